@@ -1,0 +1,60 @@
+# make demo   installs into .venv, checks every gradient and trains on the housing data shipped in the package
+# make test   installs into .venv and runs the tests and the doctests
+# Both may be repeated: an installation is made again only when pyproject.toml has changed.
+# WITH_TORCH=1 (or CI=true) also installs PyTorch and the other libraries that tests and benchmarks compare with;
+# TORCH_PIP_ARGS="--index-url https://download.pytorch.org/whl/cpu" keeps PyTorch to its small CPU build.
+
+PYTHON ?= python3
+WORKERS ?= auto
+TORCH_PIP_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+COMPARE :=
+ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
+COMPARE := $(VENV)/compare.stamp
+endif
+
+.PHONY: demo test lint types bench clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/retrograd check
+	$(BIN)/retrograd train housing --out runs/housing
+
+# One BLAS thread for each test process: the processes already fill the cores.
+test: export OMP_NUM_THREADS = 1
+test: export OPENBLAS_NUM_THREADS = 1
+test: $(VENV)/dev.stamp $(COMPARE)
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+bench: $(VENV)/dev.stamp $(VENV)/compare.stamp
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[cli,plots]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[all,dev]'
+	@touch $@ $(VENV)/demo.stamp
+
+# PyTorch comes first and alone, so that TORCH_PIP_ARGS can name an index that has nothing else.
+$(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
+	$(PIP) $(TORCH_PIP_ARGS) torch==2.13.0
+	$(PIP) --editable '.[compare]'
+	@touch $@

@@ -1,0 +1,134 @@
+"""What commands share to talk with the user: errors, tables and a progress line, with Rich where it is installed."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class UserError(Exception):
+    """A mistake that the user can mend, told in one line; the command ends with exit code 2."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text, for the terminal and for the HTML report."""
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def right_aligned(self, column: int) -> bool:
+        """Whether every cell of the column is a number.
+
+        >>> from retrograd.cli.console import Table
+        >>> table = Table("Errors", ["operator", "error"], [["exp", "1e-9"], ["log", "2e-9"]])
+        >>> table.right_aligned(0), table.right_aligned(1)
+        (False, True)
+        """
+        return bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
+
+
+def print_table(table: Table) -> None:
+    """Print a table: drawn by Rich on a terminal, otherwise in plain aligned columns.
+
+    >>> from retrograd.cli.console import Table, print_table
+    >>> print_table(Table("Errors", ["operator", "error"], [["exp", "1e-9"], ["log", "12e-9"]]))
+    Errors
+    operator  error
+    exp        1e-9
+    log       12e-9
+    """
+    aligned_right = [table.right_aligned(column) for column in range(len(table.headers))]
+    console = rich_console()
+    if console is not None:
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        drawn = RichTable(title=table.title, title_justify="left")
+        for header, right in zip(table.headers, aligned_right):
+            drawn.add_column(header, justify="right" if right else "left")
+        for row in table.rows:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
+        return
+    lines = [table.headers, *table.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
+    print(table.title)
+    for line in lines:
+        cells = zip(line, widths, aligned_right)
+        print("  ".join(f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in cells).rstrip())
+
+
+class Progress:
+    """A progress line: live on a terminal with Rich, otherwise one line for each tenth of the way.
+
+    >>> from retrograd.cli.console import Progress
+    >>> with Progress("epoch", total=2) as progress:
+    ...     progress.update(1, {"loss": 0.5})
+    ...     progress.update(2, {"loss": 0.25})
+    epoch 1/2  loss 0.5000  0 s left
+    epoch 2/2  loss 0.2500  0 s
+    """
+
+    def __init__(self, unit: str, total: int) -> None:
+        self.unit = unit
+        self.total = total
+
+    def __enter__(self) -> Self:
+        self._start = time.perf_counter()
+        self._tenths = 0
+        self._live = None
+        console = rich_console()
+        if console is not None:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as RichProgress
+
+            self._live = RichProgress(BarColumn(), TextColumn("{task.description}"), console=console)
+            self._task = self._live.add_task(f"{self.unit} 0/{self.total}", total=self.total)
+            self._live.start()
+        return self
+
+    def update(self, step: int, figures: Mapping[str, float] | None = None) -> None:
+        """Say that `step` of `total` steps are done, and where the figures stand."""
+        elapsed = time.perf_counter() - self._start
+        remaining = elapsed / step * (self.total - step)
+        parts = [f"{self.unit} {step}/{self.total}"]
+        parts += [f"{name} {value:.4f}" for name, value in (figures or {}).items()]
+        parts.append(f"{remaining:.0f} s left" if step < self.total else f"{elapsed:.0f} s")
+        line = "  ".join(parts)
+        if self._live is not None:
+            self._live.update(self._task, completed=step, description=line)
+        elif (tenths := 10 * step // self.total) > self._tenths:
+            self._tenths = tenths
+            print(line, flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def rich_console() -> "Console | None":
+    """Rich's console on standard output, or None where that is not a terminal or Rich is not installed."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The engine: Tensors, primitives, the graph and its backward walk. It knows no operator."""

@@ -1,0 +1,231 @@
+"""Where arrays live: one backend per array type, found by a cached look-up, and the devices users name.
+
+NumPy arrays live on ``cpu``, CuPy arrays on ``cuda:N``. CuPy is imported only when a device, ``RETROGRAD_BACKEND`` or
+an array of the user's asks for it. Operators are written in NumPy's functions, which reach CuPy through its
+``__array_ufunc__`` and ``__array_function__``; only what has no array argument asks the backend for its module.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+
+class Device:
+    """A place for arrays: ``cpu`` or ``cuda`` with an index.
+
+    >>> Device("cuda:1")
+    device(type='cuda', index=1)
+    >>> Device("cpu") == Device(Device("cpu"))
+    True
+
+    Raises:
+        RuntimeError: the name is not ``cpu``, ``cuda`` or ``cuda:N``.
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: str | Device, index: int | None = None) -> None:
+        if isinstance(type, Device):
+            self.type, self.index = type.type, type.index
+            return
+        name, colon, number = str(type).partition(":")
+        if name not in ("cpu", "cuda") or (colon and not number.isdigit()) or (colon and index is not None):
+            raise RuntimeError(f"device: wanted 'cpu', 'cuda' or 'cuda:N', got {type!r}")
+        self.type: str = name
+        self.index: int | None = int(number) if colon else index
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            other = Device(other)
+        return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self.type, self.index)
+
+
+CPU = Device("cpu")
+
+
+class Backend:
+    """What differs between array libraries. The base class is NumPy itself."""
+
+    name = "numpy"
+    xp: Any = np
+    array_type: type = np.ndarray
+
+    def device(self, array: Any) -> Device:
+        """The device that holds the array."""
+        return CPU
+
+    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+        """The data as an array of this library, sharing memory where it can."""
+        return np.asarray(data, dtype=dtype)
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """The array as NumPy's, copied off a GPU when need be."""
+        return array  # type: ignore[no-any-return]
+
+    def address(self, array: Any) -> int:
+        """Where the array's first element lies in memory."""
+        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+    def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+        """A view of the owner's memory, ``offset`` bytes from the owner's first element."""
+        interface = {
+            "data": (self.address(owner) + offset, False),
+            "shape": shape,
+            "strides": strides,
+            "typestr": dtype.str,
+            "version": 3,
+        }
+        return np.asarray(_Borrowed(interface, owner))
+
+    def owner(self, array: Any) -> Any:
+        """The array whose memory this one is a view of, or None."""
+        return array.base
+
+
+class _Borrowed:
+    """Memory of another array, kept alive by ``owner``, under NumPy's array interface."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+class CupyBackend(Backend):
+    """CuPy, imported when made. Raises RuntimeError where it is not installed or no GPU answers."""
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        try:
+            import cupy  # type: ignore[import-not-found]
+        except ImportError:
+            raise RuntimeError(
+                "device 'cuda': CuPy is not installed; install retrograd[gpu] (CUDA 12) or retrograd[gpu13] (CUDA 13)"
+            ) from None
+        self.xp = cupy
+        self.array_type = cupy.ndarray
+
+    def device(self, array: Any) -> Device:
+        return Device("cuda", int(array.device.id))
+
+    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+        if device is None or device.index is None:
+            return self.xp.asarray(data, dtype=dtype)
+        with self.xp.cuda.Device(device.index):
+            return self.xp.asarray(data, dtype=dtype)
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        return self.xp.asnumpy(array)  # type: ignore[no-any-return]
+
+    def address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+        return self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+
+
+NUMPY = Backend()
+_backends: dict[type, Backend] = {np.ndarray: NUMPY}
+
+
+def register_backend(backend: Backend) -> None:
+    """Let Tensors hold arrays of ``backend.array_type``."""
+    _backends[backend.array_type] = backend
+
+
+def unregister_backend(backend: Backend) -> None:
+    """Take back ``register_backend``."""
+    del _backends[backend.array_type]
+
+
+def backend_of(array: Any) -> Backend:
+    """The backend of an array, by its type. Raises TypeError for what is not an array of a known library."""
+    kind = type(array)
+    backend = _backends.get(kind)
+    if backend is not None:
+        return backend
+    if isinstance(array, (np.ndarray, np.generic)):
+        return NUMPY
+    if kind.__module__.partition(".")[0] == "cupy":
+        return cupy_backend()
+    raise TypeError(f"wanted a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
+
+
+def is_array(value: Any) -> bool:
+    """Whether the value is an array (not a NumPy scalar) of a known library."""
+    kind = type(value)
+    return kind in _backends or isinstance(value, np.ndarray) or kind.__module__.partition(".")[0] == "cupy"
+
+
+def array_module(array: Any) -> Any:
+    """``numpy`` or ``cupy``, whichever made the array (a Tensor stands for its array)."""
+    return backend_of(getattr(array, "array", array)).xp
+
+
+def cupy_backend() -> Backend:
+    """The CuPy backend, made at the first call."""
+    for backend in _backends.values():
+        if backend.name == "cupy":
+            return backend
+    backend = CupyBackend()
+    register_backend(backend)
+    return backend
+
+
+def is_cuda_available() -> bool:
+    """Whether CuPy is installed and a GPU answers."""
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+        return False
+    try:
+        return bool(cupy_backend().xp.cuda.is_available())
+    except Exception:  # CuPy raises many types where the driver or a library is missing.
+        return False
+
+
+_default_device: Device | None = None
+
+
+def get_default_device() -> Device:
+    """The device new tensors are made on: what ``set_default_device`` said, else by ``RETROGRAD_BACKEND``.
+
+    Raises:
+        RuntimeError: ``RETROGRAD_BACKEND`` is none of ``auto``, ``numpy``, ``cupy``, or asks for a GPU that is not there.
+    """
+    global _default_device
+    if _default_device is None:
+        wanted = os.environ.get("RETROGRAD_BACKEND", "auto")
+        if wanted not in ("auto", "numpy", "cupy"):
+            raise RuntimeError(f"RETROGRAD_BACKEND: wanted auto, numpy or cupy, got {wanted!r}")
+        if wanted == "cupy" and not is_cuda_available():
+            raise RuntimeError("RETROGRAD_BACKEND=cupy: CuPy is not installed or no GPU answers")
+        _default_device = Device("cuda" if wanted == "cupy" or wanted == "auto" and is_cuda_available() else "cpu")
+    return _default_device
+
+
+def set_default_device(device: str | Device | None) -> None:
+    """Make new tensors on ``device`` from now on; None asks ``RETROGRAD_BACKEND`` again."""
+    global _default_device
+    _default_device = None if device is None else Device(device)
+
+
+def backend_for(device: str | Device | None) -> Backend:
+    """The backend whose arrays live on the device (the default device for None)."""
+    place = get_default_device() if device is None else Device(device)
+    return NUMPY if place.type == "cpu" else cupy_backend()

@@ -1,0 +1,145 @@
+"""The dtypes, the default floating dtype, and PyTorch's rules of type promotion.
+
+A dtype here is a NumPy dtype: ``retrograd.float32 == numpy.float32``. Only the promotion differs from NumPy's:
+an operand of a higher category (bool < integer < floating < complex) decides the category, never the precision, and
+0-d tensors and Python numbers count only when their category is higher than that of every tensor with dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DType = np.dtype[Any]
+
+bool_ = np.dtype(np.bool_)
+uint8 = np.dtype(np.uint8)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+
+_default_float = float32
+
+
+def get_default_dtype() -> DType:
+    """The dtype that Python floats become, and integers where an operator needs floating numbers.
+
+    >>> get_default_dtype()
+    dtype('float32')
+    """
+    return _default_float
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the default floating dtype for the whole process, as PyTorch does.
+
+    Raises:
+        TypeError: ``dtype`` is not a floating dtype.
+    """
+    global _default_float
+    dtype = np.dtype(dtype)
+    if dtype.kind != "f":
+        raise TypeError(f"set_default_dtype: wanted a floating dtype, got {dtype}")
+    _default_float = dtype
+
+
+def category(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floating, 3 for complex; TypeError for anything else."""
+    try:
+        return _CATEGORY[dtype.kind]
+    except KeyError:
+        raise TypeError(f"dtype {dtype} is not supported; wanted bool, integer, floating or complex numbers") from None
+
+
+def is_differentiable(dtype: DType) -> bool:
+    """Whether gradients can flow through numbers of this dtype: floating and complex ones."""
+    return dtype.kind in "fc"
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts have the given floating dtype."""
+    return _COMPLEX_OF[dtype]
+
+
+def promote_types(first: Any, second: Any) -> DType:
+    """The smallest dtype that both convert to, by PyTorch's table.
+
+    >>> promote_types(int64, float32), promote_types(int32, float16), promote_types(uint8, int8)
+    (dtype('float32'), dtype('float16'), dtype('int16'))
+    """
+    first, second = np.dtype(first), np.dtype(second)
+    if first == second:
+        return first
+    higher, lower = (first, second) if category(first) >= category(second) else (second, first)
+    if category(higher) == category(lower) or higher.kind == "c" and lower.kind == "f":
+        return np.promote_types(first, second)
+    return higher
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    """What an operand of lower priority adds: only a higher category changes the dtype."""
+    if higher is None or lower is None:
+        return higher or lower
+    if category(higher) >= category(lower):
+        return higher
+    if higher.kind == "f" and lower.kind == "c":
+        return complex_of(higher)
+    return promote_types(higher, lower)
+
+
+def scalar_dtype(value: Any) -> DType:
+    """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return _default_float
+    if isinstance(value, (complex, np.complexfloating)):
+        return complex_of(_default_float)
+    raise TypeError(f"wanted a number, a Tensor or an array, got {type(value).__name__}")
+
+
+def result_type(*operands: Any) -> DType:
+    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules.
+
+    >>> result_type(np.ones(3, np.float32), np.float64(2.0) * np.ones(()))
+    dtype('float32')
+    >>> result_type(np.ones(3, np.int64), 1.5)
+    dtype('float32')
+    """
+    dimensioned: DType | None = None
+    zero_dim: DType | None = None
+    number: DType | None = None
+    for operand in operands:
+        shape = getattr(operand, "shape", None)
+        if shape is None or isinstance(operand, np.generic):
+            dtype = scalar_dtype(operand)
+            number = dtype if number is None else promote_types(number, dtype)
+        elif len(shape) == 0:
+            zero_dim = operand.dtype if zero_dim is None else promote_types(zero_dim, operand.dtype)
+        else:
+            dimensioned = operand.dtype if dimensioned is None else promote_types(dimensioned, operand.dtype)
+    result = _combine(dimensioned, _combine(zero_dim, number))
+    if result is None:
+        raise TypeError("result_type: wanted at least one operand")
+    return result
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Whether PyTorch writes numbers of ``source`` into memory of ``target`` in place.
+
+    >>> can_cast(float64, float32), can_cast(float32, int64), can_cast(int64, bool_)
+    (True, False, False)
+    """
+    return category(np.dtype(source)) <= category(np.dtype(target))

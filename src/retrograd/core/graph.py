@@ -1,0 +1,372 @@
+"""The graph of recorded operators and the backward walk over it.
+
+A ``Node`` is one recorded call. Its ``parents`` are, per input, the node that made it, the leaf Tensor itself, or None
+where no gradient is wanted. Nodes carry a sequence number taken when they were made; since inputs exist before
+outputs, descending order of these numbers is a topological order and the walk needs no recursion.
+
+Cotangents follow the transpose convention (for complex numbers the conjugate of PyTorch's gradient), which keeps the
+rules free of conjugates; the walk conjugates where gradients meet the user.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from .devices import array_module, backend_of, is_array
+from .dtypes import is_differentiable
+from .errors import describe
+from .modes import modes, set_grad_enabled, watchers
+from .quiet import silent
+
+if TYPE_CHECKING:
+    from .primitive import Plan
+    from .tensor import Tensor
+
+next_sequence = count().__next__
+
+NOTHING: tuple[Any, ...] = ()
+
+
+class Node:
+    """One recorded call of a primitive.
+
+    ``shape`` and ``dtype`` are the output's; for several outputs, tuples of them. ``saved`` holds what the rules read,
+    laid out as the primitive says, and is None once the walk has freed it.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "hooks", "parents", "plan", "saved", "sequence", "shape", "site")
+
+    plan: Plan
+    parents: tuple[Any, ...]
+    saved: tuple[Any, ...] | None
+    sequence: int
+    shape: Any
+    dtype: Any
+    hooks: dict[int, Callable[[Tensor], Tensor | None]] | None
+    site: Any
+
+    def __repr__(self) -> str:
+        return f"<{self.name} node {self.sequence}>"
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.plan.primitive.name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes (or leaf Tensors) this one's inputs came from, as PyTorch shows them."""
+        return tuple((parent, 0) for parent in self.parents)
+
+
+def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape: Any, dtype: Any) -> Node:
+    node = Node.__new__(Node)
+    node.plan = plan
+    node.parents = parents
+    node.saved = saved
+    node.shape = shape
+    node.dtype = dtype
+    node.hooks = None
+    node.sequence = next_sequence()
+    node.site = None
+    if watchers and modes.anomaly is not None:
+        modes.anomaly.recorded(node)
+    return node
+
+
+def edge_of(x: Tensor) -> Any:
+    """What a recorded call keeps of an input: its node, the leaf Tensor itself, or None where it needs no gradient."""
+    if not x._requires:
+        return None
+    return x if x._node is None else x._node
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
+    extra = len(g.shape) - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
+    )
+    if axes:
+        g = g.sum(axis=axes, keepdims=True)
+    return g.reshape(shape)
+
+
+def fit(g: Any, parent: Any, node: Node) -> Any:
+    """The cotangent in the shape and dtype of the input it belongs to."""
+    shape, dtype = parent.shape, parent.dtype
+    if g.shape != shape:
+        try:
+            g = unbroadcast(g, shape)
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise RuntimeError(f"{node.name}: its rule gave a gradient of {describe(g)} for an input of {shape}") from error
+    if g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = g.real
+        g = g.astype(dtype)
+    return g
+
+
+def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[int, list[Tensor]]]:
+    """The nodes below the roots, latest first, and per node (its id) the leaves that no earlier node reads."""
+    stack = [root for root in roots if type(root) is Node]
+    seen = set(stack)
+    stack = list(seen)
+    order: list[Node] = []
+    first_reader: dict[Tensor, Node] = {}
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for parent in node.parents:
+            if parent is None:
+                continue
+            if type(parent) is Node:
+                if parent not in seen:
+                    seen.add(parent)
+                    stack.append(parent)
+            else:
+                reader = first_reader.get(parent)
+                if reader is None or node.sequence < reader.sequence:
+                    first_reader[parent] = node
+    order.sort(key=attrgetter("sequence"), reverse=True)
+    completes: dict[int, list[Tensor]] = {}
+    for leaf, reader in first_reader.items():
+        completes.setdefault(id(reader), []).append(leaf)
+    return order, completes
+
+
+def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
+    """The wanted nodes and leaves, and every node with one of them below it."""
+    useful = set(wanted)
+    for node in reversed(order):
+        for parent in node.parents:
+            if parent is not None and parent in useful:
+                useful.add(node)
+                break
+    return useful
+
+
+class Walk:
+    """One backward walk: from cotangents of some roots to gradients of leaves, or of whatever was wanted.
+
+    With ``create_graph`` the cotangents are Tensors and the rules are recorded; else they are bare arrays.
+    """
+
+    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool) -> None:
+        self.wanted = wanted
+        self.retain_graph = retain_graph
+        self.create_graph = create_graph
+        self.found: dict[Any, Any] = {}
+
+    def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or leaf."""
+        with set_grad_enabled(self.create_graph), silent():
+            return self._run(roots)
+
+    def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        order, completes = reachable(root for root, _ in roots)
+        wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
+        useful = None if wanted is None else leading_to(wanted, order)
+        cotangents: dict[Any, Any] = {}
+        owned: set[int] = set()  # ids of nodes and leaves whose cotangent is a sum the walk itself made
+        for root, g in roots:
+            if root in cotangents:
+                cotangents[root] = cotangents[root] + g
+                owned.add(id(root))
+            else:
+                cotangents[root] = g
+            if type(root) is not Node and id(root) not in completes:
+                completes[id(root)] = []
+        get, pop, add_owned = cotangents.get, cotangents.pop, owned.add
+        for node in order:
+            g = pop(node, None)
+            if g is not None and (useful is None or node in useful):
+                plan = node.plan
+                saved = node.saved
+                if saved is None:
+                    raise RuntimeError(
+                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator saved "
+                        "was freed; specify retain_graph=True at the first backward or autograd.grad call"
+                    )
+                if type(g) is list:
+                    g = self._fill_outputs(node, g)
+                if node.hooks is not None:
+                    g = self._run_hooks(node.hooks, g, node)
+                if wanted is not None and node in wanted:
+                    self.found[node] = g
+                if create_graph:
+                    saved = plan.primitive.saved_tensors(node)
+                if watchers and modes.anomaly is not None:
+                    modes.anomaly.before(node, g)
+                joint = plan.joint
+                parents = node.parents
+                if joint is not None:
+                    together = joint(g, saved, tuple(parent is not None for parent in parents))
+                for index, rule in plan.rules:
+                    parent = parents[index]
+                    if useful is not None and parent not in useful:
+                        continue
+                    gi = together[index] if rule is None else rule(g, saved)
+                    if gi is None:
+                        continue
+                    if plan.select is not None:
+                        outputs = get(parent)
+                        if outputs is None:
+                            outputs = cotangents[parent] = [None] * len(parent.shape)
+                        outputs[plan.select] = gi
+                        continue
+                    if gi.dtype is not parent.dtype or gi.shape != parent.shape:
+                        gi = fit(gi, parent, node)
+                    if watchers and modes.anomaly is not None:
+                        modes.anomaly.after(node, index, gi)
+                    before = get(parent)
+                    if before is None:
+                        cotangents[parent] = gi
+                        if gi is not g and gi.__class__ is not _Tensor and gi.base is None and sys.getrefcount(gi) == 3:
+                            # Nobody but the walk holds this array: a leaf may keep it, a sum may grow in it.
+                            add_owned(id(parent))
+                    elif id(parent) in owned and not create_graph:
+                        before += gi
+                        cotangents[parent] = before
+                    else:
+                        cotangents[parent] = before + gi
+                        add_owned(id(parent))
+                gi = before = together = None
+                if not retain_graph and saved is not NOTHING:
+                    node.saved = None
+                saved = None
+            owned.discard(id(node))
+            if completes and id(node) in completes:
+                for leaf in completes.pop(id(node)):
+                    self._finish(leaf, pop(leaf, None), id(leaf) in owned)
+        for leaf in [key for key in cotangents if type(key) is not Node]:
+            self._finish(leaf, pop(leaf), id(leaf) in owned)
+        return self.found
+
+    def _finish(self, leaf: Tensor, g: Any, owned: bool) -> None:
+        """Every contribution to a leaf has arrived."""
+        if g is None:
+            return
+        hooks = leaf._hooks
+        if hooks is not None and hooks.on_gradient:
+            g = self._run_hooks(hooks.on_gradient, g, leaf)
+            owned = False
+        if self.wanted is not None:
+            if leaf in self.wanted:
+                self.found[leaf] = g
+            return
+        accumulate(leaf, g, owned, self.create_graph)
+        if hooks is not None:
+            for hook in list(hooks.on_accumulation.values()):
+                with set_grad_enabled(False):
+                    hook(leaf)
+
+    def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
+        """Zeros stand for the outputs of a primitive that no gradient reached."""
+        xp = array_module(next(g for g in outputs if g is not None))
+
+        def zeros(index: int) -> Any:
+            array = xp.zeros(node.shape[index], node.dtype[index])
+            return _tensor(array) if self.create_graph else array
+
+        return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
+
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+        for hook in list(hooks.values()):
+            shown = g if self.create_graph else _tensor(as_array(g, place))
+            changed = hook(conjugate(shown))
+            if changed is None:
+                continue
+            if not isinstance(changed, _Tensor):
+                raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
+            if changed.shape != shown.shape:
+                raise RuntimeError(f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}")
+            changed = conjugate(changed)
+            g = changed if self.create_graph else changed.array
+        return g
+
+
+def as_array(value: Any, like: Any = None) -> Any:
+    """A NumPy scalar, which NumPy makes of 0-d results, as the 0-d array it stands for."""
+    return value if is_array(value) else backend_of(value).asarray(value)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    return x.conj() if x.dtype.kind == "c" else x  # type: ignore[attr-defined,no-any-return]
+
+
+def accumulate(leaf: Tensor, g: Any, owned: bool, create_graph: bool) -> None:
+    """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    grad = leaf._grad
+    if create_graph:
+        g = conjugate(g)
+        leaf._grad = g if grad is None else grad + g
+        return
+    if leaf.dtype.kind == "c":
+        g, owned = g.conj(), True
+    if grad is None:
+        g = as_array(g)
+        leaf._grad = _tensor(g if owned and g.base is None and g.flags.c_contiguous else g.copy())
+    elif grad._requires:
+        leaf._grad = grad + _tensor(as_array(g))
+    else:
+        from .storage import is_saved, unshare
+
+        if is_saved(grad):
+            unshare(grad, keep_values=True)
+        array = grad.array
+        array += g
+
+
+def backward(
+    outputs: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Sequence[Tensor] | None,
+    caller: str,
+) -> dict[Any, Any]:
+    """Check the arguments of ``backward`` and ``autograd.grad`` and walk."""
+    roots: list[tuple[Any, Any]] = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        if not output._requires:
+            raise RuntimeError(
+                f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not made by a "
+                "recorded operator"
+            )
+        name = "leaf" if output._node is None else output._node.name
+        if gradient is None:
+            if output.array.size != 1:
+                raise RuntimeError(
+                    f"{caller}: grad can be implicitly created only for scalar outputs; the output of {name} is "
+                    f"{describe(output)}, so a gradient of that shape is needed"
+                )
+            if not is_differentiable(output.dtype) or output.dtype.kind == "c":
+                raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
+            xp = array_module(output)
+            gradient = _tensor(xp.ones(output.shape, output.dtype))
+        elif not isinstance(gradient, _Tensor):
+            raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(gradient).__name__}")
+        elif gradient.shape != output.shape:
+            raise RuntimeError(
+                f"{caller}: mismatch in shape: the gradient is {describe(gradient)}, the output of {name} {describe(output)}"
+            )
+        if gradient.dtype != output.dtype:
+            gradient = gradient.astype(output.dtype)  # type: ignore[attr-defined]
+        gradient = conjugate(gradient)
+        roots.append((edge_of(output), gradient if create_graph else gradient.array))
+    wanted = None if inputs is None else {edge_of(x) for x in inputs}
+    retain = create_graph if retain_graph is None else retain_graph
+    return Walk(wanted, retain, create_graph).run(roots)
+
+
+# The Tensor class, entered by its module: the walk makes Tensors but the class needs the graph first.
+_Tensor: Any = None
+
+
+def _tensor(array: Any) -> Any:
+    return _Tensor._wrap(array)

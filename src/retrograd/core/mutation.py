@@ -1,0 +1,237 @@
+"""In-place writes: the memory is written, and for the graph the program reads as if nothing was mutated.
+
+A write to x makes a node for the new value. Where x is a view, its base becomes ``overwrite(base, x')``: the base with
+the view's place taken by the new value. Other views of the base lose their history and derive it again from the new base
+when they are next used (``refresh``). Memory that a live node has saved is left to that node (see core.storage).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .devices import backend_of
+from .dtypes import can_cast, get_default_dtype, result_type
+from .errors import describe, describe_call, operator_error
+from .graph import Node, edge_of, new_node
+from .modes import modes
+from .primitive import Primitive, promoted, record_node
+from .quiet import silent
+from .storage import is_saved, overlaps_itself, sharers, storage_of, unshare
+from .tensor import Tensor
+
+
+class Place(NamedTuple):
+    """Where a view lies in its base, in elements: ``start`` from the lowest element of a buffer of ``extent``."""
+
+    base_shape: tuple[int, ...]
+    base_strides: tuple[int, ...]
+    base_start: int
+    extent: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: int
+
+
+def place_of(view: Any, base: Any) -> Place:
+    """The place of one array in another whose memory it views."""
+    size = base.dtype.itemsize
+    base_strides = tuple(stride // size for stride in base.strides)
+    below = sum(-stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride < 0)
+    above = sum(stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride > 0)
+    backend = backend_of(base)
+    offset = (backend.address(view) - backend.address(base)) // size
+    strides = tuple(stride // size for stride in view.strides)
+    return Place(base.shape, base_strides, below, below + above + 1, view.shape, strides, below + offset)
+
+
+def _buffer(array: Any, place: Place) -> tuple[Any, Any]:
+    """A zeroed buffer laid out as the base: as the base's shape, and as the view's."""
+    backend = backend_of(array)
+    dtype = array.dtype
+    flat = backend.xp.zeros(place.extent, dtype)
+    size = dtype.itemsize
+
+    def part(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        return backend.strided(flat, start * size, shape, tuple(stride * size for stride in strides), dtype)
+
+    return (
+        part(place.base_start, place.base_shape, place.base_strides),
+        part(place.start, place.shape, place.strides),
+    )
+
+
+def _extract(x: Any, place: Place) -> Any:
+    whole, part = _buffer(x, place)
+    whole[...] = x
+    return part.copy()
+
+
+def _embed(x: Any, place: Place) -> Any:
+    whole, part = _buffer(x, place)
+    part[...] = x
+    return whole.copy()
+
+
+def _erase(x: Any, place: Place) -> Any:
+    whole, part = _buffer(x, place)
+    whole[...] = x
+    part[...] = 0
+    return whole.copy()
+
+
+def _overwrite(x: Any, y: Any, place: Place) -> Any:
+    whole, part = _buffer(x, place)
+    whole[...] = x
+    part[...] = y
+    return whole.copy()
+
+
+EXTRACT = Primitive("view", _extract, "x", [lambda g, place: EMBED(g, place=place)])
+EMBED = Primitive("embed", _embed, "x", [lambda g, place: EXTRACT(g, place=place)])
+ERASE = Primitive("erase", _erase, "x", [lambda g, place: ERASE(g, place=place)])
+OVERWRITE = Primitive(
+    "overwrite", _overwrite, "x y", [lambda g, place: ERASE(g, place=place), lambda g, place: EXTRACT(g, place=place)]
+)
+
+
+def _write_copy(out: Any, x: Any, y: Any) -> None:
+    out[...] = y
+
+
+# The value of x is replaced by that of y; x's own gradient ends here.
+COPY = Primitive("copy_", lambda x, y: y, "x y", [None, lambda g: g], write=_write_copy, overwrites=True)
+
+
+def refresh(view: Tensor) -> None:
+    """Derive a view's history from its base's, after the base or another view was written."""
+    base = view._base
+    if base is not None and base._requires:
+        place = place_of(view.array, base.array)
+        _set(view, _place_node(EXTRACT, (edge_of(base),), place, view.array))
+    else:
+        _set(view, None)
+
+
+def _place_node(primitive: Primitive, parents: tuple[Any, ...], place: Place, array: Any) -> Node:
+    plan = primitive.plan(tuple(parent is not None for parent in parents))
+    saved = [None] * len(primitive.layout)
+    saved[primitive.position["place"]] = place  # type: ignore[call-overload]
+    return new_node(plan, parents, tuple(saved), array.shape, array.dtype)
+
+
+def _set(x: Tensor, node: Node | None) -> None:
+    x._node = node
+    x._requires = node is not None
+
+
+def check_writable(name: str, x: Tensor) -> None:
+    """Refuse what PyTorch refuses: a write to a leaf that requires grad, or to elements that share a place."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
+    if modes.grad_enabled and x._requires:
+        if x._node is None:
+            raise RuntimeError(
+                f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a result "
+                "computed from it"
+            )
+        base = x._base
+        if base is not None and base._requires and base._node is None:
+            raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")
+    if overlaps_itself(x.array):
+        raise RuntimeError(
+            f"{name}: several elements of the written Tensor {describe(x)} share one memory location (expand); "
+            "clone() it before writing"
+        )
+
+
+def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) -> Tensor:
+    """Run ``primitive.write`` on x's memory and give x the history of the primitive's result.
+
+    Raises:
+        RuntimeError: the result's shape or dtype does not fit x, or x cannot be written (see ``check_writable``).
+    """
+    name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
+    check_writable(name, x)
+    assert primitive.write is not None, f"{name} has no in-place form"
+    inputs = (x, *others)
+    arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
+    _check_fits(primitive, name, x, inputs, arrays)
+    if primitive.promote is not None:
+        arrays = promoted(primitive, inputs, arrays)
+    needs = tuple([isinstance(value, Tensor) and value._requires for value in inputs])
+    plan = primitive.plan(needs) if primitive.differentiable and modes.grad_enabled and True in needs else None
+    if plan is not None and not plan.rules:
+        plan = None
+    node = None
+    if plan is not None and not plan.keep_ans:
+        # The node holds what it saves before the write, so is_saved sees it, whichever input it is.
+        node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
+    elif plan is not None:
+        kept = [value._storage for value, keep in zip(inputs, plan.keep, strict=False) if keep and isinstance(value, Tensor)]
+        if x._storage is not None and x._storage in kept:
+            unshare(x, keep_values=not primitive.overwrites)
+        del kept
+    if is_saved(x) or not _is_writeable(x.array):
+        unshare(x, keep_values=not primitive.overwrites)
+    try:
+        with silent():
+            primitive.write(x.array, *arrays, **params)
+    except Exception as error:
+        raise operator_error(name, inputs, params, error) from None
+    if plan is not None and plan.keep_ans:
+        node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
+    storage_of(x).version += 1
+    if modes.grad_enabled:
+        rewrite_history(x, node)
+    return x
+
+
+def rewrite_history(x: Tensor, node: Node | None) -> None:
+    """Make ``node`` the maker of x, and let x's base and the base's other views follow."""
+    base = x._base
+    root = x if base is None else base
+    if base is not None and (node is not None or base._requires):
+        place = place_of(x.array, base.array)
+        _set(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
+    if node is not None or x._requires:
+        _set(x, node)
+    for tensor in sharers(x):
+        if tensor is not x and tensor._base is root:
+            _forget(tensor)
+
+
+def _forget(view: Tensor) -> None:
+    """Leave the view without a history: reading it calls ``refresh``."""
+    try:
+        del view._requires, view._node
+    except AttributeError:
+        pass  # forgotten before, and not used since
+
+
+def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
+    """The result of the write must have x's shape, and a dtype that may be written to x's."""
+    if primitive.elementwise:
+        try:
+            shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
+        except ValueError as error:
+            raise operator_error(name, inputs, None, error) from None
+        if shape != x.array.shape:
+            raise RuntimeError(
+                f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written Tensor of "
+                f"shape {x.array.shape}"
+            )
+    if primitive.promote is not None:
+        dtype = result_type(*arrays)
+        if primitive.promote == "float" and dtype.kind not in "fc":
+            dtype = get_default_dtype()
+        if not can_cast(dtype, x.array.dtype):
+            raise RuntimeError(
+                f"{describe_call(name, inputs)}: the result type {dtype} can't be cast to the written Tensor's "
+                f"{x.array.dtype}"
+            )
+
+
+def _is_writeable(array: Any) -> bool:
+    return getattr(array.flags, "writeable", True)  # CuPy has no read-only arrays

@@ -1,0 +1,533 @@
+"""Primitives: the operators the engine knows, each a forward and per input a derivative rule.
+
+A rule is a function of the cotangent ``g`` and of whatever else it names:
+
+* an input, by the name the primitive gives it (``x``): its array, saved for the purpose;
+* ``ans``: the output, saved;
+* ``x_shape``: only the shape of input ``x``;
+* a parameter of the call (``axis``), or a residual that the forward returned beside its result.
+
+So ``Primitive("mul", np.multiply, "x y", [lambda g, y: g * y, lambda g, x: g * x])`` is a whole operator: what a call
+saves follows from which of its inputs need a gradient and what their rules name. Rules are written in operators and
+NumPy functions, which serve bare arrays and Tensors alike; so the one rule gives first-order gradients at full speed,
+higher orders, and forward mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from .devices import array_module, backend_of, is_array
+from .dtypes import get_default_dtype, is_differentiable, result_type, scalar_dtype
+from .errors import describe, operator_error
+from .graph import NOTHING, Node, edge_of, new_node
+from .modes import modes
+from .quiet import silently
+from .storage import new_storage, share, storage_of
+from .tensor import Tensor, new_tensor, to_array
+
+Rule = Callable[..., Any]
+
+
+class Primitive:
+    """A named operator with its forward and its derivative rules.
+
+    Args:
+        name: the operator's name, as errors and graphs show it.
+        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or to
+            ``(result, *residuals)`` with ``residuals``.
+        inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
+        vjps: per input its rule, or None where no gradient exists.
+        vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
+        promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default floating
+            dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
+        elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
+        view: the result shares memory with the first input whenever the forward's array does.
+        outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
+        residuals: names for what the forward returns beside its result: constants that only rules read.
+        write: in-place form ``write(out, *arrays, **params)``; a ufunc has one by itself.
+        overwrites: ``write`` sets every element of ``out``.
+        signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
+    """
+
+    __slots__ = (
+        "elementwise",
+        "forward",
+        "inputs",
+        "joint",
+        "layout",
+        "name",
+        "outputs",
+        "overwrites",
+        "plans",
+        "position",
+        "promote",
+        "residuals",
+        "rules",
+        "variadic",
+        "view",
+        "write",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        inputs: str = "x",
+        vjps: Sequence[Rule | None] | None = None,
+        *,
+        vjp: Rule | None = None,
+        promote: str | None = None,
+        elementwise: bool = False,
+        view: bool = False,
+        outputs: int = 1,
+        residuals: str = "",
+        write: Callable[..., Any] | None = None,
+        overwrites: bool = False,
+        signals: bool = False,
+    ) -> None:
+        self.name = name
+        self.variadic = inputs.startswith("*")
+        self.inputs = tuple(inputs.lstrip("*").split())
+        self.rules = tuple(vjps) if vjps is not None else None
+        self.joint = vjp
+        self.promote = promote
+        self.elementwise = elementwise
+        self.view = view
+        self.outputs = outputs
+        self.residuals = tuple(residuals.split())
+        if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
+            write, overwrites = partial(_write_ufunc, forward), True
+        self.write = write
+        self.overwrites = overwrites
+        self.forward = silently(forward) if signals else forward
+        self.plans: dict[Any, Plan] = {}
+        known = (*self.inputs, "ans")
+        extras: list[str] = []
+        for rule in self._all_rules():
+            for argument in rule_arguments(rule):
+                if argument not in known and argument not in extras and argument not in ("g", "needs"):
+                    extras.append(argument)
+        self.layout = known + tuple(extras)
+        self.position = {argument: index for index, argument in enumerate(self.layout)}
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def _all_rules(self) -> list[Rule]:
+        if self.joint is not None:
+            return [self.joint]
+        return [rule for rule in self.rules or () if rule is not None]
+
+    @property
+    def differentiable(self) -> bool:
+        return self.rules is not None or self.joint is not None
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """Apply to arrays, giving arrays; or, where any input is a Tensor, recorded."""
+        for value in inputs:
+            if isinstance(value, Tensor):
+                return apply(self, inputs, params)
+        result = self.forward(*inputs, **params)
+        return result[0] if self.residuals else result
+
+    def plan(self, mask: Any) -> Plan:
+        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of bools)."""
+        plan = self.plans.get(mask)
+        if plan is None:
+            plan = self.plans[mask] = Plan(self, mask)
+        return plan
+
+    def saved_tensors(self, node: Node) -> tuple[Any, ...]:
+        """What the node saved, as Tensors with their place in the graph, for rules that are themselves recorded."""
+        saved = node.saved
+        if not saved:
+            return NOTHING
+        values = list(saved[: len(self.layout)])
+        if self.variadic:
+            if values[0] is not None:
+                values[0] = tuple(map(_attach, values[0], node.parents))
+        else:
+            for index in range(len(self.inputs)):
+                values[index] = _attach(values[index], node.parents[index])
+        answer = len(self.inputs)
+        if values[answer] is not None and self.outputs == 1:
+            values[answer] = _attach(values[answer], node)
+        return tuple(values)
+
+
+def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:
+    ufunc(*arrays, out=out, casting="unsafe")
+
+
+def _attach(value: Any, edge: Any) -> Any:
+    if value is None or not is_array(value):
+        return value
+    if edge is None:
+        return new_tensor(value)
+    if isinstance(edge, Tensor) and edge.array is value:
+        return edge
+    tensor = new_tensor(value)
+    tensor._requires = True
+    tensor._node = edge
+    return tensor
+
+
+def rule_arguments(rule: Rule) -> tuple[str, ...]:
+    """The names of a rule's arguments, in order."""
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount]  # type: ignore[no-any-return]
+
+
+class Plan:
+    """How one primitive is recorded for one set of inputs that need gradients.
+
+    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are pairs of an input's index and
+    its rule as a function of the cotangent and the saved tuple (None with a ``joint`` rule).
+    """
+
+    __slots__ = ("joint", "keep", "keep_ans", "keep_x", "keep_y", "primitive", "rules", "saves", "select")
+
+    def __init__(self, primitive: Primitive, mask: Any) -> None:
+        self.primitive = primitive
+        self.select: int | None = None
+        wanted: set[str] = set()
+        self.joint: Any = None
+        if isinstance(mask, int):
+            count = 1 if primitive.variadic else len(primitive.inputs)
+            needed = [index for index in range(count) if mask >> index & 1]
+        else:
+            needed = [index for index, need in enumerate(mask) if need]
+        pairs: list[tuple[int, Any]] = []
+        if primitive.joint is not None:
+            wanted.update(rule_arguments(primitive.joint))
+            self.joint = _bind_joint(primitive.joint, primitive.position)
+            pairs = [(index, None) for index in needed]
+        elif primitive.rules is not None:
+            for index in needed:
+                rule = primitive.rules[index]
+                if rule is not None:
+                    wanted.update(rule_arguments(rule))
+                    pairs.append((index, _bind(rule, primitive.position)))
+        self.rules = tuple(pairs)
+        self.keep = tuple(name in wanted for name in primitive.layout)
+        self.saves = any(self.keep)
+        self.keep_x = self.keep[0]
+        self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
+        self.keep_ans = self.keep[len(primitive.inputs)]
+
+
+def _bind(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...]], Any]:
+    """The rule as a function of ``(g, saved)``."""
+    arguments = rule_arguments(rule)
+    assert arguments[0] == "g", f"the first argument of a rule is g, not {arguments}"
+    places = [position[name] for name in arguments[1:]]
+    if not places:
+        return lambda g, saved: rule(g)
+    if len(places) == 1:
+        (i,) = places
+        return lambda g, saved: rule(g, saved[i])
+    if len(places) == 2:
+        i, j = places
+        return lambda g, saved: rule(g, saved[i], saved[j])
+    get = itemgetter(*places)
+    return lambda g, saved: rule(g, *get(saved))
+
+
+def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
+    names = rule_arguments(rule)[1:]
+
+    def joint(g: Any, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+        return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
+
+    return joint
+
+
+def _select_plan(index: int, _made: dict[int, Plan] = {}) -> Plan:
+    """The plan of the node that stands for one output of a primitive with several."""
+    plan = _made.get(index)
+    if plan is None:
+        plan = Plan(_SELECT, 1)
+        plan.select = index
+        _made[index] = plan
+    return plan
+
+
+_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
+
+
+def apply1(primitive: Primitive, a: Tensor) -> Tensor:
+    """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
+    if not isinstance(a, Tensor):
+        a = operand(primitive.name, a)
+    x = a.array
+    if primitive.promote is not None and x.dtype.kind not in "fc" and primitive.promote == "float":
+        x = x.astype(get_default_dtype())
+    try:
+        out = primitive.forward(x)
+    except Exception as error:
+        raise operator_error(primitive.name, (a,), None, error) from None
+    if out.__class__ is not x.__class__:
+        out = backend_of(x).asarray(out)
+    t = new_tensor(out)
+    if a._requires and modes.grad_enabled and primitive.rules is not None:
+        plan = primitive.plans.get(1) or primitive.plan(1)
+        if plan.saves:
+            if plan.keep_x:
+                storage = a._storage
+                if storage is None:
+                    storage = a._storage = new_storage()
+                saved: tuple[Any, ...] = (x, out if plan.keep_ans else None, storage)
+                if plan.keep_ans:
+                    saved += (storage_of(t),)
+            else:
+                t._storage = storage = new_storage()
+                saved = (None, out, storage)
+        else:
+            saved = NOTHING
+        node = a._node
+        t._node = new_node(plan, (a if node is None else node,), saved, out.shape, out.dtype)
+        t._requires = True
+    return t
+
+
+def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
+    """A binary primitive without parameters, on Tensors, arrays and numbers: the fast path of ``apply``."""
+    mask = 0
+    if isinstance(a, Tensor):
+        x = a.array
+        if a._requires:
+            mask = 1
+        if isinstance(b, Tensor):
+            y = b.array
+            if b._requires:
+                mask |= 2
+            dtype = x.dtype
+            if dtype is not y.dtype or dtype.kind not in "fc" and primitive.promote == "float":
+                x, y = promoted(primitive, (a, b), (x, y))
+        elif (b.__class__ is float or b.__class__ is int) and x.dtype.kind == "f":
+            y = b
+        else:
+            x, y = promoted(primitive, (a, b), (x, b))
+    else:
+        if not isinstance(b, Tensor):
+            b = operand(primitive.name, b)
+        y = b.array
+        if b._requires:
+            mask = 2
+        if (a.__class__ is float or a.__class__ is int) and y.dtype.kind == "f":
+            x = a
+        else:
+            x, y = promoted(primitive, (a, b), (a, y))
+    try:
+        out = primitive.forward(x, y)
+    except Exception as error:
+        raise operator_error(primitive.name, (a, b), None, error) from None
+    if out.__class__ is not x.__class__ and out.__class__ is not y.__class__:
+        out = backend_of(y if x.__class__ in (float, int) else x).asarray(out)
+    t = new_tensor(out)
+    if mask and modes.grad_enabled and primitive.rules is not None:
+        plan = primitive.plans.get(mask) or primitive.plan(mask)
+        if plan.saves:
+            x_storage = y_storage = None
+            if plan.keep_x and isinstance(a, Tensor):
+                x_storage = a._storage
+                if x_storage is None:
+                    x_storage = a._storage = new_storage()
+            if plan.keep_y and isinstance(b, Tensor):
+                y_storage = b._storage
+                if y_storage is None:
+                    y_storage = b._storage = new_storage()
+            saved: tuple[Any, ...] = (
+                x if plan.keep_x else None,
+                y if plan.keep_y else None,
+                out if plan.keep_ans else None,
+                x_storage,
+                y_storage,
+            )
+            if plan.keep_ans:
+                saved += (storage_of(t),)
+        else:
+            saved = NOTHING
+        left = right = None
+        if mask & 1:
+            left = a._node
+            if left is None:
+                left = a
+        if mask & 2:
+            right = b._node
+            if right is None:
+                right = b
+        t._node = new_node(plan, (left, right), saved, out.shape, out.dtype)
+        t._requires = True
+    return t
+
+
+def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run a primitive on Tensors, arrays and numbers, and record it where a gradient may be wanted.
+
+    The general path: any number of inputs and outputs, parameters, views.
+    """
+    arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
+    if primitive.promote is not None:
+        arrays = promoted(primitive, inputs, arrays)
+    try:
+        out = primitive.forward(*arrays, **params)
+    except Exception as error:
+        raise operator_error(primitive.name, inputs, params, error) from None
+    residuals: tuple[Any, ...] = ()
+    if primitive.residuals:
+        out, *residuals = out
+    needs = tuple([isinstance(value, Tensor) and value._requires for value in inputs])
+    record = primitive.differentiable and modes.grad_enabled and True in needs
+    if primitive.outputs != 1:
+        outs = [out_ if is_array(out_) else _as_array_like(out_, arrays) for out_ in out]
+        tensors = tuple([new_tensor(array) for array in outs])
+    else:
+        if not is_array(out):
+            out = _as_array_like(out, arrays)
+        outs = [out]
+        tensors = (new_tensor(out),)
+    if record:
+        node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs)
+        if node is not None:
+            if primitive.outputs == 1:
+                tensors[0]._node = node
+                tensors[0]._requires = True
+            else:
+                for index, tensor in enumerate(tensors):
+                    if is_differentiable(tensor.dtype):
+                        array = tensor.array
+                        tensor._node = new_node(_select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+                        tensor._requires = True
+    if primitive.view and isinstance(inputs[0], Tensor):
+        for tensor in tensors:
+            if shares_memory(tensor.array, arrays[0]):
+                share(tensor, inputs[0], modes.grad_enabled)
+    return tensors if primitive.outputs != 1 else tensors[0]
+
+
+def record_node(
+    primitive: Primitive,
+    inputs: tuple[Any, ...],
+    arrays: tuple[Any, ...],
+    params: dict[str, Any],
+    residuals: Sequence[Any],
+    outs: Sequence[Any],
+    tensors: Sequence[Tensor],
+    needs: tuple[bool, ...],
+) -> Node | None:
+    """The node of a call, with what its rules read; None where no rule exists for the inputs that need gradients."""
+    plan = primitive.plan(needs)
+    if not plan.rules:
+        return None
+    if primitive.outputs == 1:
+        shape, dtype = outs[0].shape, outs[0].dtype
+    else:
+        shape, dtype = tuple([array.shape for array in outs]), tuple([array.dtype for array in outs])
+    parents = tuple([edge_of(value) if need else None for value, need in zip(inputs, needs, strict=True)])
+    if not plan.saves:
+        return new_node(plan, parents, NOTHING, shape, dtype)
+    names = primitive.layout
+    width = len(primitive.inputs)
+    values: list[Any] = []
+    storages: list[Any] = []
+    for place, keep in enumerate(plan.keep):
+        if not keep:
+            values.append(None)
+        elif place < width:
+            if primitive.variadic:
+                values.append(arrays)
+                storages += [storage_of(value) for value in inputs if isinstance(value, Tensor)]
+            else:
+                values.append(arrays[place])
+                if isinstance(inputs[place], Tensor):
+                    storages.append(storage_of(inputs[place]))
+        elif place == width:
+            values.append(outs[0] if primitive.outputs == 1 else tuple(outs))
+            storages += [storage_of(tensor) for tensor in tensors]
+        else:
+            values.append(_extra(primitive, names[place], arrays, params, residuals))
+    return new_node(plan, parents, (*values, *storages), shape, dtype)
+
+
+def _extra(
+    primitive: Primitive, name: str, arrays: tuple[Any, ...], params: dict[str, Any], residuals: Sequence[Any]
+) -> Any:
+    """A parameter, a residual or the shape of an input, by the name a rule gives it."""
+    if name in params:
+        return params[name]
+    if name in primitive.residuals:
+        return residuals[primitive.residuals.index(name)]
+    if name.endswith("_shape"):
+        if primitive.variadic:
+            return tuple([array.shape for array in arrays])
+        return np.shape(arrays[primitive.inputs.index(name[: -len("_shape")])])
+    raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
+
+
+def operand(name: str, value: Any, argument: str = "input") -> Tensor:
+    """An argument of operator ``name`` as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
+    if isinstance(value, Tensor):
+        return value
+    if is_array(value) or isinstance(value, (bool, int, float, complex, np.generic)):
+        return new_tensor(to_array(value, copy=False))
+    raise TypeError(f"{name}: argument {argument!r} must be a Tensor, not {type(value).__name__}")
+
+
+def _as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
+    for array in arrays:
+        if is_array(array):
+            return backend_of(array).asarray(value)
+    return np.asarray(value)
+
+
+def shares_memory(view: Any, array: Any) -> bool:
+    """Whether a forward's result is a view of its input."""
+    if view is array:
+        return True
+    owner = view.base
+    if owner is None:
+        return False
+    return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
+
+
+def promoted(primitive: Primitive, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays in the dtype that PyTorch's promotion gives the operator; numbers that NumPy treats alike stay."""
+    rule = primitive.promote
+    if rule is None:
+        return arrays
+    for value in arrays:
+        if not is_array(value) and not isinstance(value, (bool, int, float, complex, np.generic)):
+            raise TypeError(
+                f"{primitive.name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
+                f"in ({', '.join(map(describe, inputs))})"
+            )
+    if rule == "strict":
+        kinds = {array.dtype for array in arrays if is_array(array)}
+        if len(kinds) > 1:
+            raise RuntimeError(
+                f"{primitive.name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}"
+            )
+        return arrays
+    dtype = result_type(*arrays)
+    if rule == "float" and dtype.kind not in "fc":
+        dtype = get_default_dtype()
+    return tuple([_cast(value, dtype) for value in arrays])
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    if is_array(value):
+        return value if value.dtype is dtype else value.astype(dtype, copy=False)
+    # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
+    kind = scalar_dtype(value).kind
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind == dtype.kind or kind in "iu" and dtype.kind in "iufc" or kind == "b" or kind == "f" and dtype.kind == "c":
+        return value
+    return dtype.type(value)

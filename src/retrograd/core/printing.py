@@ -1,0 +1,32 @@
+"""How a Tensor prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .devices import backend_of
+from .dtypes import bool_, get_default_dtype, int64
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def tensor_repr(x: Tensor) -> str:
+    """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
+    array = backend_of(x.array).to_numpy(x.array)
+    name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
+    body = np.array2string(array, separator=", ", prefix=f"{name}(", precision=4, threshold=1000, edgeitems=3)
+    parts = [body]
+    if array.size == 0 and array.shape != (0,):
+        parts.append(f"size={array.shape}")
+    if array.dtype not in (get_default_dtype(), int64, bool_) or array.size == 0 and array.dtype != get_default_dtype():
+        parts.append(f"dtype={array.dtype}")
+    if x.device.type != "cpu":
+        parts.append(f"device='{x.device}'")
+    if x._node is not None:
+        parts.append(f"grad_fn=<{x._node.name}>")
+    elif x._requires:
+        parts.append("requires_grad=True")
+    return f"{name}({', '.join(parts)})"

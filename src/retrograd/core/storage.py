@@ -1,0 +1,140 @@
+"""Memory shared by a base and its views: who shares it, whether a graph node still needs it, and a fresh copy for all.
+
+Every reference to a ``Storage`` object is either a Tensor that lives in the memory or a graph node that saved it for its
+derivative. So its reference count, less the Tensors, tells whether a write must go to a fresh buffer. A Tensor gets
+its Storage only when it is first saved or aliased; ``members`` lists the Tensors once there is more than one.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from .devices import backend_of
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class Storage:
+    """The identity of a piece of memory."""
+
+    __slots__ = ("limit", "members", "version")
+
+    members: list[ref[Tensor]] | None
+    version: int
+    limit: int
+
+
+def new_storage() -> Storage:
+    storage = Storage.__new__(Storage)
+    storage.members = None
+    storage.version = 0
+    storage.limit = 16
+    return storage
+
+
+def storage_of(x: Tensor) -> Storage:
+    """The storage of a Tensor, made at the first call."""
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = new_storage()
+    return storage
+
+
+def share(alias: Tensor, x: Tensor, related: bool) -> None:
+    """Enter ``alias`` among the Tensors that live in x's memory; a related one follows x's history, too."""
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = new_storage()
+    members = storage.members
+    if members is None:
+        members = storage.members = [ref(x)]
+    elif len(members) >= storage.limit:
+        # Dead entries are dropped when the list doubles, so that a loop of short-lived views costs O(1) each.
+        members[:] = [member for member in members if member() is not None]
+        storage.limit = 2 * len(members) + 16
+    members.append(ref(alias))
+    alias._storage = storage
+    if related:
+        base = x._base
+        alias._base = x if base is None else base
+    else:
+        alias._base = None
+
+
+def sharers(x: Tensor) -> list[Tensor]:
+    """Every living Tensor in x's memory, x included."""
+    storage = x._storage
+    if storage is None or storage.members is None:
+        return [x]
+    return [tensor for member in storage.members if (tensor := member()) is not None]
+
+
+def is_saved(x: Tensor) -> bool:
+    """Whether a graph node still needs what x's memory holds now."""
+    if x._storage is None:
+        return False
+    count = len(sharers(x))
+    return sys.getrefcount(x._storage) - 1 > count
+
+
+def unshare(x: Tensor, *, keep_values: bool) -> None:
+    """Move x, and whoever shares its memory, to a fresh buffer; nodes that saved the old one keep it.
+
+    Without ``keep_values`` the new memory of a Tensor that shares with nobody is left unset.
+    """
+    tensors = sharers(x)
+    old = x._storage
+    storage = new_storage()
+    if old is not None:
+        storage.version = old.version
+    if len(tensors) == 1:
+        array = x.array
+        fresh = backend_of(array).xp.empty(array.shape, array.dtype)
+        if keep_values:
+            fresh[...] = array
+        x.array = fresh
+        x._storage = storage
+        return
+    backend = backend_of(x.array)
+    spans = [byte_span(tensor.array) for tensor in tensors]
+    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+    xp = backend.xp
+    memory = backend.strided(x.array, low - backend.address(x.array), (high - low,), (1,), xp.dtype("u1")).copy()
+    for tensor in tensors:
+        array = tensor.array
+        offset = backend.address(array) - low
+        tensor.array = backend.strided(memory, offset, array.shape, array.strides, array.dtype)
+        tensor._storage = storage
+    storage.members = [ref(tensor) for tensor in tensors]
+    storage.limit = 2 * len(tensors) + 16
+
+
+def byte_span(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of the array's memory and of the one after its last."""
+    start = backend_of(array).address(array)
+    low = high = start
+    if array.size == 0:
+        return start, start
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        reach = (length - 1) * stride
+        if reach < 0:
+            low += reach
+        else:
+            high += reach
+    return low, high + array.dtype.itemsize
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Whether several elements may share a place in memory (expand, overlapping windows)."""
+    if array.size <= 1:
+        return False
+    reach = array.dtype.itemsize
+    axes = sorted((abs(stride), length) for length, stride in zip(array.shape, array.strides, strict=True) if length > 1)
+    for stride, length in axes:
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False

@@ -1,0 +1,570 @@
+"""Tensor: an array, its gradient, and where it came from.
+
+This module knows the engine's side of a Tensor only. The operators, and with them the arithmetic and most methods, are
+entered on the class by ``retrograd.ops``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from . import graph
+from .devices import Device, array_module, backend_for, backend_of, is_array
+from .dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
+from .errors import describe
+from .storage import Storage, share
+
+if TYPE_CHECKING:
+    from ._methods import TensorMethods
+    from .graph import Node
+else:
+    TensorMethods = object
+
+
+class LeafHooks:
+    """The hooks of a leaf: on its finished gradient, and after that was added to ``.grad``."""
+
+    __slots__ = ("on_accumulation", "on_gradient")
+
+    def __init__(self) -> None:
+        self.on_gradient: dict[int, Callable[[Any], Any]] = {}
+        self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
+
+
+class RemovableHandle:
+    """Takes a hook back: ``handle.remove()``, or at the end of a ``with``."""
+
+    _ids = count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self.id = next(self._ids)
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook back; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+class Tensor(TensorMethods):
+    """An n-dimensional array that remembers how it was computed.
+
+    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers int64, arrays
+    keep their dtype. The result shares memory with an array it was made from only through ``from_numpy`` and
+    ``as_tensor``.
+
+    Args:
+        data: numbers, nested sequences of numbers, an array or a Tensor.
+        dtype: the dtype, by default the data's.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default the data's, or the default device.
+        requires_grad: whether gradients with respect to this Tensor are wanted.
+
+    Raises:
+        TypeError: the data are not numbers.
+        ValueError: the nested sequences are ragged.
+        RuntimeError: a gradient is wanted for a dtype that has none.
+
+    >>> import retrograd as rg
+    >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
+
+    array: Any
+    _requires: bool
+    _node: Node | None
+    _grad: Tensor | None
+    _storage: Storage | None
+    _base: Tensor | None
+    _hooks: LeafHooks | None
+
+    # NumPy leaves `array * tensor` to Tensor.
+    __array_priority__ = 1000
+
+    def __init__(
+        self, data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
+    ) -> None:
+        self._initialise(to_array(data, dtype, device, copy=True))
+        if requires_grad:
+            self.requires_grad = True
+
+    def _initialise(self, array: Any) -> None:
+        self.array = array
+        self._requires = False
+        self._node = None
+        self._grad = None
+        self._storage = None
+        self._base = None
+        self._hooks = None
+
+    @classmethod
+    def _wrap(cls, array: Any) -> Tensor:
+        """A Tensor on the array itself."""
+        return new_tensor(array)
+
+    def __getattr__(self, name: str) -> Any:
+        # A view whose base was written has no history until it is next used (see core.mutation).
+        if name in ("_requires", "_node"):
+            from .mutation import refresh
+
+            refresh(self)
+            return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # What it is
+
+    @property
+    def shape(self) -> Size:
+        """The lengths of the axes, as a tuple."""
+        return Size(self.array.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self.array.dtype  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> Device:
+        """Where the array lives."""
+        return backend_of(self.array).device(self.array)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the array lives on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.array.nbytes  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        if self.array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.array.shape[0]  # type: ignore[no-any-return]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __bool__(self) -> bool:
+        if self.array.size != 1:
+            raise RuntimeError(
+                f"bool of {describe(self)}: the truth of a Tensor with more than one value, or none, is ambiguous"
+            )
+        return bool(self.array.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.array.dtype.kind not in "iub" or self.array.size != 1:
+            raise TypeError(f"only integer tensors of a single element can be an index, not {describe(self)}")
+        return int(self.array.item())
+
+    def __format__(self, spec: str) -> str:
+        if self.array.ndim == 0 and spec:
+            return format(self.item(), spec)
+        return format(str(self), spec)
+
+    def __repr__(self) -> str:
+        from .printing import tensor_repr
+
+        return tensor_repr(self)
+
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        >>> import retrograd as rg
+        >>> rg.tensor([[2.5]]).item()
+        2.5
+
+        Raises:
+            RuntimeError: the Tensor has no element or several.
+        """
+        if self.array.size != 1:
+            raise RuntimeError(f"item: a Tensor with {self.array.size} elements cannot be converted to one number")
+        return self.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, a 0-d Tensor as a number."""
+        return backend_of(self.array).to_numpy(self.array).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array: the same memory on the CPU, a copy off a GPU.
+
+        ``force`` detaches first, as PyTorch's does.
+
+        Raises:
+            RuntimeError: the Tensor requires grad (call ``detach()`` first).
+        """
+        if self._requires and not force:
+            raise RuntimeError("numpy: can't be called on a Tensor that requires grad; use tensor.detach().numpy()")
+        return backend_of(self.array).to_numpy(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self._requires:
+            raise RuntimeError(
+                "a Tensor that requires grad cannot become a NumPy array without losing its gradient; "
+                "use np.asarray(tensor.detach())"
+            )
+        if not isinstance(self.array, np.ndarray):
+            raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
+        if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
+            raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")
+        array = self.array if dtype is None else self.array.astype(dtype, copy=False)
+        return array.copy() if copy and array is self.array else array
+
+    # Its place in the graph
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this Tensor; may be set on a leaf."""
+        return self._requires
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._node is not None:
+            if not value:
+                raise RuntimeError(
+                    f"requires_grad: can only be changed on leaves, not on the result of {self._node.name}; "
+                    "use detach() for a Tensor without history"
+                )
+            return
+        if value and not is_differentiable(self.array.dtype):
+            raise RuntimeError(f"requires_grad: only floating and complex Tensors have gradients, not {self.array.dtype}")
+        self._requires = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` and return the Tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operator made this Tensor."""
+        return self._node is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The graph node that made this Tensor, None for a leaf."""
+        return self._node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward walks have accumulated, None before the first."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad: wanted a Tensor or None, got {type(value).__name__}")
+            if value.array.shape != self.array.shape:
+                raise RuntimeError(f"grad: wanted the shape of {describe(self)}, got {describe(value)}")
+            if value.array.dtype != self.array.dtype:
+                raise RuntimeError(f"grad: wanted the dtype of {describe(self)}, got {describe(value)}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def _version(self) -> int:
+        """How often this memory was written in place."""
+        return 0 if self._storage is None else self._storage.version
+
+    def detach(self) -> Tensor:
+        """This Tensor's values, on the same memory, without its history.
+
+        >>> import retrograd as rg
+        >>> rg.ones(2, requires_grad=True).detach().requires_grad
+        False
+        """
+        tensor = new_tensor(self.array)
+        share(tensor, self, related=False)
+        return tensor
+
+    def detach_(self) -> Tensor:
+        """Forget the history: the Tensor becomes a leaf that needs no gradient."""
+        if self._base is not None:
+            raise RuntimeError("detach_: can't detach a view in place; use detach()")
+        self._node = None
+        self._requires = False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """As ``detach()``; setting it gives the Tensor other memory."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data: wanted a Tensor, got {type(value).__name__}")
+        requires, node = self._requires, self._node
+        if requires and not is_differentiable(value.array.dtype):
+            raise RuntimeError(f"data: a Tensor that requires grad cannot hold {value.array.dtype}")
+        self.array = value.array
+        self._storage = None
+        share(self, value, related=False)
+        self._requires, self._node = requires, node
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | Tensor | None = None,
+    ) -> None:
+        """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
+
+        For a leaf ``x``: ``x.grad += gradient^T d self / d x``.
+
+        Args:
+            gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+            retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
+            create_graph: record the walk itself, so that gradients can be differentiated.
+            inputs: accumulate into these Tensors only.
+
+        Raises:
+            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph was
+                freed by an earlier walk.
+
+        >>> import retrograd as rg
+        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**3).sum().backward()
+        >>> x.grad
+        tensor([ 3., 12.])
+        """
+        if inputs is None:
+            graph.backward([self], [gradient], retain_graph, create_graph, None, "backward")
+            return
+        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        if not wanted:
+            raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+        for index, x in enumerate(wanted):
+            if not x._requires:
+                raise RuntimeError(f"backward: inputs[{index}], {describe(x)}, does not require grad")
+        found = graph.backward([self], [gradient], retain_graph, create_graph, wanted, "backward")
+        for x in dict.fromkeys(wanted):
+            g = found.get(graph.edge_of(x))
+            if g is not None:
+                graph.accumulate(x, g, False, create_graph)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
+
+        >>> import retrograd as rg
+        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([30., 30.])
+
+        Raises:
+            RuntimeError: the Tensor needs no gradient.
+        """
+        if not self._requires:
+            raise RuntimeError("register_hook: the Tensor does not require grad")
+        if self._node is not None:
+            if self._node.hooks is None:
+                self._node.hooks = {}
+            return RemovableHandle(self._node.hooks, hook)
+        if self._hooks is None:
+            self._hooks = LeafHooks()
+        return RemovableHandle(self._hooks.on_gradient, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` on a leaf after a walk has added to its ``.grad``.
+
+        Raises:
+            RuntimeError: the Tensor is not a leaf or needs no gradient.
+        """
+        if not self._requires or self._node is not None:
+            raise RuntimeError("register_post_accumulate_grad_hook: wanted a leaf that requires grad")
+        if self._hooks is None:
+            self._hooks = LeafHooks()
+        return RemovableHandle(self._hooks.on_accumulation, hook)
+
+    def retain_grad(self) -> None:
+        """Let walks store the gradient of this non-leaf in ``.grad``, too."""
+        if not self._requires:
+            raise RuntimeError("retain_grad: the Tensor does not require grad")
+        if self._node is None:
+            return
+        if self._node.hooks is None:
+            self._node.hooks = {}
+        elif -id(self) in self._node.hooks:
+            return
+        me = ref(self)
+
+        def keep(gradient: Tensor) -> None:
+            tensor = me()
+            if tensor is not None:
+                tensor._grad = gradient.clone() if tensor._grad is None else tensor._grad + gradient
+
+        self._node.hooks[-id(self)] = keep
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this is a non-leaf whose gradient walks store in ``.grad``."""
+        return self._node is not None and self._node.hooks is not None and -id(self) in self._node.hooks
+
+    # Copies
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self._node is not None:
+            raise RuntimeError(
+                f"deepcopy: only leaves can be deep-copied, not the result of {self._node.name}; use detach() first"
+            )
+        copied = memo.get(id(self))
+        if copied is None:
+            copied = memo[id(self)] = type(self).__new__(type(self))
+            Tensor._initialise(copied, self.array.copy())
+            copied._requires = self._requires
+            if self._grad is not None:
+                copied._grad = self._grad.__deepcopy__(memo)
+            if hasattr(self, "__dict__"):
+                from copy import deepcopy
+
+                copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._node is not None:
+            raise RuntimeError(f"pickle: only leaves can be pickled, not the result of {self._node.name}")
+        array = backend_of(self.array).to_numpy(self.array)
+        return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
+
+
+class Size(tuple[int, ...]):
+    """The shape of a Tensor: a tuple of lengths that can count its elements.
+
+    >>> Size((2, 3)).numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a Tensor of this shape."""
+        product = 1
+        for length in self:
+            product *= length
+        return product
+
+
+def _rebuild(kind: type[Tensor], array: Any, device: str, requires: bool, attributes: dict[str, Any] | None) -> Tensor:
+    tensor = kind.__new__(kind)
+    Tensor._initialise(tensor, backend_for(device).asarray(array))
+    tensor._requires = requires
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor
+
+
+_new = Tensor.__new__
+
+
+def new_tensor(array: Any) -> Tensor:
+    """A Tensor on the array itself, without history."""
+    t = _new(Tensor)
+    t.array = array
+    t._requires = False
+    t._node = t._grad = t._storage = t._base = t._hooks = None
+    return t
+
+
+graph._Tensor = Tensor
+
+
+def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
+    """The data as an array in the dtype a Tensor of them has; ``copy=False`` shares memory where it can."""
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+    if isinstance(data, Tensor):
+        data = data.array
+    if is_array(data):
+        if data.dtype.kind not in "biufc":
+            raise TypeError(f"tensor: wanted numbers, got an array of dtype {data.dtype}")
+        backend = backend_of(data) if device is None else backend_for(device)
+        if backend is not backend_of(data):
+            data = backend_of(data).to_numpy(data)
+            copy = False
+        array = backend.asarray(data, dtype=dtype)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return array.copy() if copy and array_module(array).may_share_memory(array, data) else array
+    if isinstance(data, np.generic):
+        dtype = data.dtype if dtype is None else dtype
+        if dtype.kind not in "biufc":
+            raise TypeError(f"tensor: wanted numbers, got {dtype}")
+    elif isinstance(data, (bool, int, float, complex)):
+        dtype = scalar_dtype(data) if dtype is None else dtype
+    else:
+        data, dtype = _nested(data, dtype)
+    place = None if device is None else Device(device)
+    return backend_for(device).asarray(np.asarray(data, dtype=dtype), device=place)
+
+
+def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
+    """Nested sequences as a NumPy array, with the dtype their Python numbers take."""
+    if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
+        raise TypeError(f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays")
+    python_numbers = True
+
+    def plain(value: Any) -> Any:
+        nonlocal python_numbers
+        if isinstance(value, Tensor):
+            python_numbers = python_numbers and value.ndim == 0
+            return value.numpy(force=True)
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value]
+        python_numbers = python_numbers and not isinstance(value, (np.ndarray, np.generic))
+        return value
+
+    try:
+        array = np.asarray(plain(data))
+    except ValueError as error:
+        raise ValueError(f"tensor: the nested sequences are ragged or too deep ({error})") from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
+    if dtype is None:
+        if python_numbers and (array.dtype.kind == "f" or array.size == 0):
+            dtype = get_default_dtype()
+        elif python_numbers and array.dtype.kind == "c":
+            dtype = scalar_dtype(1j)
+        else:
+            dtype = array.dtype
+    return array, dtype

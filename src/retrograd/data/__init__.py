@@ -1,0 +1,71 @@
+"""Data sets, samplers and the DataLoader, as in `torch.utils.data`, and the named data sets."""
+
+from .collate import default_collate, default_convert
+from .dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from .download import DataCorrupt, DataError, DataUnavailable, cache_folder
+from .loader import DataLoader
+from .named import (
+    FASHION_MNIST_CLASSES,
+    HOUSING_COLUMNS,
+    HousingData,
+    ImageData,
+    fashion_mnist,
+    housing,
+    mnist,
+    names,
+    shakespeare,
+)
+from .sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from .worker import WorkerInfo, batch_generator, get_worker_info
+
+__all__ = [
+    "FASHION_MNIST_CLASSES",
+    "HOUSING_COLUMNS",
+    "BatchSampler",
+    "ChainDataset",
+    "ConcatDataset",
+    "DataCorrupt",
+    "DataError",
+    "DataLoader",
+    "DataUnavailable",
+    "Dataset",
+    "HousingData",
+    "ImageData",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "StackDataset",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "WeightedRandomSampler",
+    "WorkerInfo",
+    "batch_generator",
+    "cache_folder",
+    "default_collate",
+    "default_convert",
+    "fashion_mnist",
+    "get_worker_info",
+    "housing",
+    "mnist",
+    "names",
+    "random_split",
+    "shakespeare",
+]

@@ -1,0 +1,94 @@
+"""From samples to a batch of Tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_NUMBER_KINDS = "biufc"
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Stacks samples into a batch, keeping their structure.
+
+    Tensors and NumPy arrays of one shape `(...)` become one Tensor of shape `(len(batch), ...)`; numbers become a
+    Tensor of shape `(len(batch),)`, Python floats in float64; strings and bytes stay a list; mappings, named tuples
+    and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences of
+    different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
+
+    >>> import numpy as np
+    >>> from retrograd.data import default_collate
+    >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
+    >>> x.tolist(), name
+    ([[1.0, 1.0], [0.0, 0.0]], ['a', 'b'])
+    """
+    import retrograd
+
+    first = batch[0]
+    if isinstance(first, retrograd.Tensor):
+        _check_shapes([tuple(tensor.shape) for tensor in batch])
+        return retrograd.stack(list(batch))
+    if isinstance(first, (np.ndarray, np.generic)):
+        arrays = [np.asarray(item) for item in batch]
+        if arrays[0].dtype.kind in _NUMBER_KINDS:
+            _check_shapes([array.shape for array in arrays])
+            return retrograd.from_numpy(np.stack(arrays))
+    elif isinstance(first, (int, float, complex)):
+        numbers = np.array(batch)
+        if numbers.dtype.kind in _NUMBER_KINDS:
+            return retrograd.from_numpy(numbers)
+    elif isinstance(first, (str, bytes)):
+        return list(batch)
+    elif isinstance(first, Mapping):
+        return _rebuild(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+    elif isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError(
+                f"default_collate: samples of different lengths {[len(sample) for sample in batch]}; "
+                "pad them or give a collate_fn"
+            )
+        fields = [default_collate(field) for field in zip(*batch)]
+        return fields if type(first) is tuple else _rebuild(first, fields)
+    raise TypeError(
+        f"default_collate: a batch must hold Tensors, arrays, numbers, strings, mappings or sequences, "
+        f"got {_describe(first)}"
+    )
+
+
+def default_convert(data: Any) -> Any:
+    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is."""
+    import retrograd
+
+    if isinstance(data, (np.ndarray, np.generic)):
+        return retrograd.from_numpy(np.asarray(data)) if data.dtype.kind in _NUMBER_KINDS else data
+    if isinstance(data, Mapping):
+        return _rebuild(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        items = [default_convert(item) for item in data]
+        return items if type(data) is tuple else _rebuild(data, items)
+    return data
+
+
+def _rebuild(like: Any, content: Any) -> Any:
+    """`content` in a container of the type of `like`, or as it is where that type cannot be made from it."""
+    make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
+    try:
+        return make(content)
+    except TypeError:
+        return content
+
+
+def _check_shapes(shapes: list[tuple[int, ...]]) -> None:
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise RuntimeError(
+                f"default_collate: samples of different shapes, {shapes[0]} at entry 0 and {shape} at entry {i}; "
+                "pad them or give a collate_fn"
+            )
+
+
+def _describe(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else f"{type(value).__name__} of dtype {dtype}"

@@ -1,0 +1,245 @@
+"""Data sets: what a sample is, and how data sets are split, joined and zipped.
+
+The meanings are those of `torch.utils.data`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from .generator import numpy_generator
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Dataset(Generic[T_co]):
+    """A map from indices to samples: subclasses give `__getitem__(index)` and, for most uses, `__len__()`.
+
+    A subclass may also give `__getitems__(indices)`, the list of the samples at several indices, where that is
+    faster than one at a time. `a + b` is `ConcatDataset([a, b])`.
+
+    >>> from retrograd.data import Dataset
+    >>> class Squares(Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, index):
+    ...         return index ** 2
+    >>> [Squares()[i] for i in range(4)]
+    [0, 1, 4, 9]
+    """
+
+    def __getitem__(self, index: Any) -> T_co:
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+
+    def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[T_co]):
+    """A stream of samples: subclasses give `__iter__()`.
+
+    Each DataLoader worker iterates over the data set on its own; `get_worker_info()` tells `__iter__` which
+    part of the stream is its worker's. `a + b` is `ChainDataset([a, b])`.
+    """
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
+
+    def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Any, ...]]):
+    """Samples along the first dimension of Tensors of equal length: sample i is `(t[i] for t in tensors)`.
+
+    NumPy arrays are taken as Tensors on the same memory. Tensors of unequal or no length raise ValueError.
+
+    >>> import numpy as np
+    >>> from retrograd.data import TensorDataset
+    >>> x, y = TensorDataset(np.arange(6.0).reshape(3, 2), np.array([7, 8, 9]))[1]
+    >>> x.tolist(), y.item()
+    ([2.0, 3.0], 8)
+    """
+
+    tensors: tuple[Any, ...]
+
+    def __init__(self, *tensors: Any) -> None:
+        from retrograd import from_numpy
+
+        shapes = [tuple(tensor.shape) for tensor in tensors]
+        if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
+            raise ValueError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")
+        self.tensors = tuple(from_numpy(t) if isinstance(t, np.ndarray) else t for t in tensors)
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].shape[0])
+
+
+class StackDataset(Dataset[Any]):
+    """Data sets side by side: sample i is the tuple, or with keywords the dict, of every one's sample i.
+
+    >>> from retrograd.data import StackDataset
+    >>> StackDataset(image=[10, 11], label=[0, 1])[1]
+    {'image': 11, 'label': 1}
+    """
+
+    datasets: tuple[Any, ...] | dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("StackDataset: give data sets either by position or by keyword")
+        self.datasets = args or kwargs
+        sizes = [len(dataset) for dataset in args or kwargs.values()]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"StackDataset: data sets of different lengths {sizes}")
+        self._length = sizes[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class ConcatDataset(Dataset[T_co]):
+    """Data sets one after the other.
+
+    >>> from retrograd.data import ConcatDataset
+    >>> joined = ConcatDataset(["abc", "de"])
+    >>> len(joined), joined[3], joined[-1]
+    (5, 'd', 'e')
+    """
+
+    datasets: list[Any]
+    cumulative_sizes: list[int]
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("ConcatDataset: datasets is empty")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise ValueError("ConcatDataset: an IterableDataset has no indices; join those with ChainDataset")
+        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> T_co:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
+        index %= len(self)
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+
+class ChainDataset(IterableDataset[T_co]):
+    """Streams one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise TypeError(f"ChainDataset: expected IterableDatasets, got {type(dataset).__name__}")
+
+    def __iter__(self) -> Iterator[T_co]:
+        return itertools.chain.from_iterable(self.datasets)
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)
+
+
+class Subset(Dataset[T_co]):
+    """The samples of `dataset` at `indices`, in that order.
+
+    >>> from retrograd.data import Subset
+    >>> list(Subset("abcd", [3, 1]))
+    ['d', 'b']
+    """
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[T_co]:
+        return samples_at(self.dataset, [self.indices[i] for i in indices])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def samples_at(dataset: Any, indices: Sequence[Any]) -> list[Any]:
+    """The samples at `indices`, by one call of `__getitems__` where the data set has it."""
+    get_many = getattr(dataset, "__getitems__", None)
+    if get_many is None:
+        return [dataset[index] for index in indices]
+    samples = list(get_many(indices))
+    if len(samples) != len(indices):
+        raise ValueError(
+            f"{type(dataset).__name__}.__getitems__ gave {len(samples)} samples for {len(indices)} indices"
+        )
+    return samples
+
+
+def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
+    """What `default_collate` makes of the samples at `indices`, gathered by one indexing per Tensor.
+
+    None where the data set is not a plain TensorDataset or Subset of one: a subclass may have changed `__getitem__`.
+    """
+    while type(dataset) is Subset:
+        indices = [dataset.indices[i] for i in indices]
+        dataset = dataset.dataset
+    if type(dataset) is not TensorDataset:
+        return None
+    where = np.asarray(indices, dtype=np.int64)
+    return [tensor[where] for tensor in dataset.tensors]
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
+    """Splits `dataset` at random into subsets of the given lengths, which sum to its length or, as fractions, to 1.
+
+    Of fractions each subset gets `floor(len(dataset) * fraction)` samples, and what is left over goes one each to
+    the first subsets. Lengths that do not sum to the length of the data set, and fractions outside [0, 1], raise
+    ValueError.
+
+    >>> import numpy as np
+    >>> from retrograd.data import random_split
+    >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))
+    >>> len(train), len(test), sorted([*train, *test]) == list(range(10))
+    (8, 2, True)
+    """
+    size, total = len(dataset), sum(lengths)
+    if math.isclose(total, 1) and total <= 1:
+        for fraction in lengths:
+            if not 0 <= fraction <= 1:
+                raise ValueError(f"random_split: fraction {fraction} is not between 0 and 1")
+        counts = [math.floor(size * fraction) for fraction in lengths]
+        for i in range(size - sum(counts)):
+            counts[i % len(counts)] += 1
+        for i, count in enumerate(counts):
+            if count == 0:
+                warnings.warn(f"random_split: subset {i} is empty", stacklevel=2)
+    elif total != size or any(length != int(length) or length < 0 for length in lengths):
+        raise ValueError(f"random_split: lengths {list(lengths)} do not sum to the length of the data set, {size}")
+    else:
+        counts = [int(length) for length in lengths]
+    order = numpy_generator(generator).permutation(size).tolist()
+    ends = itertools.accumulate(counts)
+    return [Subset(dataset, order[end - count : end]) for count, end in zip(counts, ends)]

@@ -1,0 +1,171 @@
+"""Finding, downloading and verifying the files of the named data sets."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import http.client
+import io
+import os
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+Progress = Callable[[str, int, int | None], None]
+"""Called while a file is downloaded, with its name, the bytes received so far, and their total where it is known."""
+
+_CHUNK = 1 << 16
+_SECONDS_WITHOUT_AN_ANSWER = 30
+
+
+class DataError(RuntimeError):
+    """A named data set cannot be had. The message is one line that says what to do."""
+
+
+class DataUnavailable(DataError):
+    """A file is not on this machine and could not be downloaded."""
+
+
+class DataCorrupt(DataError):
+    """A file is damaged, cut short, or another one than its name says. It is never trained on."""
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a data set: where it is kept, where it comes from, and what its content must be.
+
+    `size` and `sha256` are of the decompressed bytes. `md5_of_download` is for mirrors that publish only that.
+    """
+
+    path: str
+    urls: tuple[str, ...]
+    size: int
+    sha256: str | None = None
+    md5_of_download: str | None = None
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: the platform's cache folder, for instance `$XDG_CACHE_HOME/retrograd` on Linux."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return Path(local or Path.home() / "AppData" / "Local") / "retrograd" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "retrograd"
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "retrograd"
+
+
+def data_folders() -> list[Path]:
+    """Where data sets are looked for: the folder that `RETROGRAD_DATA` names, if it does, then the cache folder."""
+    named = os.environ.get("RETROGRAD_DATA")
+    return [Path(named), cache_folder()] if named else [cache_folder()]
+
+
+def read(file: RemoteFile, download: bool = True, progress: Progress | None = None) -> bytes:
+    """The verified, decompressed content of `file`, from this machine or, where `download` allows, from a mirror."""
+    for folder in data_folders():
+        for path in (folder / f"{file.path}.gz", folder / file.path):
+            if path.is_file():
+                return _read_local(file, path)
+    if not download:
+        raise DataUnavailable(_advice(file, "is not on this machine"))
+    return _download(file, progress)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file that is at `path` whole or not at all, whatever happens meanwhile, and survives a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if os.name == "posix":  # the new name is on disk once the folder is
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _read_local(file: RemoteFile, path: Path) -> bytes:
+    try:
+        stored = path.read_bytes()
+    except OSError as error:
+        raise DataUnavailable(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return _verified(file, stored, compressed=path.suffix == ".gz")
+    except DataCorrupt as error:
+        raise DataCorrupt(f"{path} {error}; delete it, and it is downloaded again when it is next used") from error
+
+
+def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
+    content = stored
+    if compressed:
+        try:
+            with gzip.open(io.BytesIO(stored)) as stream:
+                content = stream.read(file.size + 1)  # more than it should hold: also checks the checksum at the end
+        except (EOFError, OSError, zlib.error) as error:
+            raise DataCorrupt(f"is corrupt ({error})") from error
+    if len(content) != file.size:
+        found = f"more than {file.size}" if len(content) > file.size else len(content)
+        raise DataCorrupt(f"is corrupt (it holds {found} bytes, expected {file.size})")
+    if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
+        raise DataCorrupt(f"is corrupt (its SHA-256 is not {file.sha256})")
+    return content
+
+
+def _download(file: RemoteFile, progress: Progress | None) -> bytes:
+    failures = []
+    for url in file.urls:
+        host = urllib.parse.urlsplit(url).netloc or url
+        try:
+            stored = _fetch(file, url, progress)
+            if file.md5_of_download and hashlib.md5(stored, usedforsecurity=False).hexdigest() != file.md5_of_download:
+                raise DataCorrupt(f"is corrupt (the MD5 of the download is not {file.md5_of_download})")
+            content = _verified(file, stored, compressed=url.endswith(".gz"))
+        except (OSError, http.client.HTTPException, DataCorrupt) as error:
+            failures.append(f"{host}: {' '.join(str(error).split())}")
+            continue
+        path = cache_folder() / (f"{file.path}.gz" if url.endswith(".gz") else file.path)
+        try:
+            write_atomically(path, stored)
+        except OSError as error:
+            raise DataUnavailable(f"{path} cannot be written: {error.strerror}") from error
+        return content
+    raise DataUnavailable(_advice(file, f"could not be downloaded ({'; '.join(failures)})"))
+
+
+def _fetch(file: RemoteFile, url: str, progress: Progress | None) -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": "retrograd"})
+    with urllib.request.urlopen(request, timeout=_SECONDS_WITHOUT_AN_ANSWER) as response:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length and length.isdigit() else None
+        received = bytearray()
+        while chunk := response.read(_CHUNK):
+            received += chunk
+            if len(received) > 2 * file.size + _CHUNK:  # gzip makes nothing this much larger
+                raise DataCorrupt("is corrupt (the download is larger than the file)")
+            if progress is not None:
+                progress(Path(file.path).name, len(received), total)
+    if total is not None and len(received) != total:
+        raise DataCorrupt(f"is corrupt (the download ended after {len(received)} of {total} bytes)")
+    return bytes(received)
+
+
+def _advice(file: RemoteFile, problem: str) -> str:
+    places = " or ".join(str((folder / file.path).parent) for folder in data_folders())
+    name = Path(file.path).name
+    return f"{name} {problem}: get it from {file.urls[0]} and put it, as {name} or {name}.gz, into {places}"

@@ -1,0 +1,350 @@
+"""Loading batches: in the caller, or ahead of it in worker threads or processes.
+
+Every worker, thread or process, is a queue served by one thread of this process: a thread worker loads the batch
+itself, a process worker sends the task to its process and waits for the batch. So order, errors and closing are the
+same for both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from .dataset import samples_at, tensor_batch
+
+SECONDS_TO_FINISH_A_BATCH = 5.0
+
+
+class Signal(Enum):
+    """What a worker answers in place of a batch. (A member stays itself when it is pickled.)"""
+
+    EXHAUSTED = "the worker's part of an iterable data set has come to its end"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One batch to load: the `batch`-th of an epoch, from `indices` or, of an iterable data set, the next one."""
+
+    epoch: int
+    batch: int
+    seed: int
+    indices: Any = None
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Which worker this is: `id` of `num_workers`, its own `seed`, and its (copy of the) data set."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_here = threading.local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """The `WorkerInfo` of the DataLoader worker that calls this; None outside of workers."""
+    return getattr(_here, "info", None)
+
+
+def batch_generator() -> np.random.Generator:
+    """A generator for random augmentation in a data set or `collate_fn`: one stream of its own for each batch.
+
+    It depends on the epoch's seed and the batch's number alone, so the augmented batches are the same for any number
+    of workers and after a resumed run. Outside of a DataLoader it raises RuntimeError.
+    """
+    generator = getattr(_here, "generator", None)
+    if generator is None:
+        task: Task | None = getattr(_here, "task", None)
+        if task is None:
+            raise RuntimeError("batch_generator: no DataLoader is loading a batch in this thread")
+        generator = _here.generator = np.random.default_rng([task.seed, task.batch])
+    return generator
+
+
+class MapFetcher:
+    """Loads the samples at a task's indices; without batching (`batched=False`) the one sample at its index."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batched: bool, stacks: bool) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+        self.batched = batched
+        self.stacks = stacks  # collate_fn is default_collate, so that a batch may be gathered by indexing
+
+    def __call__(self, task: Task) -> Any:
+        if not self.batched:
+            return self.collate_fn(self.dataset[task.indices])
+        if self.stacks and (batch := tensor_batch(self.dataset, task.indices)) is not None:
+            return batch
+        return self.collate_fn(samples_at(self.dataset, task.indices))
+
+
+class IterableFetcher:
+    """Loads the next samples of this worker's own iterator over the data set; a new epoch begins a new one."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        # A worker thread has its own iterator; process workers have their own copy of this object.
+        self._iteration = threading.local()
+
+    def __call__(self, task: Task) -> Any:
+        samples = self._samples(task.epoch)
+        batch = list(itertools.islice(samples, self.batch_size or 1))
+        if not batch or (self.drop_last and len(batch) < (self.batch_size or 1)):
+            self._iteration.samples = iter(())
+            return Signal.EXHAUSTED
+        return self.collate_fn(batch if self.batch_size else batch[0])
+
+    def _samples(self, epoch: int) -> Iterator[Any]:
+        current = getattr(self._iteration, "epoch", None)
+        if current is None or current < epoch:
+            self._iteration.epoch = epoch
+            self._iteration.samples = iter(self.dataset)
+        elif current > epoch:
+            raise RuntimeError("DataLoader: a later iteration over the same persistent workers has ended this one")
+        return self._iteration.samples
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_iteration"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _iteration=threading.local())
+
+
+Fetcher = Callable[[Task], Any]
+
+
+def load(fetch: Fetcher, task: Task) -> Any:
+    """The batch of `task`, with `batch_generator` set to its stream."""
+    outer = getattr(_here, "task", None), getattr(_here, "generator", None)
+    _here.task, _here.generator = task, None
+    try:
+        return fetch(task)
+    finally:
+        _here.task, _here.generator = outer
+
+
+class ThreadWorker:
+    """A worker whose thread loads the batches itself."""
+
+    def __init__(self, fetch: Fetcher, info: WorkerInfo, init_fn: Callable[[int], None] | None) -> None:
+        self.info = info
+        self._fetch = fetch
+        self._init_fn = init_fn
+        self._started = False
+        self._thread = ThreadPoolExecutor(1, f"DataLoader-worker-{info.id}")
+
+    def submit(self, task: Task) -> Future[Any]:
+        return self._thread.submit(self._load, task)
+
+    def _load(self, task: Task) -> Any:
+        try:
+            if not self._started:
+                _here.info = self.info
+                if self._init_fn is not None:
+                    self._init_fn(self.info.id)
+                self._started = True
+            return load(self._fetch, task)
+        except Exception as error:
+            error.add_note(f"Raised in DataLoader worker thread {self.info.id}.")
+            raise
+
+    def stop(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        self._thread.shutdown(wait=True)
+
+
+class ProcessWorker:
+    """A worker whose thread passes the tasks to a process of its own."""
+
+    def __init__(
+        self,
+        fetch: Fetcher,
+        info: WorkerInfo,
+        init_fn: Callable[[int], None] | None,
+        context: BaseContext,
+        siblings: list[ProcessWorker],
+    ) -> None:
+        self.info = info
+        self._owner = os.getpid()
+        self._connection, theirs = context.Pipe()
+        # A forked process inherits our ends of the pipes. It must close them, or it would never see that we died.
+        forked = context.get_start_method() == "fork"
+        inherited = [worker._connection for worker in siblings] + [self._connection] if forked else []
+        self._process = context.Process(  # type: ignore[attr-defined]
+            target=_serve, args=(theirs, inherited, fetch, info, init_fn), name=f"DataLoader-{info.id}", daemon=True
+        )
+        with warnings.catch_warnings():
+            # Python 3.12 warns of a fork beside threads. Those of BLAS survive it, and we start ours afterwards.
+            warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
+            self._process.start()
+        theirs.close()
+        self._thread = ThreadPoolExecutor(1, f"DataLoader-proxy-{info.id}")
+
+    def submit(self, task: Task) -> Future[Any]:
+        return self._thread.submit(self._exchange, task)
+
+    def _exchange(self, task: Task) -> Any:
+        try:
+            self._connection.send(task)
+            done, answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            self._process.join(1.0)
+            raise RuntimeError(
+                f"DataLoader worker process {self.info.id} (pid {self._process.pid}) ended unexpectedly with "
+                f"exit code {self._process.exitcode}"
+            ) from error
+        if not done:
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        if os.getpid() != self._owner:
+            return
+        try:
+            self._thread.submit(self._dismiss)  # after the batch in progress, if there is one
+        except RuntimeError:  # the interpreter is exiting and has ended our thread
+            self._dismiss()
+        self._thread.shutdown(wait=False)
+
+    def _dismiss(self) -> None:
+        with contextlib.suppress(OSError):  # the process has ended before
+            self._connection.send(None)
+
+    def join(self) -> None:
+        if os.getpid() != self._owner:
+            return
+        self._process.join(SECONDS_TO_FINISH_A_BATCH)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+        self._thread.shutdown(wait=True)
+        self._connection.close()
+        self._process.close()
+
+
+def _serve(
+    connection: Connection,
+    inherited: list[Connection],
+    fetch: Fetcher,
+    info: WorkerInfo,
+    init_fn: Callable[[int], None] | None,
+) -> None:
+    """The life of a worker process: answers tasks with (True, batch) or (False, exception) until it is told to stop."""
+    for other in inherited:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the main process handles it
+    _here.info = info
+    started = init_fn is None
+    while True:
+        try:
+            task = connection.recv()
+            if task is None:
+                return
+        except (EOFError, OSError):
+            return
+        try:
+            if not started and init_fn is not None:
+                init_fn(info.id)
+                started = True
+            _seed_global_generators(task)
+            answer = ForkingPickler.dumps((True, load(fetch, task)))
+        except Exception as error:
+            answer = ForkingPickler.dumps((False, _portable(error, info)))
+        try:
+            connection.send_bytes(answer)
+        except OSError:
+            return
+
+
+def _seed_global_generators(task: Task) -> None:
+    # Forked workers start with equal global generators, and would augment alike; and what they draw must depend on
+    # the batch alone, not on which worker loads it.
+    seed = int(np.random.SeedSequence([task.seed, task.batch]).generate_state(1)[0])
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (users' data sets draw from it)
+    manual_seed = getattr(sys.modules.get("retrograd"), "manual_seed", None)
+    if manual_seed is not None:
+        manual_seed(seed)
+
+
+def _portable(error: Exception, info: WorkerInfo) -> Exception:
+    """`error` with the worker's traceback as a note; a RuntimeError in its place where it cannot be pickled."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    note = f"Raised in DataLoader worker process {info.id}. Original traceback:\n{text}"
+    error.add_note(note)
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+        if type(copy) is type(error) and str(copy) == str(error):
+            return error
+    except Exception:  # whatever a user's exception does when it is pickled
+        pass
+    return RuntimeError(f"{type(error).__name__}: {error}\n{note}")
+
+
+class WorkerPool:
+    """`num_workers` workers, each with its own first-in, first-out queue of tasks."""
+
+    workers: list[ThreadWorker] | list[ProcessWorker]
+
+    def __init__(
+        self,
+        fetch: Fetcher,
+        num_workers: int,
+        seed: int,
+        dataset: Any,
+        init_fn: Callable[[int], None] | None,
+        context: str | BaseContext | None,
+    ) -> None:
+        infos = [WorkerInfo(i, num_workers, seed + i, dataset) for i in range(num_workers)]
+        if context == "thread":
+            self.workers = [ThreadWorker(fetch, info, init_fn) for info in infos]
+            return
+        if not isinstance(context, BaseContext):
+            context = multiprocessing.get_context(context)
+        # All processes start before the first task, and with it our first thread.
+        processes: list[ProcessWorker] = []
+        self.workers = processes
+        try:
+            for info in infos:
+                processes.append(ProcessWorker(fetch, info, init_fn, context, processes))
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, task: Task) -> Future[Any]:
+        """The batch of `task`, loaded by worker `task.batch % num_workers`."""
+        return self.workers[task.batch % len(self.workers)].submit(task)
+
+    def close(self) -> None:
+        """Ends the workers, whose waiting tasks must have been cancelled; returns when they have ended."""
+        for worker in self.workers:
+            worker.stop()
+        for worker in self.workers:
+            worker.join()

@@ -1,0 +1,148 @@
+"""check_layer: a hand-written backward against central differences."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import Array, Layer, Loss
+
+# Below it a gradient is measured absolutely: the differences of numbers of size 1 carry an error of about 1e-11.
+_SMALLEST = 1e-4
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """One array's gradient: the largest |analytic - numerical|, absolute and relative to the gradient itself."""
+
+    name: str
+    max_difference: float
+    relative_error: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What check_layer found; ``str`` of it is the printed table."""
+
+    layer: str
+    checks: tuple[GradientCheck, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def __str__(self) -> str:
+        width = max(len("gradient"), *(len(check.name) for check in self.checks))
+        lines = [self.layer, f"  {'gradient':{width}}  max difference  relative error"]
+        for check in self.checks:
+            verdict = "passed" if check.passed else "FAILED"
+            numbers = f"{check.max_difference:14.1e}  {check.relative_error:14.1e}"
+            lines.append(f"  {check.name:{width}}  {numbers}  {verdict}")
+        return "\n".join(lines)
+
+
+def check_layer(
+    layer: Layer | Loss, x: Array, *target: Array, tolerance: float = 1e-6, seed: int = 0, quiet: bool = False
+) -> CheckReport:
+    """Compares the gradient of every parameter, and of x, with central differences, and prints both errors.
+
+    With a random v in place of ``dout``, each element θ of a parameter or of x has the derivative
+
+        ∂⟨v, f⟩/∂θ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / 2h,   h = ∛ε max(1, |θ|)
+
+    which is right to about ε^(2/3). The relative error of an element is its difference over the larger of the two
+    values, and over no less than a thousandth of the array's largest gradient (and 1e-4); the check passes when none
+    is above ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
+
+    The layer itself is not changed: the check works on copies, so that Dropout draws one mask throughout. A loss takes
+    its target after x. An x of integers has no gradient and is left out. Choose x away from points without a
+    derivative.
+
+    Raises TypeError unless x and the parameters are float64 (float32 leaves the differences too few digits),
+    ValueError for an empty x, for a gradient missing or of another shape than its array, or where there is nothing to
+    check.
+
+    >>> import numpy as np
+    >>> from retrograd import manual
+    >>> report = manual.check_layer(manual.Linear(3, 2, dtype=np.float64, rng=0), np.ones((4, 3)))  # doctest: +ELLIPSIS
+    Linear(3, 2)
+      gradient  max difference  relative error
+      weight           ...  passed
+      bias             ...  passed
+      x                ...  passed
+    >>> report.passed
+    True
+    """
+    probe: Any = copy.deepcopy(layer)
+    x = x.copy()
+    values = {**probe.parameters, "x": x} if x.dtype.kind == "f" else dict(probe.parameters)
+    _require_float64(layer, values)
+
+    ran: Any = copy.deepcopy(layer)
+    y = ran.forward(x, *target)
+    rng = np.random.default_rng(seed)
+    dout = np.asarray(rng.uniform(1, 2, np.shape(y)) * rng.choice([-1.0, 1.0], np.shape(y)))
+    dx = ran.backward(float(dout) if type(y) is float else dout)
+    gradients = {**ran.gradients, "x": dx}
+    if dx is None:
+        values.pop("x", None)
+    if not values:
+        raise ValueError(f"check_layer: {layer!r} has neither a parameter nor an input gradient to check")
+
+    def output() -> Array:
+        # A fresh copy each time: random state and running statistics start the same.
+        return np.asarray(copy.deepcopy(probe).forward(x, *target))
+
+    checks = []
+    for name, value in values.items():
+        if name not in gradients:
+            raise ValueError(f"check_layer: {layer!r} has a parameter {name!r} but no gradient of that name")
+        gradient = np.asarray(gradients[name])
+        if gradient.shape != value.shape:
+            raise ValueError(
+                f"check_layer: {layer!r} has {name} of shape {value.shape}, but its gradient has {gradient.shape}"
+            )
+        checks.append(_compare(name, gradient, _central_differences(output, value, dout), tolerance))
+    report = CheckReport(repr(layer), tuple(checks))
+    if not quiet:
+        print(report)
+    return report
+
+
+def _central_differences(output: Callable[[], Array], value: Array, dout: Array) -> Array:
+    """The gradient of ⟨dout, output()⟩ with respect to ``value``, whose elements are moved and put back."""
+    gradient = np.empty_like(value)
+    for place in np.ndindex(value.shape):
+        kept = value[place]
+        h = np.cbrt(np.finfo(value.dtype).eps) * max(1.0, abs(kept))
+        value[place] = kept + h
+        above, high = output(), value[place]
+        value[place] = kept - h
+        below, low = output(), value[place]
+        value[place] = kept
+        gradient[place] = np.sum(dout * (above - below)) / (high - low)
+    return gradient
+
+
+def _compare(name: str, analytic: Array, numerical: Array, tolerance: float) -> GradientCheck:
+    difference = np.abs(analytic - numerical)
+    size = np.maximum(np.abs(analytic), np.abs(numerical))
+    relative = difference / np.maximum(size, max(size.max() / 1000, _SMALLEST))
+    # Not (> tolerance): a nan must fail.
+    return GradientCheck(name, float(difference.max()), float(relative.max()), bool(relative.max() <= tolerance))
+
+
+def _require_float64(layer: Layer | Loss, values: dict[str, Array]) -> None:
+    for name, value in values.items():
+        if value.dtype != np.float64:
+            raise TypeError(
+                f"check_layer: {layer!r} must be checked in float64, but {name} has {value.dtype}: "
+                f"build the layer with dtype=numpy.float64 and give it such an x"
+            )
+        if not value.size:
+            raise ValueError(f"check_layer: {layer!r} has an empty {name} of shape {value.shape}: nothing to check")

@@ -1,0 +1,69 @@
+"""Net: layers one after the other."""
+
+from __future__ import annotations
+
+from .base import Array, Layer
+
+
+class Net:
+    """y = f_n(... f_2(f_1(x))): forward runs the layers in order, backward in reverse.
+
+    Gradient: with h_i = f_i(h_{i-1}) the chain rule gives dh_{i-1} from dh_i alone, which is what the backward of layer
+    i computes; so the pass starts with ``dout`` at the last layer and hands each result to the layer before.
+    (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
+
+    A Net is a Layer itself. Its parameters and gradients are those of its layers, under the name "place.name".
+    Setting ``training`` sets it in every layer.
+
+    Raises ValueError when it holds no layer, RuntimeError when a layer other than the first returns no gradient.
+
+    >>> import numpy as np
+    >>> from retrograd import manual
+    >>> rng = np.random.default_rng(0)
+    >>> net = manual.Net(manual.Linear(3, 4, rng=rng), manual.Tanh(), manual.Linear(4, 1, rng=rng))
+    >>> list(net.parameters)
+    ['0.weight', '0.bias', '2.weight', '2.bias']
+    >>> y = net.forward(np.ones((5, 3), np.float32))
+    >>> net.backward(np.ones_like(y)).shape
+    (5, 3)
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        if not layers:
+            raise ValueError("Net needs at least one layer")
+        self.layers = layers
+        self.training = True
+
+    def __repr__(self) -> str:
+        return f"Net({', '.join(map(repr, self.layers))})"
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        return {f"{i}.{name}": a for i, layer in enumerate(self.layers) for name, a in layer.parameters.items()}
+
+    @property
+    def gradients(self) -> dict[str, Array]:
+        return {f"{i}.{name}": a for i, layer in enumerate(self.layers) for name, a in layer.gradients.items()}
+
+    @property
+    def training(self) -> bool:
+        return self._training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._training = mode
+        for layer in self.layers:
+            layer.training = mode
+
+    def forward(self, x: Array) -> Array:
+        for layer in self.layers:
+            x = layer.forward(x)
+        return x
+
+    def backward(self, dout: Array) -> Array | None:
+        gradient: Array | None = dout
+        for layer in reversed(self.layers):
+            if gradient is None:
+                raise RuntimeError(f"{self!r}.backward: the layer after {layer!r} returned no gradient for its input")
+            gradient = layer.backward(gradient)
+        return gradient

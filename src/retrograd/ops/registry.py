@@ -1,0 +1,134 @@
+"""The operator table: every public operator, entered by the decorator that stands above its definition.
+
+From this one table come the methods and in-place methods of Tensor, the public names of the modules, NumPy's ufuncs on
+Tensors, the operator harness, the type stubs and the table in docs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..core.mutation import COPY, apply_inplace, check_writable
+from ..core.primitive import Primitive
+from ..core.tensor import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A public operator.
+
+    ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so on, or
+    ``"Tensor"`` for what is a method only.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    namespace: str = ""
+    method: bool = False
+    inplace: bool = False
+    differentiable: bool = True
+    note: str = ""
+    aliases: tuple[str, ...] = field(default=())
+
+    @property
+    def qualified_name(self) -> str:
+        """The name with its namespace: ``linalg.inv``."""
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+
+OPERATORS: dict[str, Operator] = {}
+
+# What np.sin(tensor) and friends call; numpy_protocol adds the functions whose arguments differ from PyTorch's.
+UFUNCS: dict[Any, Callable[..., Any]] = {}
+
+
+def operator(
+    *,
+    namespace: str = "",
+    method: bool = True,
+    inplace: bool | Primitive = False,
+    numpy: Any = None,
+    aliases: tuple[str, ...] = (),
+    differentiable: bool = True,
+    note: str = "",
+    name: str | None = None,
+) -> Callable[[Function], Function]:
+    """Enter a function in the operator table, and on Tensor.
+
+    Args:
+        namespace: where users find the function; ``"Tensor"`` for a method only.
+        method: also a method of Tensor.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in place.
+        numpy: the NumPy ufunc (or several) that means the same.
+        aliases: further public names.
+        differentiable: whether any gradient exists.
+        note: what is chosen at points without a derivative, for the table in docs.
+        name: the public name, by default the function's.
+    """
+
+    def enter(function: Function) -> Function:
+        public = name or function.__name__.rstrip("_")
+        entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
+        assert entry.qualified_name not in OPERATORS, f"{entry.qualified_name} is defined twice"
+        OPERATORS[entry.qualified_name] = entry
+        for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
+            UFUNCS[ufunc] = function
+        for each in (public, *aliases):
+            if method or namespace == "Tensor":
+                setattr(Tensor, each, function)
+            if inplace:
+                setattr(Tensor, each + "_", _inplace_form(each, function, inplace))
+        return function
+
+    return enter
+
+
+def _inplace_form(name: str, function: Callable[..., Any], inplace: bool | Primitive) -> Callable[..., Tensor]:
+    if isinstance(inplace, Primitive):
+        primitive = inplace
+
+        def write(self: Tensor, *others: Any) -> Tensor:
+            return apply_inplace(primitive, self, *others)
+    else:
+
+        @functools.wraps(function)
+        def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return assign(name, self, function(self, *args, **kwargs))
+
+    write.__name__ = write.__qualname__ = name + "_"
+    write.__doc__ = f"In-place form of ``{name}``: the result replaces the values of the Tensor, which is returned."
+    return write
+
+
+def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
+    """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
+    from ..core.dtypes import can_cast
+    from ..core.errors import describe
+
+    check_writable(name + "_", x)
+    if result.array.shape != x.array.shape:
+        raise RuntimeError(f"{name}_: the result {describe(result)} does not fit in the written Tensor {describe(x)}")
+    if not can_cast(result.dtype, x.dtype):
+        raise RuntimeError(f"{name}_: the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
+    return apply_inplace(COPY, x, result)
+
+
+def numpy_names(function: Function) -> Function:
+    """Let a function with ``dim`` and ``keepdim`` take NumPy's ``axis`` and ``keepdims``, too."""
+
+    @functools.wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for numpy_name, name in (("axis", "dim"), ("keepdims", "keepdim")):
+                if numpy_name in kwargs:
+                    if name in kwargs:
+                        raise TypeError(f"{function.__name__}: got both {name} and {numpy_name}")
+                    kwargs[name] = kwargs.pop(numpy_name)
+        return function(*args, **kwargs)
+
+    return renamed  # type: ignore[return-value]

@@ -1,0 +1,170 @@
+"""A number that knows how it was computed, and from that its derivatives."""
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Union
+
+Number = Union["Value", float]
+_births = count()
+
+
+def _operator(
+    op: str, function: Callable[..., float], slopes: Callable[..., tuple[float, ...]]
+) -> Callable[..., "Value"]:
+    """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
+
+    def method(*operands: Number) -> "Value":
+        nodes = [as_value(operand) for operand in operands]
+        numbers = [node.data for node in nodes]
+        try:
+            result = function(*numbers)
+        except (ValueError, ArithmeticError) as error:
+            raise type(error)(f"{op} of {numbers}: {error.args[-1]}") from None
+        try:
+            return Value(result, nodes, op, slopes(*numbers, result))
+        except (ValueError, ZeroDivisionError):  # no finite slope, as for sqrt at 0: an error only if backward meets it
+            return Value(result, nodes, op, (math.inf,) * len(nodes))
+
+    return method
+
+
+def _comparison(compare: Callable[[object, object], bool]) -> Callable[["Value", object], bool]:
+    return lambda self, other: compare(self.data, other)
+
+
+def _power(a: float, b: float) -> float:
+    if a < 0 and not b.is_integer():
+        raise ValueError("a negative number needs a whole exponent")
+    return a**b
+
+
+def _sigmoid(a: float) -> float:
+    return math.exp(min(a, 0.0)) / (1 + math.exp(-abs(a)))  # no argument of exp is positive, so none overflows
+
+
+class Value:
+    """A float `data` and, after `backward()` of a result, the derivative `grad` of that result by this number.
+
+    Operators (+ - * / ** abs) and methods (exp log sqrt sin cos tanh sigmoid relu) give a new Value that keeps its
+    operands and its slope d(result)/d(operand) in each. Errors name the operator: ValueError (log of 0),
+    ZeroDivisionError (0 ** -1), OverflowError (exp of 1000). Comparisons compare the numbers.
+
+    >>> x, y = Value(2.0), Value(-3.0)
+    >>> (x * y + x**3).backward()
+    >>> x.grad, y.grad  # y + 3 x**2, x
+    (9.0, 2.0)
+    """
+
+    __slots__ = ("_birth", "_children", "_op", "_slopes", "data", "grad", "label")
+
+    def __init__(
+        self,
+        data: float,
+        _children: Sequence["Value"] = (),
+        _op: str = "",
+        _slopes: Sequence[float] = (),
+        label: str = "",
+    ) -> None:
+        if type(data) is not float:
+            if isinstance(data, (Value, str)):
+                raise TypeError(f"Value: data must be a real number, got {data!r}")
+            data = float(data)
+        if _children and not math.isfinite(data) and all(math.isfinite(child.data) for child in _children):
+            raise OverflowError(f"{_op} of {[child.data for child in _children]}: too large for a float")
+        self.data, self.grad, self.label = data, 0.0, label
+        self._children, self._slopes, self._op, self._birth = _children, _slopes, _op, next(_births)
+
+    @property
+    def _prev(self) -> set["Value"]:
+        return set(self._children)
+
+    def backward(self) -> None:
+        """Add d(self)/d(node) to the `grad` of every node that self was computed from, and of self.
+
+        OverflowError when a derivative is not a finite number, as that of sqrt at 0; every grad is then unchanged.
+        """
+        flow = dict.fromkeys(nodes_of(self), 0.0)
+        flow[self] = 1.0
+        for node, grad in flow.items():
+            if not math.isfinite(grad):
+                raise OverflowError(f"backward: the derivative by {node._op or 'leaf'} {node} is {grad}")
+            if grad:  # a node without influence passes nothing on, not even 0 * infinity
+                for child, slope in zip(node._children, node._slopes):
+                    flow[child] += grad * slope
+        for node, grad in flow.items():
+            node.grad += grad
+
+    def __add__(self, other: Number) -> "Value":
+        other = as_value(other)
+        return Value(self.data + other.data, (self, other), "+", (1.0, 1.0))
+
+    def __mul__(self, other: Number) -> "Value":
+        other = as_value(other)
+        return Value(self.data * other.data, (self, other), "*", (other.data, self.data))
+
+    def __pow__(self, other: Number) -> "Value":
+        if isinstance(other, Value):
+            return _operator("**", _power, lambda a, b, y: (b and b * a ** (b - 1), y and y * math.log(a)))(self, other)
+        b = as_value(other).data
+        return _operator(f"**{other}", lambda a: _power(a, b), lambda a, y: (b and b * a ** (b - 1),))(self)
+
+    def __rsub__(self, other: Number) -> "Value":
+        return as_value(other) - self
+
+    def __rtruediv__(self, other: Number) -> "Value":
+        return as_value(other) / self
+
+    def __rpow__(self, other: Number) -> "Value":
+        return as_value(other) ** self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+    __sub__ = _operator("-", operator.sub, lambda a, b, y: (1.0, -1.0))
+    __truediv__ = _operator("/", operator.truediv, lambda a, b, y: (1 / b, -y / b))
+    __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
+    __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
+    relu = _operator("ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),))
+    exp = _operator("exp", math.exp, lambda a, y: (y,))
+    log = _operator("log", math.log, lambda a, y: (1 / a,))
+    sqrt = _operator("sqrt", math.sqrt, lambda a, y: (0.5 / y,))
+    sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),))
+    cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),))
+    tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,))
+    sigmoid = _operator("sigmoid", _sigmoid, lambda a, y: (y * _sigmoid(-a),))
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+    __eq__ = _comparison(operator.eq)
+    __hash__ = object.__hash__  # by identity: equal numbers are still different nodes
+
+    def __float__(self) -> float:
+        return self.data
+
+    def __repr__(self) -> str:
+        return f"Value(data={self.data}, grad={self.grad})"
+
+
+def as_value(number: Number) -> Value:
+    return number if isinstance(number, Value) else Value(number)
+
+
+def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0) -> Value:
+    """weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if the lengths differ."""
+    w, x, b = [as_value(weight) for weight in weights], [as_value(number) for number in inputs], as_value(bias)
+    if len(w) != len(x):
+        raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
+    w_data, x_data = [weight.data for weight in w], [number.data for number in x]
+    return Value(sum(map(operator.mul, w_data, x_data), b.data), (*w, *x, b), "dot", (*x_data, *w_data, 1.0))
+
+
+def nodes_of(root: Value, max_nodes: float = math.inf) -> list[Value]:
+    """root and every node it was computed from, youngest first, so that results come before their operands."""
+    nodes, seen = [root], {root}
+    for node in nodes:
+        new = set(node._children) - seen
+        seen |= new
+        nodes += new
+        if len(nodes) > max_nodes:
+            raise ValueError(f"the graph has more than max_nodes = {max_nodes} nodes")
+    return sorted(nodes, key=lambda node: node._birth, reverse=True)

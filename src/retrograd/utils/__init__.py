@@ -1,0 +1,3 @@
+"""`retrograd.utils.data` is `retrograd.data` under PyTorch's name."""
+
+from . import data as data

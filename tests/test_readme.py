@@ -1,0 +1,24 @@
+"""The README's example runs as printed, prints what it says, and is as short as it says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_example_prints_what_the_readme_shows():
+    text = README.read_text(encoding="utf-8")
+    program, output = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+    assert sum(bool(line) for line in program.splitlines()) <= 20
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, README.name, "exec"), {})
+    assert printed.getvalue() == output
+
+
+def test_every_file_that_the_readme_links_to_exists():
+    links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (README.parent / link).exists()] == []
