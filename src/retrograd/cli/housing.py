@@ -23,7 +23,7 @@ from .info import environment
 from .metrics import MetricsWriter
 from .report import write_report
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 COLUMNS = ("epoch", "seconds", "train_mse", "test_mse", "train_r2", "test_r2")
 UNIT = "(100,000 $)"
 DIVERGED = -1000.0  # An R2 this low is a loss a thousand times the variance: no noisy epoch, but a step too large.
@@ -140,7 +140,7 @@ def least_squares(x: Array, y: Array) -> Linear:
 
 def evaluate(model: Linear, split: Split) -> dict[str, float]:
     """Mean squared error and R2, the share of the variance explained, on both parts of the split."""
-    figures = {}
+    figures: dict[str, float] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for part, x, y in (("train", split.x_train, split.y_train), ("test", split.x_test, split.y_test)):
             mse = float(((model(x) - y) ** 2).mean())

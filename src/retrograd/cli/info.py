@@ -96,8 +96,9 @@ def _processors() -> int:
 
 
 def _blas() -> str:
-    build: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[call-overload]
-    return f"{build['name']} {build.get('version', '')}".strip()
+    build: Any = np.show_config(mode="dicts")
+    blas = build["Build Dependencies"]["blas"]
+    return f"{blas['name']} {blas.get('version', '')}".strip()
 
 
 def _blas_threads() -> str:

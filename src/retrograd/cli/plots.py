@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"
-POINTS = {"s": 5, "alpha": 0.25, "linewidths": 0}
-GUIDE = {"color": "#666666", "linestyle": "--", "linewidth": 1}
+POINTS: dict[str, Any] = {"s": 5, "alpha": 0.25, "linewidths": 0}
+GUIDE: dict[str, Any] = {"color": "#666666", "linestyle": "--", "linewidth": 1}
 
 Array = NDArray[np.floating[Any]]
 

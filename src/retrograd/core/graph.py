@@ -193,11 +193,11 @@ class Walk:
                         "was freed; specify retain_graph=True at the first backward or autograd.grad call"
                     )
                 if type(g) is list:
-                    g = self._fill_outputs(node, g)
+                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
                 if wanted is not None and node in wanted:
-                    self.found[node] = g
+                    self.found[node] = g if create_graph else as_array(g).copy()
                 if create_graph:
                     saved = plan.primitive.saved_tensors(node)
                 if watchers and modes.anomaly is not None:
@@ -217,7 +217,8 @@ class Walk:
                         outputs = get(parent)
                         if outputs is None:
                             outputs = cotangents[parent] = [None] * len(parent.shape)
-                        outputs[plan.select] = gi
+                        earlier = outputs[plan.select]
+                        outputs[plan.select] = gi if earlier is None else earlier + gi
                         continue
                     if gi.dtype is not parent.dtype or gi.shape != parent.shape:
                         gi = fit(gi, parent, node)
@@ -257,7 +258,7 @@ class Walk:
             owned = False
         if self.wanted is not None:
             if leaf in self.wanted:
-                self.found[leaf] = g
+                self.found[leaf] = g if self.create_graph else own(g, owned)
             return
         accumulate(leaf, g, owned, self.create_graph)
         if hooks is not None:
@@ -295,6 +296,12 @@ def as_array(value: Any, like: Any = None) -> Any:
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
+def own(g: Any, owned: bool) -> Any:
+    """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
+    g = as_array(g)
+    return g if owned and g.base is None and g.flags.c_contiguous else g.copy()
+
+
 def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x  # type: ignore[attr-defined,no-any-return]
 
@@ -309,8 +316,7 @@ def accumulate(leaf: Tensor, g: Any, owned: bool, create_graph: bool) -> None:
     if leaf.dtype.kind == "c":
         g, owned = g.conj(), True
     if grad is None:
-        g = as_array(g)
-        leaf._grad = _tensor(g if owned and g.base is None and g.flags.c_contiguous else g.copy())
+        leaf._grad = _tensor(own(g, owned))
     elif grad._requires:
         leaf._grad = grad + _tensor(as_array(g))
     else:

@@ -57,6 +57,7 @@ class Primitive:
 
     __slots__ = (
         "elementwise",
+        "fills",
         "forward",
         "inputs",
         "joint",
@@ -100,6 +101,7 @@ class Primitive:
         self.elementwise = elementwise
         self.view = view
         self.outputs = outputs
+        self.fills = True  # cotangents of outputs that no gradient reached come as zeros, else as None
         self.residuals = tuple(residuals.split())
         if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
             write, overwrites = partial(_write_ufunc, forward), True
@@ -248,7 +250,7 @@ def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[An
     return joint
 
 
-def _select_plan(index: int, _made: dict[int, Plan] = {}) -> Plan:
+def select_plan(index: int, _made: dict[int, Plan] = {}) -> Plan:
     """The plan of the node that stands for one output of a primitive with several."""
     plan = _made.get(index)
     if plan is None:
@@ -403,7 +405,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any])
                 for index, tensor in enumerate(tensors):
                     if is_differentiable(tensor.dtype):
                         array = tensor.array
-                        tensor._node = new_node(_select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+                        tensor._node = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
                         tensor._requires = True
     if primitive.view and isinstance(inputs[0], Tensor):
         for tensor in tensors:

@@ -380,7 +380,7 @@ class Tensor(TensorMethods):
         for x in dict.fromkeys(wanted):
             g = found.get(graph.edge_of(x))
             if g is not None:
-                graph.accumulate(x, g, False, create_graph)
+                graph.accumulate(x, g, True, create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.

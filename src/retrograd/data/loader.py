@@ -155,12 +155,14 @@ class DataLoader(Generic[T_co]):
         self._batches_given = skip
 
         seed = int(numpy_generator(self.generator).integers(2**63))
-        tasks = self._tasks(epoch, seed)
-        if self._has_indices:
-            first = list(itertools.islice(tasks, skip))
-            if len(first) < skip:
-                raise RuntimeError(f"DataLoader: cannot resume after {skip} batches: the epoch has only {len(first)}")
+        tasks: Iterator[Task] = self._tasks(epoch, seed)
         if resumes:
+            if self._has_indices:
+                # One task more than is skipped, so that the sampler has drawn before the generators move on.
+                first = list(itertools.islice(tasks, skip + 1))
+                if len(first) < skip:
+                    raise RuntimeError(f"DataLoader: cannot resume after {skip} batches, the epoch has {len(first)}")
+                tasks = itertools.chain(first[skip:], tasks)
             _set_states(generators, now)
         batches = self._ahead(tasks, seed) if self.num_workers else self._in_turn(tasks)
         try:

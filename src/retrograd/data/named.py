@@ -8,6 +8,7 @@ to put where; a damaged or truncated file raises `DataCorrupt`.
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -75,7 +76,7 @@ def housing() -> HousingData:
     ((20640, 8), (20640,), 'MedInc', 8.3252)
     """
     try:
-        with np.load(_HOUSING_FILE) as archive:
+        with np.load(io.BytesIO(_HOUSING_FILE.read_bytes())) as archive:
             table = np.ascontiguousarray(archive["table"], dtype=np.float64)
     except Exception as error:  # a damaged archive shows itself in many ways
         raise DataCorrupt(f"{_HOUSING_FILE} is corrupt ({error}); install retrograd again") from error

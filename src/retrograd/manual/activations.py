@@ -20,7 +20,7 @@ class ReLU(BaseLayer):
 
     Gradient: dy/dx = 1 where x > 0 and 0 where x < 0; at 0, where there is none, 0 is taken as PyTorch does:
 
-        dx = dout where y > 0, else 0
+        dx = dout [y > 0]
 
     (Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", ICML 2010.)
 
@@ -40,7 +40,8 @@ class ReLU(BaseLayer):
 
     def backward(self, dout: Array) -> Array:
         y = self._recall(dout)
-        return np.where(y <= 0, dout.dtype.type(0), dout)
+        dx: Array = dout * (y > 0)
+        return dx
 
 
 class Tanh(BaseLayer):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .base import Array, Layer
 
-_BLOCK = 1 << 14  # elements; the blocks of a parameter, its gradient and its state stay in the processor's cache
+_BLOCK = 1 << 15  # elements; the blocks of a parameter, its gradient and its state stay in the processor's cache
 
 
 class Optimizer(Protocol):

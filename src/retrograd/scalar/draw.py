@@ -2,7 +2,6 @@
 
 from html import escape
 from pathlib import Path
-from statistics import fmean
 
 from .value import Value, nodes_of
 
@@ -10,21 +9,14 @@ from .value import Value, nodes_of
 class Drawing(str):
     """The text of an SVG picture, which notebooks show."""
 
-    def _repr_svg_(self) -> str:
-        return str(self)
+    _repr_svg_ = str.__str__
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(self, encoding="utf-8")
 
 
 def trace_graph(root: Value, max_nodes: int = 1000) -> str:
-    """A line of operator, data and grad per node, its operands indented below it; shared operands are spelt out once.
-
-    >>> print(trace_graph(Value(2.0, label="x") * 3))
-    * data=6 grad=0
-      x data=2 grad=0
-      leaf data=3 grad=0
-    """
+    """A line of operator, data and grad per node, its operands indented below it; shared ones are spelt out once."""
     lines, unseen, stack = [], set(nodes_of(root, max_nodes)), [(root, "")]
     while stack:
         node, indent = stack.pop()
@@ -47,24 +39,22 @@ def draw_graph(root: Value, max_nodes: int = 300) -> Drawing:
     last = max(column.values())
     place: dict[tuple[Value, int], tuple[float, float]] = {}  # of a box, and of its edges in the columns they pass
     for c in range(last + 1):
-        right = {node: [user for user in users[node] if column[user] < c] for node in nodes if column[node] >= c}
-        lane = [node for node in right if right[node] or node is root]
-        lane.sort(key=lambda node: fmean([place[user, column[user]][1] for user in right[node]] or [0]))
+        lane = [n for n in reversed(nodes) if column[n] == c or any(column[u] < c < column[n] for u in users[n])]
         place |= {(node, c): (10 + 170 * (last - c), 64 * i - 32 * len(lane)) for i, node in enumerate(lane)}
-    svg = ""
+    edges, boxes = "", ""
     for node in nodes:
         for user in users[node]:
             for c in range(column[node], column[user], -1):
                 (x, y), (x2, y2) = place[node, c], place[node if c - 1 > column[user] else user, c - 1]
-                svg += f'<path d="M{x} {y} h120 C{x + 145} {y} {x2 - 25} {y2} {x2} {y2}" fill="none" stroke="gray"/>'
-    for node in nodes:
+                edges += f'<path d="M{x} {y} h120 C{x + 145} {y} {x2 - 25} {y2} {x2} {y2}" fill="none" stroke="gray"/>'
         x, y = place[node, column[node]]
         text = "".join(f'<tspan x="{x + 8}" dy="15">{escape(part)}</tspan>' for part in _caption(node))
-        svg += f'<rect x="{x}" y="{y - 26}" width="120" height="52" fill="white" stroke="black"/>'
-        svg += f'<text y="{y - 26}">{text}</text>'
+        boxes += f'<rect x="{x}" y="{y - 26}" width="120" height="52" fill="white" stroke="black"/>'
+        boxes += f'<text y="{y - 26}">{text}</text>'
     top, bottom = min(y for _, y in place.values()) - 36, max(y for _, y in place.values()) + 36
     size = f'viewBox="0 {top} {170 * last + 140} {bottom - top}" width="{170 * last + 140}" height="{bottom - top}"'
-    return Drawing(f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="12">{svg}</svg>')
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="12">'
+    return Drawing(f"{start}{edges}{boxes}</svg>")
 
 
 def _caption(node: Value) -> tuple[str, str, str]:

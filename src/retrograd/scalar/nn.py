@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .value import Number, Value, as_value, dot
+from .value import Number, Value, dot
 
 
 class Module:
@@ -44,7 +44,6 @@ class Layer(Module):
         self.parts = self.neurons = [Neuron(nin, nonlin) for _ in range(nout)]
 
     def __call__(self, x: Iterable[Number]) -> Any:
-        x = [as_value(number) for number in x]
         out = [neuron(x) for neuron in self.neurons]
         return out[0] if len(out) == 1 else out
 
@@ -74,21 +73,15 @@ class SGD:
 
 
 class Adam:
-    """Steps of lr * m / (sqrt(v) + eps), m and v the running means of grad and grad**2 (Kingma and Ba, 2015)."""
+    """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015)."""
 
-    def __init__(
-        self,
-        parameters: Iterable[Value],
-        lr: float = 0.001,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        self.lr, self.betas, self.eps, self.steps = lr, betas, eps, 0
-        self.moments = {p: (0.0, 0.0) for p in parameters}
+    def __init__(self, parameters: Iterable[Value], lr: float = 0.001, betas: Sequence[float] = (0.9, 0.999)) -> None:
+        self.lr, self.betas, self.steps = lr, betas, 0
+        self.moments = dict.fromkeys(parameters, (0.0, 0.0))
 
     def step(self) -> None:
         self.steps += 1
         (b1, b2), t = self.betas, self.steps
         for p, (m, v) in self.moments.items():
             m, v = self.moments[p] = b1 * m + (1 - b1) * p.grad, b2 * v + (1 - b2) * p.grad**2
-            p.data -= self.lr * m / (1 - b1**t) / ((v / (1 - b2**t)) ** 0.5 + self.eps)
+            p.data -= self.lr * m / (1 - b1**t) / ((v / (1 - b2**t)) ** 0.5 + 1e-8)

@@ -7,16 +7,16 @@ from itertools import count
 from typing import Union
 
 Number = Union["Value", float]
+Nodes = Sequence["Value"]
+Reals = Sequence[float]
 _births = count()
 
 
-def _operator(
-    op: str, function: Callable[..., float], slopes: Callable[..., tuple[float, ...]]
-) -> Callable[..., "Value"]:
+def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Reals]) -> Callable[..., "Value"]:
     """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
 
     def method(*operands: Number) -> "Value":
-        nodes = [as_value(operand) for operand in operands]
+        nodes = [v if type(v) is Value else as_value(v) for v in operands]
         numbers = [node.data for node in nodes]
         try:
             result = function(*numbers)
@@ -24,32 +24,26 @@ def _operator(
             raise type(error)(f"{op} of {numbers}: {error.args[-1]}") from None
         try:
             return Value(result, nodes, op, slopes(*numbers, result))
-        except (ValueError, ZeroDivisionError):  # no finite slope, as for sqrt at 0: an error only if backward meets it
+        except (ValueError, ArithmeticError):  # no finite slope, as of sqrt at 0: an error only if backward meets it
             return Value(result, nodes, op, (math.inf,) * len(nodes))
 
     return method
 
 
-def _comparison(compare: Callable[[object, object], bool]) -> Callable[["Value", object], bool]:
+def _reflected(method: Callable[..., "Value"]) -> Callable[..., "Value"]:
+    return lambda self, other: method(as_value(other), self)
+
+
+def _comparison(compare: Callable[..., bool]) -> Callable[["Value", object], bool]:
     return lambda self, other: compare(self.data, other)
-
-
-def _power(a: float, b: float) -> float:
-    if a < 0 and not b.is_integer():
-        raise ValueError("a negative number needs a whole exponent")
-    return a**b
-
-
-def _sigmoid(a: float) -> float:
-    return math.exp(min(a, 0.0)) / (1 + math.exp(-abs(a)))  # no argument of exp is positive, so none overflows
 
 
 class Value:
     """A float `data` and, after `backward()` of a result, the derivative `grad` of that result by this number.
 
     Operators (+ - * / ** abs) and methods (exp log sqrt sin cos tanh sigmoid relu) give a new Value that keeps its
-    operands and its slope d(result)/d(operand) in each. Errors name the operator: ValueError (log of 0),
-    ZeroDivisionError (0 ** -1), OverflowError (exp of 1000). Comparisons compare the numbers.
+    operands and its slope d(result)/d(operand) in each. Comparisons compare numbers. Errors name the operator:
+    ValueError (log of 0), ZeroDivisionError (0 ** -1), OverflowError (exp of 1000).
 
     >>> x, y = Value(2.0), Value(-3.0)
     >>> (x * y + x**3).backward()
@@ -59,22 +53,16 @@ class Value:
 
     __slots__ = ("_birth", "_children", "_op", "_slopes", "data", "grad", "label")
 
-    def __init__(
-        self,
-        data: float,
-        _children: Sequence["Value"] = (),
-        _op: str = "",
-        _slopes: Sequence[float] = (),
-        label: str = "",
-    ) -> None:
+    def __init__(self, data: float, _children: Nodes = (), _op: str = "", _slopes: Reals = (), label: str = "") -> None:
         if type(data) is not float:
             if isinstance(data, (Value, str)):
                 raise TypeError(f"Value: data must be a real number, got {data!r}")
             data = float(data)
         if _children and not math.isfinite(data) and all(math.isfinite(child.data) for child in _children):
             raise OverflowError(f"{_op} of {[child.data for child in _children]}: too large for a float")
-        self.data, self.grad, self.label = data, 0.0, label
-        self._children, self._slopes, self._op, self._birth = _children, _slopes, _op, next(_births)
+        self.data: float = data
+        self.grad, self.label, self._birth = 0.0, label, next(_births)
+        self._children, self._slopes, self._op = _children, _slopes, _op
 
     @property
     def _prev(self) -> set["Value"]:
@@ -96,33 +84,19 @@ class Value:
         for node, grad in flow.items():
             node.grad += grad
 
-    def __add__(self, other: Number) -> "Value":
-        other = as_value(other)
-        return Value(self.data + other.data, (self, other), "+", (1.0, 1.0))
-
-    def __mul__(self, other: Number) -> "Value":
-        other = as_value(other)
-        return Value(self.data * other.data, (self, other), "*", (other.data, self.data))
-
     def __pow__(self, other: Number) -> "Value":
-        if isinstance(other, Value):
-            return _operator("**", _power, lambda a, b, y: (b and b * a ** (b - 1), y and y * math.log(a)))(self, other)
         b = as_value(other).data
-        return _operator(f"**{other}", lambda a: _power(a, b), lambda a, y: (b and b * a ** (b - 1),))(self)
+        if self.data < 0 and not b.is_integer():
+            raise ValueError(f"** of {[self.data, b]}: a negative number needs a whole exponent")
+        if not isinstance(other, Value):
+            return _operator(f"**{other}", lambda a: a**b, lambda a, y: (b and b * a ** (b - 1),))(self)
+        return _operator("**", pow, lambda a, b, y: (b and b * a ** (b - 1), y and y * math.log(a)))(self, other)
 
-    def __rsub__(self, other: Number) -> "Value":
-        return as_value(other) - self
-
-    def __rtruediv__(self, other: Number) -> "Value":
-        return as_value(other) / self
-
-    def __rpow__(self, other: Number) -> "Value":
-        return as_value(other) ** self
-
-    __radd__ = __add__
-    __rmul__ = __mul__
+    __add__ = __radd__ = _operator("+", operator.add, lambda a, b, y: (1.0, 1.0))
+    __mul__ = __rmul__ = _operator("*", operator.mul, lambda a, b, y: (b, a))
     __sub__ = _operator("-", operator.sub, lambda a, b, y: (1.0, -1.0))
     __truediv__ = _operator("/", operator.truediv, lambda a, b, y: (1 / b, -y / b))
+    __rsub__, __rtruediv__, __rpow__ = _reflected(__sub__), _reflected(__truediv__), _reflected(__pow__)
     __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
     __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
     relu = _operator("ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),))
@@ -132,9 +106,9 @@ class Value:
     sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),))
     cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),))
     tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,))
-    sigmoid = _operator("sigmoid", _sigmoid, lambda a, y: (y * _sigmoid(-a),))
-    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
-    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+    # 1 / (1 + exp(-a)), written so that no argument of exp is positive
+    sigmoid = _operator("sigmoid", lambda a: math.exp(min(a, 0)) / (1 + math.exp(-abs(a))), lambda a, y: (y * (1 - y),))
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__ = _comparison(operator.eq)
     __hash__ = object.__hash__  # by identity: equal numbers are still different nodes
 

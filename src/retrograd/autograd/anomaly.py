@@ -1,0 +1,169 @@
+"""Anomaly mode: every recorded operator remembers the user's line, and the first non-finite gradient stops the walk."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import zlib
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from ..core.devices import array_module, backend_of, is_array
+from ..core.errors import GuardError, describe
+from ..core.graph import Node
+from ..core.modes import modes, watchers
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Site(NamedTuple):
+    """The user's line that ran an operator."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+    def __str__(self) -> str:
+        return f'File "{self.file}", line {self.line}, in {self.function}' + (f"\n    {self.code}" if self.code else "")
+
+
+def user_site() -> Site:
+    """The innermost line of the running program that lies outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    code = frame.f_code
+    line = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    return Site(code.co_filename, frame.f_lineno, code.co_name, line)
+
+
+class detect_anomaly:
+    """While active, find where a gradient becomes NaN or infinite, and memory that changed behind the engine's back.
+
+    Every operator recorded inside remembers the line of the program that ran it. A backward walk inside stops at the
+    first operator whose rule gives a non-finite gradient from finite ones, and names operator, input and line. What a
+    node saved is summed up (CRC-32) when recorded and again when used: a difference means that somebody wrote the memory
+    through ``.array`` or a shared NumPy array. Both make programs several times slower.
+
+    A context manager and a decorator, on the thread that enters it.
+
+    Args:
+        check_nan: look at gradients, too; else lines and memory only.
+
+    Raises:
+        RuntimeError: by the walk, at the first non-finite gradient.
+        GuardError: by the walk, for memory that changed after it was saved; a RuntimeError.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([0.0, 4.0], requires_grad=True)
+    >>> with rg.autograd.detect_anomaly():
+    ...     try:
+    ...         x.sqrt().sum().backward()
+    ...     except RuntimeError as error:
+    ...         print(str(error).splitlines()[0])
+    sqrt: its gradient for input 0 is not finite (1 infinite, 0 NaN of 2 elements)
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        self._outer: list[Any] = []
+
+    def __enter__(self) -> detect_anomaly:
+        self._outer.append(modes.anomaly)
+        modes.anomaly = _Anomaly(self.check_nan)
+        watchers.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        modes.anomaly = self._outer.pop()
+        watchers.remove(self)
+
+    def __call__(self, function: Any) -> Any:
+        import functools
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with detect_anomaly(self.check_nan):
+                return function(*args, **kwargs)
+
+        return inside
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
+
+    >>> import retrograd as rg
+    >>> with rg.autograd.set_detect_anomaly(True):
+    ...     pass
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        super().__init__(check_nan)
+        self._mode = mode
+        self._switch()
+
+    def _switch(self) -> None:
+        self._outer.append((modes.anomaly, self in watchers))
+        modes.anomaly = _Anomaly(self.check_nan) if self._mode else None
+        if self._mode:
+            watchers.append(self)
+
+    def __enter__(self) -> set_detect_anomaly:
+        if not self._outer:
+            self._switch()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        modes.anomaly, _ = self._outer.pop()
+        if self in watchers:
+            watchers.remove(self)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether this thread is in anomaly mode."""
+    return modes.anomaly is not None
+
+
+class _Anomaly:
+    """What the engine calls while anomaly mode is on."""
+
+    def __init__(self, check_nan: bool) -> None:
+        self.check_nan = check_nan
+
+    def recorded(self, node: Node) -> None:
+        node.site = (user_site(), _checksums(node.saved))
+
+    def before(self, node: Node, g: Any) -> None:
+        if node.site is not None and _checksums(node.saved) != node.site[1]:
+            raise GuardError(
+                f"{node.name}: memory that it saved for its gradient was changed behind the engine's back, through .array or "
+                f"a shared NumPy array; the operator ran here:\n{node.site[0]}"
+            )
+
+    def after(self, node: Node, index: int, g: Any) -> None:
+        if not self.check_nan:
+            return
+        array = getattr(g, "array", g)
+        xp = array_module(array)
+        finite = xp.isfinite(array)
+        if bool(finite.all()):
+            return
+        nans = int(xp.isnan(array).sum())
+        infinite = int(array.size - int(finite.sum()) - nans)
+        where = "\nno line is known: the operator was recorded outside anomaly mode"
+        if node.site is not None:
+            where = f"\nthe operator ran here:\n{node.site[0]}"
+        raise RuntimeError(
+            f"{node.name}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of {array.size} "
+            f"elements)\nit saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
+        )
+
+
+def _checksums(saved: tuple[Any, ...] | None) -> tuple[int, ...]:
+    def one(value: Any) -> int:
+        array = backend_of(value).to_numpy(value)
+        return zlib.crc32(array.tobytes())
+
+    return tuple([one(value) for value in saved or () if is_array(value)])

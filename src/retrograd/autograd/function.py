@@ -1,0 +1,266 @@
+"""Functions with a derivative of the user's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from ..core.devices import array_module
+from ..core.dtypes import is_differentiable
+from ..core.graph import NOTHING, Node, as_array, conjugate, edge_of, new_node
+from ..core.modes import modes, set_grad_enabled
+from ..core.mutation import rewrite_history
+from ..core.primitive import Primitive, select_plan
+from ..core.storage import share, storage_of
+from ..core.tensor import Tensor, new_tensor
+
+
+class Context:
+    """What ``forward`` leaves for ``backward``.
+
+    Attributes:
+        needs_input_grad: a bool per argument of ``forward``.
+        saved_tensors: what ``save_for_backward`` was given.
+    """
+
+    needs_input_grad: tuple[bool, ...] = ()
+    materialize_grads: bool = True
+    _outputs: tuple[tuple[Any, Any], ...] = ()
+    _node: Any = None
+
+    def __init__(self) -> None:
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: tuple[Any, ...] | None = None
+        self._non_differentiable: set[int] = set()
+        self._dirty: tuple[Tensor, ...] = ()
+        self._differentiable: set[int] = set()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, outputs or anything computed between them for ``backward``; freed with the graph."""
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_backward: argument {index} must be a Tensor or None, not {type(tensor).__name__}; keep other "
+                    "values as attributes of ctx"
+                )
+        self._to_save = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these outputs have no gradient."""
+        self._non_differentiable.update(id(tensor) for tensor in tensors)
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say that forward wrote these inputs in place and returns them."""
+        self._dirty = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing gradients reach ``backward`` as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        if self._saved is None:
+            raise RuntimeError("saved_tensors: they were freed by an earlier backward; specify retain_graph=True there")
+        return tuple(None if entry is None else self._restore(*entry) for entry in self._saved)
+
+    def _keep(self, outputs: list[Any], node: Node) -> None:
+        # An output is kept as its array and index: node -> ctx -> output -> node would hold itself alive forever.
+        places = {id(x): index for index, x in enumerate(outputs) if isinstance(x, Tensor)}
+        self._node = ref(node)
+        self._saved = tuple(
+            None if x is None else (x.array, storage_of(x), places.get(id(x)), None if id(x) in places else edge_of(x))
+            for x in self._to_save
+        )
+        self._to_save = ()
+
+    def _restore(self, array: Any, storage: Any, output: int | None, edge: Any) -> Tensor:
+        if isinstance(edge, Tensor) and edge.array is array:
+            return edge
+        tensor = new_tensor(array)
+        if output is not None and output in self._differentiable:
+            edge = new_node(select_plan(output), (self._node(),), NOTHING, array.shape, array.dtype)
+        if edge is not None:
+            tensor._requires = True
+            tensor._node = edge
+        return tensor
+
+
+class Function:
+    """An operator with a forward and a backward of one's own.
+
+    Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
+    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is recorded when
+    a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in PyTorch,
+    ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+
+    Raises:
+        RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
+
+    >>> import retrograd as rg
+    >>> class Cube(rg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad_output):
+    ...         (x,) = ctx.saved_tensors
+    ...         return grad_output * 3 * x * x
+    >>> x = rg.tensor([2.0], requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor([12.])
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs from the arguments (after ``ctx``, unless there is a ``setup_context``)."""
+        raise NotImplementedError("Function: forward is not written")
+
+    @staticmethod
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save what ``backward`` needs, where ``forward`` takes no ``ctx``."""
+        raise NotImplementedError("Function: setup_context is not written")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradient for each argument of ``forward``, given those of its outputs."""
+        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for ``backward``."""
+        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run ``forward`` and record the call."""
+        ctx = Context()
+        ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
+        record = modes.grad_enabled and any(ctx.needs_input_grad)
+        with set_grad_enabled(False):
+            if cls.setup_context is not Function.setup_context:
+                output = cls.forward(*args)
+                cls.setup_context(ctx, args, output)
+            else:
+                output = cls.forward(ctx, *args)
+        several = isinstance(output, (tuple, list))
+        outputs = list(output) if several else [output]
+        for index, value in enumerate(outputs):
+            if not isinstance(value, Tensor) and (several is False or value is not None):
+                raise TypeError(f"{cls.__name__}: output {index} of forward must be a Tensor, not {type(value).__name__}")
+        given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
+        tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
+        if record:
+            cls._record(ctx, args, tensors)
+        return tuple(tensors) if several else tensors[0]
+
+    @classmethod
+    def _record(cls, ctx: Context, args: tuple[Any, ...], tensors: list[Any]) -> None:
+        primitive = _function_primitive(cls)
+        parents = tuple(edge_of(value) if need else None for value, need in zip(args, ctx.needs_input_grad, strict=True))
+        shapes = tuple(x.array.shape if isinstance(x, Tensor) else () for x in tensors)
+        dtypes = tuple(x.array.dtype if isinstance(x, Tensor) else None for x in tensors)
+        saved: list[Any] = [None] * len(primitive.layout)
+        saved[primitive.position["ctx"]] = ctx
+        node = new_node(primitive.plan(ctx.needs_input_grad), parents, tuple(saved), shapes, dtypes)
+        ctx._outputs = tuple(zip(shapes, dtypes, strict=True))
+        ctx._differentiable = {
+            index
+            for index, x in enumerate(tensors)
+            if isinstance(x, Tensor) and is_differentiable(x.dtype) and id(x) not in ctx._non_differentiable
+        }
+        ctx._keep(tensors, node)
+        for index in sorted(ctx._differentiable):
+            x = tensors[index]
+            made = new_node(select_plan(index), (node,), NOTHING, x.array.shape, x.array.dtype)
+            if any(x is value for value in args):
+                rewrite_history(x, made)
+            else:
+                x._node = made
+                x._requires = True
+
+
+def _alias(x: Tensor, ctx: Context) -> Tensor:
+    """An input that forward returns as it is: the output is a Tensor of its own on the same memory."""
+    alias = new_tensor(x.array)
+    share(alias, x, related=False)
+    if id(x) in ctx._non_differentiable:
+        ctx._non_differentiable.add(id(alias))
+    return alias
+
+
+def _function_primitive(cls: type[Function]) -> Primitive:
+    """The primitive that stands for a Function in the graph, made at its first recorded call."""
+    primitive = cls.__dict__.get("_primitive")
+    if primitive is None:
+
+        def vjp(g: Any, ctx: Context, needs: tuple[bool, ...]) -> list[Any]:
+            return _run_backward(cls, ctx, g, needs)
+
+        primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1)
+        primitive.fills = False
+        cls._primitive = primitive  # type: ignore[attr-defined]
+    return primitive  # type: ignore[no-any-return]
+
+
+def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: tuple[bool, ...]) -> list[Any]:
+    """Call the user's backward with Tensors in PyTorch's convention and give what it returns back to the walk."""
+    given = next(each for each in g if each is not None)
+    recorded = isinstance(given, Tensor)
+    cotangents: list[Tensor | None] = []
+    for each, (shape, dtype) in zip(g, ctx._outputs, strict=True):
+        if each is None and ctx.materialize_grads and dtype is not None:
+            each = array_module(given).zeros(shape, dtype)
+        cotangents.append(each if each is None or isinstance(each, Tensor) else new_tensor(as_array(each)))
+    backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+    with set_grad_enabled(recorded):
+        returned = backward(ctx, *[each if each is None else conjugate(each) for each in cotangents])
+    gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    wanted = len(needs)
+    if len(gradients) > wanted and all(gradient is None for gradient in gradients[wanted:]):
+        gradients = gradients[:wanted]
+    if len(gradients) != wanted:
+        raise RuntimeError(f"{cls.__name__}: backward returned {len(gradients)} gradients for {wanted} arguments of forward")
+    for index, gradient in enumerate(gradients):
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; wanted a Tensor or None"
+            )
+    results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
+    return results if recorded else [x if x is None else x.array for x in results]
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not a wrong number.
+
+    >>> from retrograd.autograd import once_differentiable
+    """
+
+    @functools.wraps(backward)
+    def once(ctx: Any, *gradients: Any) -> Any:
+        with set_grad_enabled(False):
+            results = backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in gradients])
+        if not any(isinstance(g, Tensor) and g._requires for g in gradients):
+            return results
+        several = isinstance(results, tuple)
+        guarded = [_Refuse.apply(x, *gradients) if isinstance(x, Tensor) else x for x in (results if several else (results,))]
+        return tuple(guarded) if several else guarded[0]
+
+    return once
+
+
+class _Refuse(Function):
+    """The identity on its first argument; its derivative is an error."""
+
+    @staticmethod
+    def forward(ctx: Context, x: Tensor, *gradients: Tensor) -> Tensor:
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+

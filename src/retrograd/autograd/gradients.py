@@ -1,0 +1,171 @@
+"""``grad`` and ``backward`` for any number of outputs and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import graph
+from ..core.devices import array_module
+from ..core.errors import describe
+from ..core.tensor import Tensor, new_tensor
+
+Tensors = Tensor | Sequence[Tensor]
+Gradients = Tensor | Sequence[Tensor | None] | None
+
+
+def _sequence(caller: str, argument: str, tensors: Tensors) -> list[Tensor]:
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for index, x in enumerate(listed):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{caller}: {argument}[{index}] must be a Tensor, not {type(x).__name__}")
+    return listed
+
+
+def _gradients(caller: str, outputs: list[Tensor], gradients: Gradients) -> list[Tensor | None]:
+    if gradients is None:
+        return [None] * len(outputs)
+    listed = [gradients] if isinstance(gradients, Tensor) else list(gradients)
+    if len(listed) != len(outputs):
+        raise RuntimeError(f"{caller}: got {len(outputs)} outputs and {len(listed)} gradients")
+    return listed
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Add to the ``.grad`` of leaves the gradient of the sum of ``<grad_tensors[i], tensors[i]>``.
+
+    Args:
+        tensors: what is differentiated.
+        grad_tensors: a cotangent per tensor; None for a single element stands for 1.
+        retain_graph, create_graph, inputs: as for ``Tensor.backward``.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> rg.autograd.backward([(x * 2).sum(), (x * 3).sum()])
+    >>> x.grad
+    tensor([5., 5.])
+    """
+    outputs = _sequence("backward", "tensors", tensors)
+    gradients = _gradients("backward", outputs, grad_tensors)
+    if inputs is None:
+        graph.backward(outputs, gradients, retain_graph, create_graph, None, "backward")
+        return
+    wanted = _sequence("backward", "inputs", inputs)
+    if not wanted:
+        raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+    found = _found("backward", outputs, gradients, retain_graph, create_graph, wanted)
+    for x in dict.fromkeys(wanted):
+        g = found.get(graph.edge_of(x))
+        if g is not None:
+            graph.accumulate(x, g, True, create_graph)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradient of the sum of ``<grad_outputs[i], outputs[i]>`` with respect to each input; ``.grad`` is untouched.
+
+    Args:
+        outputs: what is differentiated.
+        inputs: leaves or intermediate Tensors.
+        grad_outputs: a cotangent per output; None for a single element stands for 1.
+        retain_graph: keep what the graph saved; by default only with ``create_graph``.
+        create_graph: make the gradients differentiable themselves.
+        allow_unused: give None, instead of an error, for an input that no output depends on.
+        is_grads_batched: the cotangents have a leading axis; each slice is walked for itself and the results stacked.
+        materialize_grads: give zeros for an input that no output depends on.
+
+    Raises:
+        RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor(3.0, requires_grad=True)
+    >>> (first,) = rg.autograd.grad(x**3, x, create_graph=True)
+    >>> (second,) = rg.autograd.grad(first, x)
+    >>> first.item(), second.item()
+    (27.0, 18.0)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: materialize_grads=True needs allow_unused to be True or left out")
+    made = _sequence("grad", "outputs", outputs)
+    wanted = _sequence("grad", "inputs", inputs)
+    gradients = _gradients("grad", made, grad_outputs)
+    for index, x in enumerate(wanted):
+        if not x._requires:
+            raise RuntimeError(f"grad: inputs[{index}], {describe(x)}, does not require grad")
+    if is_grads_batched:
+        return _batched(made, wanted, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
+    found = _found("grad", made, gradients, retain_graph, create_graph, wanted)
+    results: list[Tensor | None] = []
+    for index, x in enumerate(wanted):
+        g = found.get(graph.edge_of(x))
+        if g is None and not (allow_unused or materialize_grads):
+            raise RuntimeError(
+                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs; set allow_unused=True if "
+                "this is meant"
+            )
+        if g is None and materialize_grads:
+            results.append(new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype)))
+        elif g is None:
+            results.append(None)
+        else:
+            results.append(graph.conjugate(g if create_graph else new_tensor(g)))
+    return tuple(results)
+
+
+def _found(
+    caller: str,
+    outputs: list[Tensor],
+    gradients: list[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    wanted: list[Tensor],
+) -> dict[object, object]:
+    for index, x in enumerate(wanted):
+        if not x._requires:
+            raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
+    return graph.backward(outputs, gradients, retain_graph, create_graph, wanted, caller)
+
+
+def _batched(
+    outputs: list[Tensor],
+    wanted: list[Tensor],
+    gradients: list[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Tensor | None, ...]:
+    lengths = {len(g) for g in gradients if g is not None}
+    if len(lengths) != 1:
+        raise RuntimeError("grad: is_grads_batched wants grad_outputs with one common leading length")
+    (length,) = lengths
+    rows = []
+    for index in range(length):
+        last = index == length - 1
+        rows.append(
+            grad(
+                outputs,
+                wanted,
+                [None if g is None else g[index] for g in gradients],
+                (create_graph if retain_graph is None else retain_graph) or not last,
+                create_graph,
+                allow_unused,
+                materialize_grads=materialize_grads,
+            )
+        )
+    from ..ops.joining import stack
+
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,155 @@
+"""Derivatives by differences: slow, approximate, and independent of every rule, so rules are checked against them.
+
+Complex numbers count as pairs of real ones: ``as_real`` lays an array out as a vector of real coordinates, in which
+PyTorch's gradient of a real function (``dL/dRe + i dL/dIm``) is the ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import array_module, backend_of
+from ..core.dtypes import is_differentiable
+from ..core.errors import describe
+from ..core.modes import no_grad
+from ..core.tensor import Tensor, new_tensor
+
+# Truncation grows with the square of the step, rounding with its inverse: in float64 they meet near the cube root of
+# the machine's precision, for numbers about 1.
+STEP = 6e-6
+
+
+def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP) -> Any:
+    """The gradient of a scalar function by central differences in float64.
+
+    Per element of every input: ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps``
+    relative to f and its third derivative.
+
+    Args:
+        func: a function of Tensors (float64 copies of the inputs) whose result is a single number.
+        inputs: Tensors, arrays or numbers.
+        eps: the step.
+
+    Returns:
+        For one input a float64 (or complex128) Tensor of its shape, for several a tuple of them.
+
+    Raises:
+        TypeError: an input is neither floating nor complex.
+        RuntimeError: the result is not a single number.
+
+    >>> import retrograd as rg
+    >>> from retrograd.autograd.numerical import numerical_gradient
+    >>> gradient = numerical_gradient(lambda x: (x * x * x).sum(), rg.tensor([1.0, 2.0]))
+    >>> [round(value, 6) for value in gradient.tolist()]
+    [3.0, 12.0]
+    """
+    copies = [_double(index, value) for index, value in enumerate(inputs)]
+
+    def scalar(*values: Tensor) -> list[Tensor]:
+        result = func(*values)
+        if not isinstance(result, Tensor):
+            result = new_tensor(np.asarray(result))
+        if result.array.size != 1:
+            raise RuntimeError(f"numerical_gradient: the function must return a single number, got {describe(result)}")
+        return [result]
+
+    (rows,) = numerical_jacobian(scalar, copies, eps)
+    gradients = tuple(
+        new_tensor(backend_of(x.array).asarray(from_real(row[0], x.array.shape, x.array.dtype)))
+        for row, x in zip(rows, copies, strict=True)
+    )
+    return gradients[0] if len(gradients) == 1 else gradients
+
+
+def _double(index: int, value: Any) -> Tensor:
+    tensor = value if isinstance(value, Tensor) else Tensor(value)
+    if not is_differentiable(tensor.dtype):
+        raise TypeError(f"numerical_gradient: input {index} must be floating or complex, got {describe(tensor)}")
+    dtype = np.dtype("c16" if tensor.dtype.kind == "c" else "f8")
+    return new_tensor(tensor.array.astype(dtype))
+
+
+def numerical_jacobian(
+    func: Callable[..., Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    eps: float = STEP,
+    columns: Sequence[Sequence[int] | None] | None = None,
+) -> list[list[np.ndarray[Any, Any]]]:
+    """The Jacobians of a function's outputs with respect to its inputs, by central differences.
+
+    The inputs' memory is changed and restored, so that a function that reads an input from elsewhere (a module its
+    parameters) is differentiated, too.
+
+    Args:
+        func: a function of the inputs that gives a sequence of Tensors.
+        inputs: floating or complex Tensors.
+        eps: the step.
+        columns: per input the real coordinates to differentiate in, by default all.
+
+    Returns:
+        Per output, per input, a matrix ``(real coordinates of the output, columns)``.
+    """
+    with no_grad():
+        sizes = [as_real(output.array).size for output in func(*inputs)]
+        jacobians = [[np.zeros((size, 0))] * len(inputs) for size in sizes]
+        for index, x in enumerate(inputs):
+            wanted = None if columns is None else columns[index]
+            places = range(real_size(x)) if wanted is None else wanted
+            differences = [_difference(func, inputs, x.array, place, eps) for place in places]
+            for output in range(len(sizes)):
+                if differences:
+                    jacobians[output][index] = np.stack([column[output] for column in differences], axis=1)
+    return jacobians
+
+
+def _difference(
+    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], array: Any, place: int, eps: float
+) -> list[np.ndarray[Any, Any]]:
+    """One column: how every output changes along one real coordinate of one input."""
+    complex_parts = array.dtype.kind == "c"
+    position = np.unravel_index(place // 2 if complex_parts else place, array.shape)
+    unit = 1j if complex_parts and place % 2 else 1.0
+    before = array[position].item()
+    try:
+        array[position] = before + eps * unit
+        above = array[position].item()
+        high = [as_real(output.array) for output in func(*inputs)]
+        array[position] = before - eps * unit
+        below = array[position].item()
+        low = [as_real(output.array) for output in func(*inputs)]
+    finally:
+        array[position] = before
+    step = ((above - below) / unit).real
+    # Equal values have no difference, infinite ones included.
+    with np.errstate(invalid="ignore"):
+        return [np.where(up == down, 0.0, (up - down) / step) for up, down in zip(high, low, strict=True)]
+
+
+def real_size(x: Tensor) -> int:
+    """How many real coordinates a Tensor has."""
+    return int(x.array.size) * (2 if x.array.dtype.kind == "c" else 1)
+
+
+def as_real(array: Any) -> np.ndarray[Any, Any]:
+    """A copy of the array as a NumPy vector of real coordinates in float64."""
+    array = backend_of(array).to_numpy(array)
+    flat = np.array(array, dtype=np.complex128 if array.dtype.kind == "c" else np.float64).reshape(-1)
+    return flat.view(np.float64)
+
+
+def from_real(vector: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """The array whose real coordinates are given: the inverse of ``as_real``."""
+    wide = np.ascontiguousarray(vector, np.float64)
+    return (wide.view(np.complex128) if dtype.kind == "c" else wide).reshape(shape).astype(dtype)
+
+
+def unit_cotangent(output: Tensor, place: int) -> Tensor:
+    """The Tensor like ``output`` that is 1 in one real coordinate and 0 elsewhere."""
+    array = array_module(output).zeros(output.array.shape, output.array.dtype)
+    complex_parts = array.dtype.kind == "c"
+    position = np.unravel_index(place // 2 if complex_parts else place, array.shape)
+    array[position] = 1j if complex_parts and place % 2 else 1.0
+    return new_tensor(array)

@@ -1,0 +1,3 @@
+"""Function transforms: derivatives as functions of functions."""
+
+from .forward import jvp as jvp
