@@ -248,7 +248,6 @@ Point = namedtuple("Point", "x y")
         [1, 2],
         [True, False],
         [1.5, 2],
-        [2, 1.5],
         ["a", "b"],
         [b"a", b"b"],
         [(1, 2.0), (3, 4.0)],

@@ -43,7 +43,9 @@ def operator_error(
     if isinstance(error, IndexError):
         return IndexError(message)
     if isinstance(error, TypeError):
-        return TypeError(message)
+        # NumPy's word for a function that has no loop for a dtype (bitwise_and of floats, minus a bool).
+        unsupported = "ufunc" in message or "numpy boolean" in message
+        return NotImplementedError(message) if unsupported else TypeError(message)
     if isinstance(error, (MemoryError, NotImplementedError)):
         return type(error)(message)
     return RuntimeError(message)

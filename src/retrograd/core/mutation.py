@@ -37,6 +37,11 @@ class Place(NamedTuple):
 def place_of(view: Any, base: Any) -> Place:
     """The place of one array in another whose memory it views."""
     size = base.dtype.itemsize
+    if view.dtype != base.dtype:
+        raise RuntimeError(
+            f"a write through, or beside, a view of another dtype ({describe(view)} of {describe(base)}) cannot be differentiated; "
+            "clone() the view"
+        )
     base_strides = tuple(stride // size for stride in base.strides)
     below = sum(-stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride < 0)
     above = sum(stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride > 0)

@@ -14,15 +14,16 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """Stacks samples into a batch, keeping their structure.
 
     Tensors and NumPy arrays of one shape `(...)` become one Tensor of shape `(len(batch), ...)`; numbers become a
-    Tensor of shape `(len(batch),)`, Python floats in float64; strings and bytes stay a list; mappings, named tuples
-    and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences of
-    different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
+    Tensor of shape `(len(batch),)`, Python floats in float64; strings and bytes stay as they are; mappings, named
+    tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and
+    sequences of different lengths raise RuntimeError, anything else TypeError. The rules are those of
+    `torch.utils.data`.
 
     >>> import numpy as np
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
     >>> x.tolist(), name
-    ([[1.0, 1.0], [0.0, 0.0]], ['a', 'b'])
+    ([[1.0, 1.0], [0.0, 0.0]], ('a', 'b'))
     """
     import retrograd
 
@@ -40,7 +41,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if numbers.dtype.kind in _NUMBER_KINDS:
             return retrograd.from_numpy(numbers)
     elif isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     elif isinstance(first, Mapping):
         return _rebuild(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     elif isinstance(first, Sequence):

@@ -29,7 +29,7 @@ _PRIMAL = Primitive("primal", lambda x: x, "x", [lambda g: g])
 def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
     """The function's value and its directional derivative: ``f(x)`` and ``J(x) @ t``.
 
-    One pass over the graph of ``f`` whatever the number of outputs. The result can be differentiated itself, and nested.
+    One pass over the graph of ``f`` whatever the number of outputs. The result can be differentiated itself.
 
     Args:
         func: a function of Tensors that returns a Tensor or a tuple or list of Tensors.
@@ -115,7 +115,8 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
 
     Args:
         edges: nodes (or leaves) whose tangents are wanted.
-        seeds: the tangents of the nodes and leaves where the function starts: arrays, or Tensors when ``differentiable``.
+        seeds: the tangents of the nodes and leaves where the function starts: arrays, or Tensors when
+            ``differentiable``.
         differentiable: record the computation of the tangents.
     """
     order, _ = reachable(edge for edge in edges if edge is not None)
@@ -151,7 +152,7 @@ def _through(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
 def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
     """Pairs of an input's index and its rule's value at the cotangent ``g``."""
     plan = node.plan
-    together = None
+    together: Any = None
     if plan.joint is not None:
         together = plan.joint(g, saved, tuple(parent is not None for parent in node.parents))
     for index, rule in plan.rules:

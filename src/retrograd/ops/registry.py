@@ -131,4 +131,5 @@ def numpy_names(function: Function) -> Function:
                     kwargs[name] = kwargs.pop(numpy_name)
         return function(*args, **kwargs)
 
+    renamed.numpy_names = True  # type: ignore[attr-defined]  # for the stubs
     return renamed  # type: ignore[return-value]

@@ -1,7 +1,8 @@
 """Reverse mode at its smallest, on single numbers: `Value`, networks of Values, and drawings of their graphs."""
 
+from .compile import DataDependent, compile
 from .draw import Drawing, draw_graph, trace_graph
 from .nn import MLP, SGD, Adam, Layer, Module, Neuron
 from .value import Value, dot
 
-__all__ = ["MLP", "SGD", "Adam", "Drawing", "Layer", "Module", "Neuron", "Value", "dot", "draw_graph", "trace_graph"]
+__all__ = ["MLP", "SGD", "Adam", "DataDependent", "Drawing", "Layer", "Module", "Neuron", "Value", "compile", "dot", "draw_graph", "trace_graph"]

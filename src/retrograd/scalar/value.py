@@ -30,10 +30,6 @@ def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Rea
     return method
 
 
-def _reflected(method: Callable[..., "Value"]) -> Callable[..., "Value"]:
-    return lambda self, other: method(as_value(other), self)
-
-
 def _comparison(compare: Callable[..., bool]) -> Callable[["Value", object], bool]:
     return lambda self, other: compare(self.data, other)
 
@@ -96,7 +92,8 @@ class Value:
     __mul__ = __rmul__ = _operator("*", operator.mul, lambda a, b, y: (b, a))
     __sub__ = _operator("-", operator.sub, lambda a, b, y: (1.0, -1.0))
     __truediv__ = _operator("/", operator.truediv, lambda a, b, y: (1 / b, -y / b))
-    __rsub__, __rtruediv__, __rpow__ = _reflected(__sub__), _reflected(__truediv__), _reflected(__pow__)
+    __rsub__, __rtruediv__ = lambda a, b: as_value(b) - a, lambda a, b: as_value(b) / a
+    __rpow__: Callable[..., "Value"] = lambda a, b: as_value(b) ** a
     __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
     __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
     relu = _operator("ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),))
@@ -128,6 +125,8 @@ def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0)
     w, x, b = [as_value(weight) for weight in weights], [as_value(number) for number in inputs], as_value(bias)
     if len(w) != len(x):
         raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
+    for kind in {*map(type, (*w, *x, b))} - {Value}:  # the symbols of `compile` have no numbers to sum
+        return kind.dot(w, x, b)
     w_data, x_data = [weight.data for weight in w], [number.data for number in x]
     return Value(sum(map(operator.mul, w_data, x_data), b.data), (*w, *x, b), "dot", (*x_data, *w_data, 1.0))
 

@@ -1,0 +1,116 @@
+"""Operators against PyTorch: forward and gradients of the same calls. PyTorch is imported only when a check runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..core.modes import enable_grad
+from ..core.tensor import Tensor
+from ..ops.registry import Operator
+from .cases import Case
+from .comparison import assert_close, numbers, to_numpy
+from .gradcheck import differentiable_outputs, gradients, random_like
+from .programs import Program, programs, replaced
+
+EXACT = 1e-10
+
+
+def torch_function(operator: Operator, case: Case) -> Callable[..., Any] | None:
+    """PyTorch's function of the operator, None where the case says that it has none.
+
+    Raises:
+        AssertionError: PyTorch has no function of that name.
+    """
+    import torch
+
+    if case.torch == "":
+        return None
+    if case.torch is not None:
+        path = case.torch.removeprefix("torch.")
+    else:
+        path = f"{operator.namespace}.{operator.name}" if operator.namespace else operator.name
+    found: Any = torch
+    for part in path.split("."):
+        found = getattr(found, part, None)
+        assert found is not None, f"{operator.qualified_name}: PyTorch has no torch.{path}; say which in torch="
+    return found
+
+
+def torch_value(value: Any) -> Any:
+    """An argument as PyTorch takes it."""
+    import torch
+
+    if isinstance(value, np.dtype) or isinstance(value, type) and issubclass(value, np.generic):
+        return torch.from_numpy(np.zeros((), value)).dtype
+    if isinstance(value, (list, tuple)) and not isinstance(value, Tensor):
+        items = [torch_value(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def compare_with_torch(program: Program, tolerance: float = EXACT) -> float:
+    """Forward and gradients of one call against PyTorch's; the largest relative error."""
+    import torch
+
+    function = torch_function(program.operator, program.case)
+    if function is None or program.case.random:
+        return 0.0
+    theirs: list[Any] = []
+
+    def change(array: Any, moves: bool) -> Any:
+        tensor = torch.from_numpy(np.array(array))
+        if moves:
+            theirs.append(tensor.requires_grad_())
+        return tensor
+
+    args = [torch_value(replaced(value, change)) for value in program.call.args]
+    kwargs = {name: torch_value(replaced(value, change)) for name, value in program.call.kwargs.items()}
+    wanted_result = function(*args, **kwargs)
+    inputs = program.inputs()
+    with enable_grad():
+        result = program(*inputs)
+    worst = 0.0
+    got, wanted = numbers(result), [x for x in numbers(wanted_result) if x is not None]
+    assert len(got) == len(wanted), f"{program}: {len(got)} results, PyTorch gives {len(wanted)}"
+    for a, b in zip(got, wanted, strict=True):
+        if hasattr(a, "dtype") and hasattr(b, "dtype"):
+            dtype = str(b.dtype).removeprefix("torch.")
+            assert a.dtype.name == dtype, f"{program}: the result has dtype {a.dtype}, PyTorch's {dtype}"
+        worst = max(worst, assert_close(a, b, tolerance, f"{program}: forward against PyTorch"))
+    outputs = differentiable_outputs(result)
+    their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
+    assert len(outputs) == len(their_outputs), (
+        f"{program}: gradients flow through {len(outputs)} results, in PyTorch through {len(their_outputs)}"
+    )
+    if not outputs:
+        return worst
+    cotangents = random_like(outputs, np.random.default_rng(3))
+    ours = gradients(outputs, inputs, cotangents)
+    vectors = [torch.from_numpy(to_numpy(g)) for g in cotangents]
+    found = torch.autograd.grad(their_outputs, theirs, vectors, allow_unused=True)
+    for index, (a, b) in enumerate(zip(ours, found, strict=True)):
+        if a is None and b is None:
+            continue
+        shape = program.arrays[index].shape
+        a_ = np.zeros(shape) if a is None else a
+        b_ = np.zeros(shape) if b is None else b
+        worst = max(worst, assert_close(a_, b_, tolerance, f"{program}: gradient of input {index} against PyTorch"))
+    return worst
+
+
+def check_torch(operator: Operator, case: Case, seeds: Iterable[int] = (0,)) -> float:
+    """Forward and gradients of every call against PyTorch's, for several draws; the largest relative error."""
+    worst = 0.0
+    for seed in seeds:
+        for program in programs(operator, case, seed=seed):
+            worst = max(worst, compare_with_torch(program))
+    return worst
+
+
+def check_edges(operator: Operator, case: Case) -> None:
+    """At kinks, ties, zeros, infinities: forward and gradients are PyTorch's."""
+    for program in programs(operator, case, edges=True):
+        compare_with_torch(program)

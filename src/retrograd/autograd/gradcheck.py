@@ -1,0 +1,398 @@
+"""``gradcheck`` and ``gradgradcheck``: gradients against central differences, as PyTorch's users know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.modes import enable_grad, is_grad_enabled
+from ..core.storage import overlaps_itself
+from ..core.tensor import Tensor, new_tensor
+from .gradients import grad
+from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent
+
+
+class GradcheckError(RuntimeError):
+    """A gradient disagrees with central differences."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+) -> bool:
+    """Compare gradients with central differences: ``|analytic - numerical| <= atol + rtol |numerical|``.
+
+    Args:
+        func: takes the inputs, returns a Tensor or a tuple or list of Tensors.
+        inputs: the arguments; those Tensors that require grad are checked, and should be float64 or complex128.
+        eps: the step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise where a gradient is wrong; otherwise return False.
+        nondet_tol: by how much two computations of the same gradient may differ.
+        check_undefined_grad: with several outputs, also that a gradient flows where only one of them is used.
+        check_grad_dtypes: also that each gradient has its input's dtype.
+        check_forward_ad: also forward mode.
+        check_backward_ad: check reverse mode.
+        fast_mode: compare a random projection of each Jacobian, in one walk, instead of every element.
+
+    Returns:
+        Whether every gradient agrees.
+
+    Raises:
+        GradcheckError: a gradient is wrong; the message says of which output and input, at which elements, with
+            both values.
+        ValueError: no input requires grad, or no output depends on one.
+
+    >>> import retrograd as rg
+    >>> from retrograd.autograd.gradcheck import gradcheck
+    >>> x = rg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
+    >>> gradcheck(lambda x: x * x, (x,))
+    True
+    """
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    check = _Check(func, arguments, eps, atol, rtol)
+    try:
+        if check_backward_ad:
+            (check.projections if fast_mode else check.jacobians)()
+            check.repeatable(nondet_tol)
+            if check_undefined_grad:
+                check.single_outputs()
+            if check_grad_dtypes:
+                check.gradient_dtypes()
+        if check_forward_ad:
+            check.forward_mode()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    fast_mode: bool = False,
+) -> bool:
+    """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
+
+    Args:
+        func: as for ``gradcheck``.
+        inputs: as for ``gradcheck``.
+        grad_outputs: per output that requires grad the cotangent of the first gradient; drawn at random by default.
+        eps: the step; as the other arguments, see ``gradcheck``.
+
+    Raises:
+        GradcheckError: a second derivative is wrong.
+        ValueError: no input requires grad, or no output depends on one.
+
+    >>> import retrograd as rg
+    >>> from retrograd.autograd.gradcheck import gradgradcheck
+    >>> x = rg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
+    >>> gradgradcheck(lambda x: x * x * x, (x,))
+    True
+    """
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = _Check(func, arguments, eps, atol, rtol).outputs()
+    if grad_outputs is None:
+        cotangents = random_like(outputs, np.random.default_rng(0))
+    else:
+        cotangents = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+        if len(cotangents) != len(outputs):
+            raise ValueError(
+                f"gradgradcheck: {len(outputs)} outputs require grad, but {len(cotangents)} grad_outputs given"
+            )
+    cotangents = [g.detach().clone().requires_grad_() for g in cotangents]
+    return gradcheck(
+        gradient_function(func, len(arguments)),
+        (*arguments, *cotangents),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        fast_mode=fast_mode,
+    )
+
+
+def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
+    """The gradient of ``func`` as a function of its ``count`` arguments and the outputs' cotangents."""
+
+    def gradient(*values: Any) -> tuple[Tensor, ...]:
+        recorded = is_grad_enabled()
+        arguments, cotangents = values[:count], values[count:]
+        with enable_grad():
+            outputs = differentiable_outputs(func(*arguments))
+            found = gradients(outputs, wanted_inputs(arguments), cotangents, create_graph=recorded)
+        return tuple(g for g in found if g is not None)
+
+    return gradient
+
+
+def wanted_inputs(arguments: Sequence[Any]) -> list[Tensor]:
+    """The Tensors among the arguments that require grad."""
+    return [x for x in arguments if isinstance(x, Tensor) and x._requires]
+
+
+def tensors_of(result: Any) -> Iterator[Tensor]:
+    """The Tensors of a result that may be nested in tuples and lists."""
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, (tuple, list)):
+        for item in result:
+            yield from tensors_of(item)
+
+
+def differentiable_outputs(result: Any) -> list[Tensor]:
+    """The Tensors of a result through which a gradient flows."""
+    return [x for x in tensors_of(result) if x._requires]
+
+
+def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Normal numbers in the outputs' shapes and dtypes."""
+    return [
+        Tensor(from_real(rng.standard_normal(real_size(x)), x.array.shape, x.array.dtype), device=x.device)
+        for x in outputs
+    ]
+
+
+def gradients(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor], *, create_graph: bool = False
+) -> list[Tensor | None]:
+    """``autograd.grad`` that keeps the graph, and gives None for inputs that the outputs do not depend on."""
+    found = grad(outputs, inputs, cotangents, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    return list(found)
+
+
+def analytic_jacobian(
+    output: Tensor, inputs: Sequence[Tensor], rows: Sequence[int] | None = None
+) -> list[np.ndarray[Any, Any]]:
+    """Per input the Jacobian of one output by the rules: one backward walk for each row, in real coordinates.
+
+    ``rows`` are the output's real coordinates that are wanted, by default all.
+    """
+    wanted = range(real_size(output)) if rows is None else rows
+    jacobians = [np.zeros((len(wanted), real_size(x))) for x in inputs]
+    for row, place in enumerate(wanted):
+        for jacobian, g in zip(jacobians, gradients([output], inputs, [unit_cotangent(output, place)]), strict=True):
+            if g is not None:
+                jacobian[row] = as_real(g.array)
+    return jacobians
+
+
+class _Check:
+    """One function, its arguments and the tolerances."""
+
+    def __init__(
+        self, func: Callable[..., Any], arguments: tuple[Any, ...], eps: float, atol: float, rtol: float
+    ) -> None:
+        self.func = func
+        self.arguments = arguments
+        self.inputs = wanted_inputs(arguments)
+        self.positions = [index for index, x in enumerate(arguments) if isinstance(x, Tensor) and x._requires]
+        self.eps, self.atol, self.rtol = eps, atol, rtol
+        if not self.inputs:
+            raise ValueError("gradcheck: at least one input must be a Tensor that requires grad")
+        for position, x in zip(self.positions, self.inputs, strict=True):
+            if x.array.dtype not in (np.float64, np.complex128):
+                raise ValueError(
+                    f"gradcheck: input {position} is {describe(x)}; differences need float64 or complex128"
+                )
+            if overlaps_itself(x.array):
+                raise ValueError(f"gradcheck: input {position} shares elements in memory (expand); clone() it first")
+
+    def outputs(self) -> list[Tensor]:
+        with enable_grad():
+            outputs = differentiable_outputs(self.func(*self.arguments))
+        if not outputs:
+            raise ValueError("gradcheck: no output of the function requires grad")
+        return outputs
+
+    def flowing(self, *_: Any) -> list[Tensor]:
+        """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
+        with enable_grad():
+            return differentiable_outputs(self.func(*self.arguments))
+
+    def jacobians(self) -> None:
+        outputs = self.outputs()
+        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+        for index, output in enumerate(outputs):
+            for position, x, a, n in zip(
+                self.positions, self.inputs, analytic_jacobian(output, self.inputs), numerical[index], strict=True
+            ):
+                if n.size:
+                    self.compare(f"output {index}", output, position, x, a, n)
+
+    def projections(self) -> None:
+        """Compare ``v^T J u`` for random u and v."""
+        rng = np.random.default_rng(0)
+        outputs = self.outputs()
+        cotangents = random_like(outputs, rng)
+        found = gradients(outputs, self.inputs, cotangents)
+        for position, x, g in zip(self.positions, self.inputs, found, strict=True):
+            direction = rng.standard_normal(real_size(x))
+            n = self.along(x, direction, cotangents)
+            a = 0.0 if g is None else float(as_real(g.array) @ direction)
+            if not np.isclose(a, n, rtol=self.rtol, atol=self.atol * max(1.0, float(np.abs(direction).sum()))):
+                raise GradcheckError(
+                    f"gradcheck (fast mode): the gradient of input {position}, {describe(x)}, is wrong along a random "
+                    f"direction: analytic {a:.10g}, numerical {n:.10g}; fast_mode=False names the elements"
+                )
+
+    def along(self, x: Tensor, direction: np.ndarray[Any, Any], cotangents: Sequence[Tensor]) -> float:
+        """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
+        before = x.array.copy()
+        step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
+        step = Tensor(step, device=x.device).array
+        values = []
+        for sign in (1, -1):
+            try:
+                x.array[...] = before + sign * step
+                values.append(
+                    sum(
+                        float(as_real(y.array) @ as_real(v.array))
+                        for y, v in zip(self.flowing(), cotangents, strict=True)
+                    )
+                )
+            finally:
+                x.array[...] = before
+        return (values[0] - values[1]) / (2 * self.eps)
+
+    def compare(self, what: str, output: Tensor, position: int, x: Tensor, a: Any, n: Any) -> None:
+        wrong = ~np.isclose(a, n, rtol=self.rtol, atol=self.atol, equal_nan=True)
+        if wrong.any():
+            raise GradcheckError(
+                f"gradcheck: wrong gradient of {what}, {describe(output)}, for input {position}, {describe(x)}:\n"
+                + report(a, n, wrong, output, x)
+            )
+
+    def repeatable(self, tolerance: float) -> None:
+        outputs = self.outputs()
+        cotangents = random_like(outputs, np.random.default_rng(1))
+        first = gradients(outputs, self.inputs, cotangents)
+        second = gradients(outputs, self.inputs, cotangents)
+        for position, a, b in zip(self.positions, first, second, strict=True):
+            if a is not None and b is not None:
+                difference = np.abs(as_real(a.array) - as_real(b.array)).max(initial=0.0)
+                if difference > tolerance:
+                    raise GradcheckError(
+                        f"gradcheck: two walks gave gradients of input {position} that differ by {difference:.3g}, "
+                        f"more than nondet_tol={tolerance:.3g}"
+                    )
+
+    def single_outputs(self) -> None:
+        """A gradient for one output alone must be that of all outputs with zeros for the others."""
+        outputs = self.outputs()
+        if len(outputs) == 1:
+            return
+        rng = np.random.default_rng(2)
+        for index, output in enumerate(outputs):
+            (cotangent,) = random_like([output], rng)
+            zeros = [new_tensor(y.array * 0) for y in outputs]
+            alone = gradients([output], self.inputs, [cotangent])
+            together = gradients(outputs, self.inputs, [*zeros[:index], cotangent, *zeros[index + 1 :]])
+            for position, x, a, b in zip(self.positions, self.inputs, alone, together, strict=True):
+                one = np.zeros(real_size(x)) if a is None else as_real(a.array)
+                all_ = np.zeros(real_size(x)) if b is None else as_real(b.array)
+                if not np.allclose(one, all_, rtol=self.rtol, atol=self.atol, equal_nan=True):
+                    raise GradcheckError(
+                        f"gradcheck: the gradient of input {position} differs between output {index} used alone and "
+                        "used beside other outputs whose gradient is zero"
+                    )
+
+    def gradient_dtypes(self) -> None:
+        outputs = self.outputs()
+        found = gradients(outputs, self.inputs, random_like(outputs, np.random.default_rng(3)))
+        for position, x, g in zip(self.positions, self.inputs, found, strict=True):
+            if g is not None and g.dtype != x.dtype:
+                raise GradcheckError(
+                    f"gradcheck: the gradient of input {position} is {describe(g)}, the input {describe(x)}"
+                )
+
+    def forward_mode(self) -> None:
+        from ..func.forward import jvp
+
+        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+
+        def function(*values: Tensor) -> list[Tensor]:
+            arguments = list(self.arguments)
+            for position, value in zip(self.positions, values, strict=True):
+                arguments[position] = value
+            return differentiable_outputs(self.func(*arguments))
+
+        for index, x in enumerate(self.inputs):
+            for column in range(real_size(x)):
+                tangents = [new_tensor(y.array * 0) for y in self.inputs]
+                tangents[index] = unit_cotangent(x, column)
+                outputs, moved = jvp(function, [y.detach() for y in self.inputs], tangents)
+                for output, (y, t) in enumerate(zip(outputs, moved, strict=True)):
+                    n = numerical[output][index][:, column : column + 1]
+                    a = as_real(t.array)[:, None]
+                    wrong = ~np.isclose(a, n, rtol=self.rtol, atol=self.atol, equal_nan=True)
+                    if wrong.any():
+                        raise GradcheckError(
+                            f"gradcheck: forward mode is wrong for output {output}, {describe(y)}, along input "
+                            f"{self.positions[index]}, {describe(x)}:\n" + report(a, n, wrong, y, x, [column])
+                        )
+
+
+def report(
+    analytic: np.ndarray[Any, Any],
+    numerical: np.ndarray[Any, Any],
+    wrong: np.ndarray[Any, Any],
+    output: Tensor,
+    x: Tensor,
+    columns: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
+    shown: int = 5,
+) -> str:
+    """The wrong elements of a Jacobian, worst first, as lines of text.
+
+    ``rows`` and ``columns`` are the real coordinates that the matrices' rows and columns stand for, by default all.
+    """
+    difference = np.where(wrong, np.abs(analytic - numerical), -1.0)
+    difference[wrong & np.isnan(difference)] = np.inf
+    order = np.argsort(-difference, axis=None, kind="stable")[: min(shown, int(wrong.sum()))]
+    lines = []
+    for row, column in zip(*np.unravel_index(order, wrong.shape), strict=True):
+        to = element(output, int(row if rows is None else rows[row]))
+        of = element(x, int(column if columns is None else columns[column]))
+        a, n = analytic[row, column], numerical[row, column]
+        lines.append(
+            f"  d output{to} / d input{of}: analytic {a:.10g}, numerical {n:.10g}, difference {abs(a - n):.3g}"
+        )
+    left = int(wrong.sum()) - len(lines)
+    return "\n".join(lines) + (f"\n  and {left} more of {wrong.size}" if left else "")
+
+
+def element(x: Tensor, place: int) -> str:
+    """The index of a real coordinate as a user writes it: ``[1, 2]``, ``[0].imag``; nothing for a 0-d Tensor."""
+    complex_parts = x.array.dtype.kind == "c"
+    position = np.unravel_index(place // 2 if complex_parts else place, x.array.shape)
+    text = "[" + ", ".join(str(int(i)) for i in position) + "]" if position else ""
+    return text + ((".imag" if place % 2 else ".real") if complex_parts else "")

@@ -1,0 +1,565 @@
+"""Module: a tree of parameters, buffers and submodules with a forward."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ..core.errors import describe
+from ..core.modes import no_grad
+from ..core.tensor import RemovableHandle, Tensor
+from .parameter import Buffer, Parameter
+
+Self = TypeVar("Self", bound="Module")
+
+
+class IncompatibleKeys(NamedTuple):
+    """What ``load_state_dict(strict=False)`` left out."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class Module:
+    """The base of every layer and network, with PyTorch's interface.
+
+    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__`` (after ``super().__init__()``), and
+    write ``forward``. Calling the module runs ``forward`` with the hooks around it.
+
+    >>> import retrograd as rg
+    >>> class Scale(rg.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = rg.nn.Parameter(rg.ones(1))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> [name for name, _ in Scale().named_parameters()]
+    ['factor']
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent: set[str]
+
+    def __init__(self) -> None:
+        fields: dict[str, Any] = {
+            "training": True,
+            "_parameters": {},
+            "_buffers": {},
+            "_modules": {},
+            "_non_persistent": set(),
+            "_forward_hooks": OrderedDict(),
+            "_forward_pre_hooks": OrderedDict(),
+            "_backward_hooks": OrderedDict(),
+            "_backward_pre_hooks": OrderedDict(),
+            "_state_dict_hooks": OrderedDict(),
+            "_load_state_dict_pre_hooks": OrderedDict(),
+        }
+        self.__dict__.update(fields)
+
+    # Calling
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses write it."""
+        raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+            if with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        backward = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            from .hooks import BackwardHooks
+
+            backward = BackwardHooks(self, list(self._backward_hooks.values()), list(self._backward_pre_hooks.values()))
+            args = backward.watch_inputs(args)
+        result = self.forward(*args, **kwargs)
+        for hook, with_kwargs in list(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+            if changed is not None:
+                result = changed
+        return result if backward is None else backward.watch_outputs(result)
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
+        return _register(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output."""
+        return _register(self._forward_hooks, (hook, with_kwargs), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
+
+        What it returns replaces ``grad_input``.
+        """
+        return _register(self._backward_hooks, hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before the module is differentiated; what it returns replaces the gradients."""
+        return _register(self._backward_pre_hooks, hook, prepend)
+
+    # Attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if isinstance(value, Parameter):
+            if "_parameters" not in tables:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            _forget(self, name)
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if "_modules" not in tables:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            _forget(self, name)
+            tables["_modules"][name] = value
+        elif isinstance(value, Buffer):
+            _forget(self, name)
+            self.register_buffer(name, value, value.persistent)
+        elif "_parameters" in tables and name in tables["_parameters"]:
+            if value is not None:
+                raise TypeError(f"cannot assign {type(value).__name__} as parameter {name!r} (wanted nn.Parameter or None)")
+            tables["_parameters"][name] = None
+        elif "_modules" in tables and name in tables["_modules"]:
+            if value is not None:
+                raise TypeError(f"cannot assign {type(value).__name__} as child module {name!r} (wanted nn.Module or None)")
+            tables["_modules"][name] = None
+        elif "_buffers" in tables and name in tables["_buffers"]:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (wanted a Tensor or None)")
+            tables["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        tables = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table in tables and name in tables[table]:
+                return tables[table][name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        if not _forget(self, name):
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Enter a Parameter (or None for one that is not used) under ``name``."""
+        _check_name(self, name, "parameter")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign {type(param).__name__} to parameter {name!r} (wanted nn.Parameter or None)")
+        if param is not None and not param.is_leaf:
+            raise ValueError(f"cannot assign a non-leaf Tensor to parameter {name!r}")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Enter a Tensor that belongs to the module's state without being trained.
+
+        With ``persistent=False`` it is moved and cast with the module but is not part of ``state_dict()``.
+        """
+        _check_name(self, name, "buffer")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (wanted a Tensor or None)")
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent.discard(name)
+        else:
+            self._non_persistent.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Enter a submodule under ``name``."""
+        _check_name(self, name, "module")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a dotted path; AttributeError where there is none."""
+        module: Module = self
+        for part in target.split(".") if target else ():
+            child = getattr(module, part, None)
+            if not isinstance(child, Module):
+                raise AttributeError(f"{type(module).__name__} has no submodule {part!r} (looking for {target!r})")
+            module = child
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The Parameter at a dotted path."""
+        path, _, name = target.rpartition(".")
+        found = getattr(self.get_submodule(path), name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"{target!r} is not a parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found = module._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"{target!r} is not a buffer")
+        return found
+
+    # Walking the tree
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Every module of the tree with its dotted name, this one first; each once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """Every module of the tree, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct submodules with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Tensor]]:
+        seen: set[int] = set()
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, tensor in getattr(module, table).items():
+                if tensor is None or id(tensor) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(tensor))
+                yield (f"{path}.{name}" if path else name), tensor
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Every Parameter with its dotted name; one that is used twice (tied) once."""
+        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)  # type: ignore[misc]
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Every Parameter, each once."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Every buffer with its dotted name."""
+        yield from self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Every buffer, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def apply(self: Self, fn: Callable[[Module], None]) -> Self:
+        """Call ``fn`` on every submodule, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # Modes and places
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Set training mode (which dropout and batch normalization look at) in the whole tree."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Set evaluation mode in the whole tree."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Set ``requires_grad`` of every Parameter."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all Parameters, or set them to zero."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach().zero_()
+
+    def _apply(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
+        """Replace the memory of every Parameter and buffer by what ``function`` makes of it."""
+        with no_grad():
+            for module in self.modules():
+                for parameter in module._parameters.values():
+                    if parameter is None:
+                        continue
+                    parameter.data = function(parameter.data)
+                    if parameter.grad is not None:
+                        gradient = function(parameter.grad)
+                        parameter._grad = gradient
+                for name, buffer in module._buffers.items():
+                    if buffer is not None:
+                        module._buffers[name] = function(buffer)
+        return self
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device, or cast floating Parameters and buffers to a dtype; in place, and returned."""
+
+        def convert(x: Tensor) -> Tensor:
+            moved = x.to(*args, **kwargs)
+            if moved.dtype != x.dtype and x.dtype.kind not in "fc":
+                return x.to(moved.device)
+            return moved
+
+        return self._apply(convert)
+
+    def _cast(self: Self, name: str) -> Self:
+        return self._apply(lambda x: getattr(x, name)() if x.dtype.kind == "f" else x)
+
+    def float(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float32."""
+        return self._cast("float")
+
+    def double(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float64."""
+        return self._cast("double")
+
+    def half(self: Self) -> Self:
+        """Cast floating Parameters and buffers to float16."""
+        return self._cast("half")
+
+    def cpu(self: Self) -> Self:
+        """Move to the CPU."""
+        return self._apply(lambda x: x.cpu())
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Move to a GPU."""
+        return self._apply(lambda x: x.cuda(device))
+
+    # State
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
+        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        self._save_to_state_dict(state, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, state, prefix, {})
+            if changed is not None:
+                state = changed
+        return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        extra = self.get_extra_state()
+        if extra is not None:
+            destination[prefix + "_extra_state"] = extra
+
+    def get_extra_state(self) -> Any:
+        """Further state for ``state_dict()``; None, the default, for none."""
+        return None
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what ``get_extra_state`` gave."""
+        raise RuntimeError(f"{type(self).__name__} has extra state to load but no set_extra_state")
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
+        return _register(self._state_dict_hooks, hook, False)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
+        return _register(self._load_state_dict_pre_hooks, hook, False)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values by dotted name into Parameters and buffers.
+
+        Args:
+            state_dict: Tensors (or arrays) by name, as ``state_dict()`` gives them.
+            strict: refuse missing and unexpected names.
+            assign: take over the given Tensors instead of copying their values.
+
+        Returns:
+            IncompatibleKeys: the missing and the unexpected names.
+
+        Raises:
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
+                loaded.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
+        given = dict(state_dict)
+        for path, module in self.named_modules(remove_duplicate=False):
+            for hook in module._load_state_dict_pre_hooks.values():
+                hook(module, given, f"{path}." if path else "", {}, strict, [], [], [])
+        own: dict[str, tuple[Module, str, Tensor]] = {}
+        extra: dict[str, Module] = {}
+        for path, module in self.named_modules(remove_duplicate=False):
+            prefix = f"{path}." if path else ""
+            for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+                if tensor is not None and name not in module._non_persistent:
+                    own[prefix + name] = (module, name, tensor)
+            if module.get_extra_state() is not None:
+                extra[prefix + "_extra_state"] = module
+        missing = [name for name in [*own, *extra] if name not in given]
+        unexpected = [name for name in given if name not in own and name not in extra]
+        problems = []
+        if strict and unexpected:
+            problems.append("Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
+        if strict and missing:
+            problems.append("Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
+        values: dict[str, Tensor] = {}
+        for key, (_, _, tensor) in own.items():
+            if key not in given:
+                continue
+            value = given[key] if isinstance(given[key], Tensor) else _as_tensor(key, given[key])
+            if value.array.shape != tensor.array.shape:
+                problems.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            values[key] = value
+        if problems:
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems)
+            )
+        with no_grad():
+            for key, value in values.items():
+                module, name, tensor = own[key]
+                if assign:
+                    requires = tensor.requires_grad
+                    if isinstance(tensor, Parameter):
+                        module._parameters[name] = (
+                            value if isinstance(value, Parameter) else Parameter(value, requires_grad=requires)
+                        )
+                    else:
+                        module._buffers[name] = value
+                else:
+                    tensor.copy_(value.to(tensor.device))
+        for key, module in extra.items():
+            if key in given:
+                module.set_extra_state(given[key])
+        return IncompatibleKeys(missing, unexpected)
+
+    # Printing and pickling
+
+    def extra_repr(self) -> str:
+        """What the module's line shows between its parentheses."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
+        if not children and len(lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Module.__init__(self)
+        self.__dict__.update(state)
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _as_tensor(key: str, value: Any) -> Tensor:
+    try:
+        return Tensor(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
+
+
+def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
+    return handle
+
+
+def _forget(module: Module, name: str) -> bool:
+    """Drop an attribute from wherever the module keeps it; whether it was there."""
+    for table in ("_parameters", "_buffers", "_modules"):
+        if name in module.__dict__.get(table, ()):
+            del module.__dict__[table][name]
+            module._non_persistent.discard(name)
+            return True
+    return module.__dict__.pop(name, _ABSENT) is not _ABSENT
+
+
+_ABSENT = object()
+
+
+def _check_name(module: Module, name: str, kind: str) -> None:
+    tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
+    if tables[kind] not in module.__dict__:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
+        raise KeyError(f"attribute {name!r} already exists")

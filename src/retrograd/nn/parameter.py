@@ -1,0 +1,57 @@
+"""Parameters and buffers: the Tensors a module owns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor, new_tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that a Module trains: a leaf that requires grad and is listed by ``parameters()``.
+
+    Shares memory with the Tensor it is made from.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Parameter(rg.zeros(2))
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    __slots__ = ("__dict__",)
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        return Tensor.__new__(cls)
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        if data is None:
+            data = Tensor([])
+        elif not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: wanted a Tensor, got {type(data).__name__}")
+        self._initialise(data.array)
+        self.requires_grad = requires_grad
+
+    def __repr__(self) -> str:
+        plain = new_tensor(self.array)
+        plain._requires = self._requires
+        return "Parameter containing:\n" + repr(plain)
+
+
+class Buffer(Tensor):
+    """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
+
+    >>> import retrograd as rg
+    >>> module = rg.nn.Module()
+    >>> module.mean = rg.nn.Buffer(rg.zeros(2))
+    >>> list(module.state_dict())
+    ['mean']
+    """
+
+    __slots__ = ("__dict__",)
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
+        return Tensor.__new__(cls)
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        self._initialise((Tensor([]) if data is None else data).array)
+        self.persistent = persistent

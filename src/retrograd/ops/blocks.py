@@ -1,0 +1,27 @@
+"""Long chains of elementwise NumPy calls, run block by block so that what lies between the calls stays in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+BLOCK = 16384
+
+
+def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function of one array, elementwise with the same dtype, which takes large NumPy arrays in blocks."""
+
+    @wraps(function)
+    def run(x: Any) -> Any:
+        if x.__class__ is not np.ndarray or x.size <= BLOCK or not x.flags.c_contiguous:
+            return function(x)
+        flat = x.reshape(-1)
+        out = np.empty_like(flat)
+        for start in range(0, flat.size, BLOCK):
+            out[start : start + BLOCK] = function(flat[start : start + BLOCK])
+        return out.reshape(x.shape)
+
+    return run

@@ -1,0 +1,60 @@
+"""Anomaly mode: the operator, the line, the first non-finite gradient, and memory changed behind the engine's back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.autograd import detect_anomaly
+
+
+def test_names_operator_and_line():
+    x = rg.tensor([0.0, 1.0], requires_grad=True)
+    with detect_anomaly():
+        y = (x * 2).sqrt()  # the line
+        with pytest.raises(RuntimeError) as caught:
+            (y * 3).sum().backward()
+    message = str(caught.value)
+    assert message.startswith("sqrt: its gradient for input 0 is not finite (1 infinite")
+    assert "y = (x * 2).sqrt()  # the line" in message and __file__ in message
+
+
+def test_stops_at_the_first_operator():
+    x = rg.tensor([0.0], requires_grad=True)
+    with detect_anomaly(), pytest.raises(RuntimeError, match="^div"):
+        ((x * 1) / (x * 2)).sum().backward()
+
+
+def test_silent_on_finite_gradients():
+    x = rg.ones(3, requires_grad=True)
+    with detect_anomaly():
+        x.exp().sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_memory_changed_behind_the_back():
+    array = np.ones(3)
+    x = rg.from_numpy(array).requires_grad_()
+    with detect_anomaly():
+        y = (x * x).sum()
+        array[0] = 7.0
+        with pytest.raises(RuntimeError, match="behind the engine's back"):
+            y.backward()
+
+
+def test_leaves_nothing_behind():
+    from retrograd.core.modes import modes, watchers
+
+    with pytest.raises(ValueError, match="out"), detect_anomaly():
+        raise ValueError("out")
+    assert modes.anomaly is None and not watchers
+
+    @detect_anomaly()
+    def function() -> bool:
+        return modes.anomaly is not None
+
+    assert function() and modes.anomaly is None
+    with rg.autograd.set_detect_anomaly(True):
+        assert modes.anomaly is not None
+    assert modes.anomaly is None and not watchers

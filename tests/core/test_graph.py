@@ -1,0 +1,222 @@
+"""The graph and its walk: order, pruning, freeing, hooks, errors."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.autograd import grad
+
+
+def test_a_chain_of_100_000_operators():
+    x = rg.ones(3, requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y + 1
+    start = time.perf_counter()
+    y.sum().backward()
+    assert time.perf_counter() - start < 10
+    assert x.grad.tolist() == [1.0] * 3
+    del y
+
+
+def test_a_graph_with_exponentially_many_paths():
+    x = rg.ones(1, dtype=rg.float64, requires_grad=True)
+    y = x
+    for _ in range(60):
+        y = y + y
+    y.backward()
+    assert x.grad.item() == 2.0**60
+
+
+def test_graph_and_arrays_are_freed_without_the_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        x = rg.ones(3, requires_grad=True)
+        y = (x * 2).exp().sum()
+        node = weakref.ref(y.grad_fn)
+        y.backward()
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_saved_arrays_are_freed_by_the_walk_though_the_graph_lives():
+    x = rg.ones(3, requires_grad=True)
+    y = x.exp()
+    z = (y * y).sum()
+    mul = z.grad_fn.parents[0]
+    assert mul.saved is not None
+    z.backward()
+    assert mul.saved is None
+
+
+def test_second_backward():
+    x = rg.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4.0] * 3
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.backward()
+
+
+def test_errors_name_operator():
+    x = rg.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"only for scalar outputs; the output of mul is float32\(3,\)"):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        rg.ones(1).backward()
+    with pytest.raises(RuntimeError, match="mismatch in shape"):
+        (x * 2).backward(rg.ones(2))
+    with pytest.raises(RuntimeError, match=r"mul\(float32\(3,\), float32\(2,\)\)"):
+        x * rg.ones(2)
+    with pytest.raises(TypeError, match="mul"):
+        x * "two"
+    with pytest.raises(RuntimeError, match="not used in the graph"):
+        grad((x * 2).sum(), rg.ones(3, requires_grad=True))
+
+
+def test_grad_prunes_and_leaves_dot_grad_alone():
+    x, y = rg.ones(3, requires_grad=True), rg.ones(3, requires_grad=True)
+    called = []
+    y.register_hook(lambda g: called.append(g))
+    (gx,) = grad((x * y).sum(), x)
+    assert gx.tolist() == [1.0] * 3 and x.grad is None and y.grad is None and not called
+
+
+def test_grad_of_an_intermediate():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    z = (y * y).sum()
+    gy, gx = grad(z, (y, x))
+    assert gy.tolist() == [2.0, 8.0] and gx.tolist() == [4.0, 32.0]
+
+
+def test_grad_options():
+    x, unused = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    assert grad(x.sum(), (x, unused), allow_unused=True)[1] is None
+    assert grad(x.sum(), (x, unused), materialize_grads=True)[1].tolist() == [0.0, 0.0]
+    (batched,) = grad(x * 2, x, rg.eye(2), is_grads_batched=True)
+    assert batched.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+
+
+def test_higher_orders():
+    x = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
+    y = x**5
+    for expected in (80.0, 160.0, 240.0, 240.0, 120.0):
+        (y,) = grad(y, x, create_graph=True)
+        assert y.item() == pytest.approx(expected)
+
+
+def test_backward_inputs():
+    x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [1.0, 1.0] and y.grad is None
+
+
+def test_gradients_do_not_share_memory():
+    x, y = rg.ones(3, requires_grad=True), rg.ones(3, requires_grad=True)
+    seed = rg.ones(3)
+    (x + y).backward(seed)
+    arrays = [x.grad.array, y.grad.array, seed.array]
+    for i, a in enumerate(arrays):
+        for b in arrays[i + 1 :]:
+            assert not np.shares_memory(a, b)
+
+
+def test_accumulation_into_grad_is_in_place():
+    x = rg.ones(3, requires_grad=True)
+    (x * 2).sum().backward()
+    first = x.grad
+    (x * 3).sum().backward()
+    assert x.grad is first and first.tolist() == [5.0] * 3
+
+
+def test_hooks():
+    x = rg.ones(2, requires_grad=True)
+    y = x * 3
+    seen = []
+    y.register_hook(lambda g: seen.append(("y", g.tolist())))
+    handle = x.register_hook(lambda g: g * 2)
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(("x", t.grad.tolist())))
+    y.retain_grad()
+    y.sum().backward()
+    assert seen == [("y", [1.0, 1.0]), ("x", [6.0, 6.0])]
+    assert y.grad.tolist() == [1.0, 1.0] and y.retains_grad
+    handle.remove()
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_leaf_hook_sees_the_sum_once():
+    x = rg.ones(2, requires_grad=True)
+    calls = []
+    x.register_hook(lambda g: calls.append(g.tolist()))
+    (x * 2 + x * 3).sum().backward()
+    assert calls == [[5.0, 5.0]]
+
+
+def test_hook_errors():
+    x = rg.ones(2, requires_grad=True)
+    x.register_hook(lambda g: rg.ones(3))
+    with pytest.raises(RuntimeError, match="hook"):
+        (x * 2).sum().backward()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        rg.ones(2).register_hook(print)
+
+
+def test_mixed_dtypes_give_gradients_in_each_input_dtype():
+    x = rg.ones(3, dtype=rg.float32, requires_grad=True)
+    y = rg.ones(3, dtype=rg.float64, requires_grad=True)
+    z = x * y
+    assert z.dtype == rg.float64
+    z.sum().backward()
+    assert x.grad.dtype == rg.float32 and y.grad.dtype == rg.float64
+
+
+def test_broadcasting_is_summed_back():
+    x = rg.ones(3, 1, requires_grad=True)
+    y = rg.ones(2, 1, 4, requires_grad=True)
+    (x * y).sum().backward()
+    assert x.grad.shape == (3, 1) and x.grad[0, 0].item() == 8.0
+    assert y.grad.shape == (2, 1, 4) and y.grad[0, 0, 0].item() == 3.0
+
+
+def test_create_graph_gradients_are_tensors_with_history():
+    x = rg.tensor([3.0], requires_grad=True)
+    (x**3).backward(create_graph=True)
+    first = x.grad
+    assert first.requires_grad
+    x.grad = None
+    first.backward()
+    assert x.grad.item() == 18.0
+
+
+def test_backward_in_threads():
+    import threading
+
+    results = {}
+
+    def work(index: int) -> None:
+        with rg.set_grad_enabled(index % 2 == 0):
+            x = rg.ones(10, requires_grad=True)
+            y = (x * index).sum()
+            if y.requires_grad:
+                y.backward()
+            results[index] = None if x.grad is None else x.grad[0].item()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {index: float(index) if index % 2 == 0 else None for index in range(8)}

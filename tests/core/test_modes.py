@@ -1,0 +1,73 @@
+"""Modes: thread-local, restored however they are left, usable as decorators."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+
+
+def recorded() -> bool:
+    return (rg.ones(1, requires_grad=True) * 2).requires_grad
+
+
+def test_context_managers():
+    assert recorded()
+    with rg.no_grad():
+        assert not recorded()
+        with rg.enable_grad():
+            assert recorded()
+        assert not recorded()
+    with rg.inference_mode():
+        assert not recorded() and rg.is_inference_mode_enabled()
+    with rg.inference_mode(False):
+        assert recorded()
+    with rg.set_grad_enabled(False):
+        assert not recorded()
+    assert recorded()
+
+
+MODES = {
+    "no_grad": lambda: rg.no_grad,
+    "no_grad()": lambda: rg.no_grad(),
+    "inference_mode": lambda: rg.inference_mode,
+    "inference_mode()": lambda: rg.inference_mode(),
+    "set_grad_enabled": lambda: rg.set_grad_enabled(False),
+}
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_decorators(mode):
+    @MODES[mode]()
+    def inside(depth: int) -> bool:
+        return recorded() if depth == 0 else inside(depth - 1)
+
+    assert recorded()
+    assert not inside(3)
+    assert recorded()
+
+
+def test_restored_after_an_error():
+    with pytest.raises(ZeroDivisionError), rg.no_grad():
+        raise ZeroDivisionError
+    assert rg.is_grad_enabled()
+
+
+def test_as_a_function():
+    rg.set_grad_enabled(False)
+    try:
+        assert not rg.is_grad_enabled()
+    finally:
+        rg.set_grad_enabled(True)
+    assert rg.is_grad_enabled()
+
+
+def test_only_this_thread():
+    import threading
+
+    seen = []
+    with rg.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(rg.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]

@@ -1,0 +1,148 @@
+"""Every operator on the guarded array type: a call that NumPy would understand but CuPy would not fails here."""
+
+import numpy as np
+import pytest
+
+from retrograd.autograd.cases import all_cases
+from retrograd.autograd.comparison import assert_close, numbers, to_numpy
+from retrograd.autograd.gradcheck import differentiable_outputs, gradient_function, gradients, random_like, tensors_of
+from retrograd.autograd.programs import make_tensor, program_of, programs
+from retrograd.core.modes import enable_grad
+from retrograd.core.tensor import new_tensor
+from retrograd.ops.registry import OPERATORS
+from tests.guarded import GuardedArray, NotOffered, cupy, guarded_backend
+
+CASES = {case.name: case for case in all_cases()}
+KNOWN = sorted(name for name in CASES if name in OPERATORS)
+
+
+@pytest.fixture
+def backend():
+    with guarded_backend() as backend:
+        yield backend
+
+
+def to_device(array):
+    return new_tensor(cupy.asarray(array.copy()))
+
+
+def results(program, array_type):
+    """What the program gives, its gradients, and the gradients of those, as NumPy arrays."""
+    inputs = program.inputs()
+    with enable_grad():
+        result = program(*inputs)
+        for tensor in tensors_of(result):
+            assert type(tensor.array) is array_type, f"{program}: the result is a {type(tensor.array).__name__}"
+        outputs = differentiable_outputs(result)
+        values = [to_numpy(value) for value in numbers(result)]
+        if not outputs or program.case.order == 0:
+            return values
+        cotangents = random_like(outputs, np.random.default_rng(3))
+        first = gradients(outputs, inputs, cotangents)
+        values += [to_numpy(g) for g in first if g is not None]
+        if program.case.order < 2:
+            return values
+        slopes = differentiable_outputs(gradient_function(program, len(inputs))(*inputs, *cotangents))
+        if slopes:
+            second = gradients(slopes, inputs, random_like(slopes, np.random.default_rng(4)))
+            values += [to_numpy(g) for g in second if g is not None]
+    for g in (*first, *slopes):
+        assert g is None or isinstance(g.array, (array_type, np.generic)), f"{program}: a gradient left the device"
+    return values
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_operator_on_guarded_arrays(name, backend):
+    """The same numbers as on NumPy, forward, first and second order, and nowhere an array of NumPy's."""
+    for edges in (False, True):
+        for program in programs(OPERATORS[name], CASES[name], edges=edges):
+            there = program_of(program.operator, program.case, program.call, to_device)
+            got = results(there, GuardedArray)
+            if program.case.random or not program.arrays:
+                continue
+            wanted = results(program_of(program.operator, program.case, program.call, make_tensor), np.ndarray)
+            for index, (a, b) in enumerate(zip(got, wanted, strict=True)):
+                assert_close(a, b, 1e-12, f"{program}: value {index} on guarded arrays")
+
+
+# The guarded type itself
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.asarray(x),
+        lambda x: x + np.ones(3),
+        lambda x: np.ones(3) * x,
+        lambda x: np.add(x, np.ones(3)),
+        lambda x: np.where(np.array([True, False, True]), x, x),
+        lambda x: np.concatenate([x, np.ones(3)]),
+        lambda x: np.sum(x, where=x > 0),
+        lambda x: np.add(x, x, where=x > 0),
+        lambda x: np.add.reduce(x),
+        lambda x: np.add.at(x, x > 0, 1.0),
+        lambda x: np.vecdot(x, x),
+        lambda x: np.spacing(x),
+        lambda x: np.insert(x, 0, 1.0),
+        lambda x: np.linalg.vector_norm(x),
+        lambda x: x.sum(initial=1.0),
+        lambda x: x.__setitem__(slice(None), np.ones(3)),
+        lambda x: x[x > 0, x > 0],
+        lambda x: [1, 2, 3][x[0].astype("int64")],
+        lambda x: cupy.insert(x, 0, 1.0),
+        lambda x: x.itemset(0, 1.0),
+        lambda x: memoryview(x),
+    ],
+)
+def test_what_cupy_refuses_is_refused(call):
+    with pytest.raises((TypeError, AttributeError)):
+        call(cupy.array([1.0, 2.0, 3.0]))
+
+
+def test_refusals_say_what_is_not_offered():
+    with pytest.raises(NotOffered, match="NumPy arrays do not mix"):
+        cupy.ones(3) + np.ones(3)
+    with pytest.raises(NotOffered, match="'where'"):
+        np.sum(cupy.ones(3), where=True)
+
+
+def test_results_are_arrays_never_scalars():
+    x = cupy.array([1.0, 2.0])
+    for value in (x.sum(), x[0], x[0] * 2, np.sum(x), np.exp(x[0]), np.float64(2) * x[0], cupy.linalg.norm(x)):
+        assert type(value) is GuardedArray
+        assert value.ndim == 0
+
+
+def test_explicit_conversions_work():
+    x = cupy.asarray(np.array([1.5]))
+    assert float(x[0]) == 1.5
+    assert x.item() == 1.5
+    assert isinstance(x.get(), np.ndarray)
+    assert isinstance(cupy.asnumpy(x), np.ndarray)
+
+
+def test_views_know_their_base_and_copies_have_none():
+    x = cupy.zeros((2, 3))
+    assert x.base is None
+    assert x.T.base is x
+    assert x[0][1:].base is x
+    assert (x + 1).base is None
+    assert x.copy().base is None
+    x.T[0] = 5.0
+    assert x.get().tolist() == [[5.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
+
+
+def test_memory_at_an_address():
+    x = cupy.arange(6.0)
+    view = cupy.ndarray((2,), x.dtype, x.data + 8, strides=(16,))
+    assert view.get().tolist() == [1.0, 3.0]
+    assert view.base is x
+
+
+def test_the_backend_takes_cupys_place(backend):
+    import retrograd as rg
+
+    x = rg.ones(2, device="cuda")
+    assert type(x.array) is GuardedArray
+    assert str(x.device) == "cuda:0"
+    assert isinstance(x.cpu().array, np.ndarray)

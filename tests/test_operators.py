@@ -1,0 +1,115 @@
+"""Every operator of the table through the harness: one test per operator and property."""
+
+import pytest
+
+import retrograd.ops  # noqa: F401
+from retrograd.autograd import against_torch, harness
+from retrograd.autograd.cases import all_cases
+from retrograd.ops.registry import OPERATORS
+
+CASES = {case.name: case for case in all_cases()}
+KNOWN = sorted(name for name in CASES if name in OPERATORS)
+DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
+
+every_operator = pytest.mark.parametrize("name", KNOWN)
+every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
+
+
+def pair(name):
+    return OPERATORS[name], CASES[name]
+
+
+def test_every_operator_has_a_case():
+    missing = sorted(set(OPERATORS) - set(CASES))
+    assert not missing
+
+
+def test_every_case_belongs_to_an_operator():
+    assert set(CASES) <= set(OPERATORS)
+
+
+def test_no_operator_has_two_cases():
+    names = [case.name for case in all_cases()]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_orders_agree_with_the_table():
+    wrong = [name for name in KNOWN if OPERATORS[name].differentiable != (CASES[name].order > 0)]
+    assert not wrong
+
+
+@every_operator
+def test_forward(name):
+    harness.check_forward(*pair(name))
+
+
+@every_differentiable
+def test_gradient(name):
+    harness.check_gradient(*pair(name))
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
+def test_second_order(name):
+    harness.check_second_order(*pair(name))
+
+
+@every_differentiable
+def test_forward_mode(name):
+    harness.check_forward_mode(*pair(name))
+
+
+@every_operator
+def test_dtypes(name):
+    harness.check_dtypes(*pair(name))
+
+
+@every_operator
+def test_layouts(name):
+    harness.check_layouts(*pair(name))
+
+
+@every_operator
+def test_inputs_unchanged(name):
+    harness.check_inputs_unchanged(*pair(name))
+
+
+@every_differentiable
+def test_no_aliasing(name):
+    harness.check_no_aliasing(*pair(name))
+
+
+@every_differentiable
+def test_freed(name):
+    harness.check_freed(*pair(name))
+
+
+@every_differentiable
+def test_mutation(name):
+    harness.check_mutation(*pair(name))
+
+
+@every_differentiable
+def test_written_result(name):
+    harness.check_written_result(*pair(name))
+
+
+@every_differentiable
+def test_chain(name):
+    harness.check_chain(*pair(name))
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if OPERATORS[name].inplace])
+def test_inplace(name):
+    assert harness.check_inplace(*pair(name)) > 0
+
+
+@every_operator
+def test_torch(name):
+    pytest.importorskip("torch")
+    against_torch.check_torch(*pair(name))
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].edge_calls is not None])
+def test_edges(name):
+    pytest.importorskip("torch")
+    against_torch.check_edges(*pair(name))
