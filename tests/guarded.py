@@ -1,9 +1,9 @@
 """A stand-in for CuPy on machines without a GPU: NumPy arrays behind CuPy's interface, and no more than that.
 
-``GuardedArray`` is no subclass of ``numpy.ndarray``. It has the members that CuPy's ndarray has, its module offers the names
-and takes the parameters that CuPy's modules do (``cupy_api.txt``, read off the library), and it refuses what CuPy
-refuses: implicit conversion to NumPy, arithmetic with NumPy arrays, being an index of Python's. Results that NumPy gives
-as scalars are 0-d arrays. So a call that only NumPy would understand fails here, and not on a user's GPU.
+``GuardedArray`` is no subclass of ``numpy.ndarray``. It has the members that CuPy's ndarray has, its module offers the
+names and takes the parameters that CuPy's modules do (``cupy_api.txt``, read off the library), and it refuses what
+CuPy refuses: implicit conversion to NumPy, arithmetic with NumPy arrays, being an index of Python's. Results that
+NumPy gives as scalars are 0-d arrays. So a call that only NumPy would understand fails here, and not on a user's GPU.
 
 ``guarded_backend()`` enters it in the place of CuPy: device ``cuda``.
 """
@@ -74,7 +74,7 @@ def bare(value: Any) -> Any:
 
 
 def guarded(value: Any, *sources: Any) -> Any:
-    """The result of a NumPy function with its arrays guarded; a view of a source's memory has that source as its base."""
+    """The result of a NumPy function with its arrays guarded; a view of a source's memory has it as its base."""
     if isinstance(value, GuardedArray):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
@@ -272,7 +272,7 @@ class GuardedArray:
     ) -> None:
         self.base = None
         if memptr is None:
-            self._array = np.empty(shape, dtype, order)  # type: ignore[call-overload]
+            self._array = np.empty(shape, dtype)  # type: ignore[call-overload]
             return
         dtype = np.dtype(dtype)
         strides = np.empty(shape, dtype).strides if strides is None else strides
@@ -295,9 +295,7 @@ class GuardedArray:
     # NumPy's protocols
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise NotOffered(
-            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly."
-        )
+        raise NotOffered("Implicit conversion to a NumPy array is not allowed. Please use `.get()`.")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or API["cupy"].get(ufunc.__name__, "") == "":

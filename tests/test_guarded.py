@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from retrograd.autograd.cases import all_cases
-from retrograd.autograd.comparison import assert_close, numbers, to_numpy
-from retrograd.autograd.gradcheck import differentiable_outputs, gradient_function, gradients, random_like, tensors_of
-from retrograd.autograd.programs import make_tensor, program_of, programs
-from retrograd.core.modes import enable_grad
-from retrograd.core.tensor import new_tensor
 from retrograd.ops.registry import OPERATORS
 from tests.guarded import GuardedArray, NotOffered, cupy, guarded_backend
+from tests.on_device import compare_with_numpy
 
 CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
@@ -22,47 +18,10 @@ def backend():
         yield backend
 
 
-def to_device(array):
-    return new_tensor(cupy.asarray(array.copy()))
-
-
-def results(program, array_type):
-    """What the program gives, its gradients, and the gradients of those, as NumPy arrays."""
-    inputs = program.inputs()
-    with enable_grad():
-        result = program(*inputs)
-        for tensor in tensors_of(result):
-            assert type(tensor.array) is array_type, f"{program}: the result is a {type(tensor.array).__name__}"
-        outputs = differentiable_outputs(result)
-        values = [to_numpy(value) for value in numbers(result)]
-        if not outputs or program.case.order == 0:
-            return values
-        cotangents = random_like(outputs, np.random.default_rng(3))
-        first = gradients(outputs, inputs, cotangents)
-        values += [to_numpy(g) for g in first if g is not None]
-        if program.case.order < 2:
-            return values
-        slopes = differentiable_outputs(gradient_function(program, len(inputs))(*inputs, *cotangents))
-        if slopes:
-            second = gradients(slopes, inputs, random_like(slopes, np.random.default_rng(4)))
-            values += [to_numpy(g) for g in second if g is not None]
-    for g in (*first, *slopes):
-        assert g is None or isinstance(g.array, (array_type, np.generic)), f"{program}: a gradient left the device"
-    return values
-
-
 @pytest.mark.parametrize("name", KNOWN)
 def test_operator_on_guarded_arrays(name, backend):
     """The same numbers as on NumPy, forward, first and second order, and nowhere an array of NumPy's."""
-    for edges in (False, True):
-        for program in programs(OPERATORS[name], CASES[name], edges=edges):
-            there = program_of(program.operator, program.case, program.call, to_device)
-            got = results(there, GuardedArray)
-            if program.case.random or not program.arrays:
-                continue
-            wanted = results(program_of(program.operator, program.case, program.call, make_tensor), np.ndarray)
-            for index, (a, b) in enumerate(zip(got, wanted, strict=True)):
-                assert_close(a, b, 1e-12, f"{program}: value {index} on guarded arrays")
+    compare_with_numpy(OPERATORS[name], CASES[name], cupy, tolerance=1e-12)
 
 
 # The guarded type itself

@@ -26,6 +26,11 @@ def wrong_exp(backward):
     return Exp.apply
 
 
+def detached(g, ans):
+    """Right in first order only."""
+    return g * ans.detach()
+
+
 def check_exp_as(function, monkeypatch, capsys):
     monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=function))
     code = main(["check", "exp"])
@@ -33,8 +38,10 @@ def check_exp_as(function, monkeypatch, capsys):
 
 
 def table_row(lines, operator):
+    """The operator's cells after its name and the number of its calls."""
     (row,) = [line.split() for line in lines if line.split()[:1] == [operator]]
-    return row[1:]
+    assert int(row[1]) >= 1
+    return row[2:]
 
 
 def test_right_rules_pass(capsys):
@@ -56,10 +63,25 @@ def test_a_rule_scaled_by_1001_thousandths_fails(monkeypatch, capsys):
 
 
 def test_a_rule_right_in_first_order_only_fails(monkeypatch, capsys):
-    code, lines = check_exp_as(wrong_exp(lambda g, ans: g * ans.detach()), monkeypatch, capsys)
+    code, lines = check_exp_as(wrong_exp(detached), monkeypatch, capsys)
     assert code == 1
     assert float(table_row(lines, "exp")[0]) < 1e-6
     assert table_row(lines, "exp")[1] == "FAILED"
+
+
+def test_a_lower_order_leaves_the_second_out(monkeypatch, capsys):
+    monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=wrong_exp(detached)))
+    assert main(["check", "exp", "--order", "1"]) == 0
+    assert table_row(capsys.readouterr().out.splitlines(), "exp")[1] == "-"
+
+
+def test_failed_only_shows_what_failed(monkeypatch, capsys):
+    monkeypatch.setitem(OPERATORS, "exp", dataclasses.replace(OPERATORS["exp"], function=wrong_exp(detached)))
+    assert main(["check", "exp", "mul", "--failed-only"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert table_row(lines, "exp")[-1] == "no"
+    assert not any(line.split()[:1] == ["mul"] for line in lines)
+    assert lines[-1] == "1 of 2 operators passed"
 
 
 def test_a_nan_fails(monkeypatch, capsys):

@@ -60,7 +60,7 @@ def to_numpy(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value.array
     if hasattr(value, "detach"):
-        value = value.detach().resolve_conj().resolve_neg().cpu().numpy()
+        value = value.numpy(force=True)
     return np.asarray(value if isinstance(value, (bool, int, float, complex)) else backend_of(value).to_numpy(value))
 
 

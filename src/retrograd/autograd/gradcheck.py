@@ -184,8 +184,15 @@ def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Ten
 def gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor], *, create_graph: bool = False
 ) -> list[Tensor | None]:
-    """``autograd.grad`` that keeps the graph, and gives None for inputs that the outputs do not depend on."""
+    """``autograd.grad`` that keeps the graph, and gives None for inputs that the outputs do not depend on.
+
+    Raises:
+        GradcheckError: a gradient has not its input's shape.
+    """
     found = grad(outputs, inputs, cotangents, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    for index, (g, x) in enumerate(zip(found, inputs, strict=True)):
+        if g is not None and g.shape != x.shape:
+            raise GradcheckError(f"the gradient of input {index}, {describe(x)}, is {describe(g)}")
     return list(found)
 
 

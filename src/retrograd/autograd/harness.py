@@ -1,7 +1,7 @@
 """The operator harness: what every operator of the table must fulfil, one function per property.
 
-Each ``check_...`` takes an ``Operator`` and its ``Case`` and raises AssertionError, with the call and the element, where
-the property does not hold. Those that measure return the largest relative error they met. Tests and ``retrograd
+Each ``check_...`` takes an ``Operator`` and its ``Case`` and raises AssertionError, with the call and the element,
+where the property does not hold. Those that measure return the largest relative error they met. Tests and ``retrograd
 check`` run the same functions.
 """
 
@@ -46,7 +46,7 @@ MOST_ROWS = 48
 
 EXACT = 1e-10
 SECOND_ORDER_TOLERANCE = 5e-6
-DTYPE_TOLERANCE = {"float32": 2e-4, "float16": 5e-2}
+DTYPE_TOLERANCE = {"float32": 2e-5, "float16": 2e-2}
 
 # Operators that need particular strides of their input, and may refuse others.
 NEEDS_STRIDES = {"Tensor.view", "view", "Tensor.view_as", "view_as"}
@@ -244,8 +244,8 @@ def check_dtypes(operator: Operator, case: Case) -> None:
     for dtype in case.dtypes:
         tolerance = DTYPE_TOLERANCE[dtype]
         for program in programs(operator, case):
-            if not program.arrays:
-                continue
+            if not program.arrays or dtype == "float16" and any(array.dtype.kind == "c" for array in program.arrays):
+                continue  # there are no complex numbers of half precision
             narrow = program_of(operator, case, cast(program.call, dtype))
             wide = program_of(operator, case, cast(cast(program.call, dtype), "float64"))
             inputs = narrow.inputs()
@@ -253,8 +253,8 @@ def check_dtypes(operator: Operator, case: Case) -> None:
             wanted, wanted_gradients = evaluated(wide, wide.inputs())
             for a, b in zip(got, wanted, strict=True):
                 if hasattr(a, "dtype") and b.dtype.kind in "fc" and "dtype" not in program.call.kwargs:
-                    allowed = {dtype, "complex64"} if b.dtype.kind == "c" else {dtype}
-                    assert a.dtype.name in allowed, f"{narrow}: the result has dtype {a.dtype}, wanted {dtype}"
+                    wanted_dtype = "complex64" if b.dtype.kind == "c" else dtype
+                    assert a.dtype.name == wanted_dtype, f"{narrow}: the result has dtype {a.dtype}, wanted {wanted_dtype}"
                 if not case.random and hasattr(a, "dtype") and a.dtype.kind in "fc":
                     assert_near(a, b, tolerance, f"{narrow}: forward in {dtype}")
             for x, a, b in zip(inputs, got_gradients, wanted_gradients, strict=True):
@@ -411,12 +411,12 @@ def check_mutation(operator: Operator, case: Case) -> None:
             outputs = differentiable_outputs(result)
             if not outputs:
                 continue
-            written = [x.array for x in tensors_of(result)]
+            results = list(tensors_of(result))
             for x in inputs:
-                if not any(np.may_share_memory(x.array, array) for array in written):
+                if not any(aliased(x, y) for y in results):
                     apply_inplace(COPY, x, 0.0)
-            for x in tensors_of(result):
-                if x.dtype.kind == "i" and not any(np.may_share_memory(x.array, y.array) for y in inputs):
+            for x in results:
+                if x.dtype.kind == "i" and not any(aliased(x, y) for y in inputs):
                     apply_inplace(COPY, x, 0)
             got = gradients(outputs, leaves, random_like(outputs, np.random.default_rng(3)))
         for index, (g, h) in enumerate(zip(got, wanted, strict=True)):
@@ -426,6 +426,11 @@ def check_mutation(operator: Operator, case: Case) -> None:
 
 
 CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g])
+
+
+def aliased(x: Tensor, y: Tensor) -> bool:
+    """Whether the Tensors are one, or share memory."""
+    return x is y or x._storage is not None and x._storage is y._storage or np.may_share_memory(x.array, y.array)
 
 
 def check_written_result(operator: Operator, case: Case) -> None:
@@ -441,10 +446,15 @@ def check_written_result(operator: Operator, case: Case) -> None:
             cotangents = random_like(outputs, np.random.default_rng(3))
             if any(x is y for x in outputs for y in inputs):
                 continue
-            for x in outputs:
-                apply_inplace(MUL, x, 3.0)
-            if any(np.may_share_memory(x.array, y.array) for i, x in enumerate(outputs) for y in outputs[:i]):
+            if any(aliased(x, y) for index, x in enumerate(outputs) for y in outputs[:index]):
                 continue
+            try:
+                for x in outputs:
+                    apply_inplace(MUL, x, 3.0)
+            except RuntimeError as error:
+                if "view of another dtype" in str(error):
+                    continue  # refused, which is right, too
+                raise
             got = gradients(outputs, leaves, cotangents)
         for index, (g, h) in enumerate(zip(got, wanted, strict=True)):
             if g is not None and h is not None:
@@ -458,23 +468,18 @@ def check_inplace(operator: Operator, case: Case) -> int:
     form = getattr(Tensor, operator.name + "_", None)
     assert form is not None, f"{operator.qualified_name}: has no method {operator.name}_"
     for program in programs(operator, case):
-        if case.random or not program.call.args or not is_floating(program.call.args[0]):
+        target = program.call.args[0] if program.call.args else None
+        if case.random or not isinstance(target, np.ndarray):
             continue
         results, wanted = evaluated(program, program.inputs())
-        if (
-            len(results) != 1
-            or results[0].shape != program.arrays[0].shape
-            or results[0].dtype != program.arrays[0].dtype
-        ):
+        if len(results) != 1 or results[0].shape != target.shape or not can_cast(results[0].dtype, target.dtype):
             continue
+        inplace = program_of(Operator(operator.name + "_", form, "Tensor"), case, program.call, cloned)
         leaves = program.inputs()
-        entry = Operator(operator.name + "_", form, "Tensor")
-        inplace = program_of(entry, case, program.call)
         with enable_grad():
-            inputs = [apply1(CLONE, x) for x in leaves]
-            result = inplace(*inputs)
-            assert result is inputs[0], f"{inplace}: must return the Tensor it was called on"
-            assert_close(result, results[0], EXACT, f"{inplace}: forward")
+            result = inplace(*[apply1(CLONE, x) for x in leaves])
+            assert isinstance(result, Tensor) and result.dtype == target.dtype, f"{inplace}: must keep dtype {target.dtype}"
+            assert_close(result, results[0].astype(target.dtype), EXACT, f"{inplace}: forward")
             outputs = differentiable_outputs(result)
             got = gradients(outputs, leaves, random_like(outputs, np.random.default_rng(3))) if outputs else []
         for index, (g, h) in enumerate(zip(got, wanted, strict=False)):

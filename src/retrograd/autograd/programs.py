@@ -63,6 +63,8 @@ def replaced(value: Any, change: Callable[[Any, bool], Any]) -> Any:
     """An argument with ``change(array, differentiated)`` in place of every array in it."""
     if isinstance(value, Fixed):
         return change(value.array, False)
+    if isinstance(value, np.inexact):
+        value = np.asarray(value)  # arithmetic on 0-d arrays gives NumPy scalars
     if isinstance(value, np.ndarray):
         return change(value, value.dtype.kind in "fc")
     if isinstance(value, (list, tuple)):

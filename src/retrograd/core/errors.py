@@ -18,7 +18,7 @@ def describe(value: Any) -> str:
     >>> describe([np.zeros(2), 1.5])
     '[float64(2,), 1.5]'
     """
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
         return f"{value.dtype}{tuple(value.shape)}"
     if isinstance(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")

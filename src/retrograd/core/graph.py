@@ -10,10 +10,10 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from operator import attrgetter
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from .devices import array_module, backend_of, is_array
@@ -21,6 +21,7 @@ from .dtypes import is_differentiable
 from .errors import describe
 from .modes import modes, set_grad_enabled, watchers
 from .quiet import silent
+from .storage import LOCAL_ONLY, is_saved, unshare
 
 if TYPE_CHECKING:
     from .primitive import Plan
@@ -111,8 +112,8 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
     return g
 
 
-def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[int, list[Tensor]]]:
-    """The nodes below the roots, latest first, and per node (its id) the leaves that no earlier node reads."""
+def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[Any, list[Tensor]]]:
+    """The nodes below the roots, latest first, and per node the leaves that no earlier node reads."""
     stack = [root for root in roots if type(root) is Node]
     seen = set(stack)
     stack = list(seen)
@@ -133,9 +134,9 @@ def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[int, list[Tensor]]
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
     order.sort(key=attrgetter("sequence"), reverse=True)
-    completes: dict[int, list[Tensor]] = {}
+    completes: dict[Any, list[Tensor]] = {}
     for leaf, reader in first_reader.items():
-        completes.setdefault(id(reader), []).append(leaf)
+        completes.setdefault(reader, []).append(leaf)
     return order, completes
 
 
@@ -179,9 +180,8 @@ class Walk:
                 owned.add(id(root))
             else:
                 cotangents[root] = g
-            if type(root) is not Node and id(root) not in completes:
-                completes[id(root)] = []
-        get, pop, add_owned = cotangents.get, cotangents.pop, owned.add
+        anomaly = modes.anomaly if watchers else None
+        get, pop = cotangents.get, cotangents.pop
         for node in order:
             g = pop(node, None)
             if g is not None and (useful is None or node in useful):
@@ -192,7 +192,7 @@ class Walk:
                         f"{plan.primitive.name}: backward through the graph a second time, after what the operator saved "
                         "was freed; specify retain_graph=True at the first backward or autograd.grad call"
                     )
-                if type(g) is list:
+                if g.__class__ is list:
                     g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
@@ -200,12 +200,12 @@ class Walk:
                     self.found[node] = g if create_graph else as_array(g).copy()
                 if create_graph:
                     saved = plan.primitive.saved_tensors(node)
-                if watchers and modes.anomaly is not None:
-                    modes.anomaly.before(node, g)
-                joint = plan.joint
-                parents = node.parents
-                if joint is not None:
-                    together = joint(g, saved, tuple(parent is not None for parent in parents))
+                if anomaly is not None:
+                    anomaly.before(node, g)
+                parents, broadcasts = node.parents, plan.broadcasts
+                together = None
+                if plan.joint is not None:
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
                 for index, rule in plan.rules:
                     parent = parents[index]
                     if useful is not None and parent not in useful:
@@ -217,50 +217,50 @@ class Walk:
                         outputs = get(parent)
                         if outputs is None:
                             outputs = cotangents[parent] = [None] * len(parent.shape)
-                        earlier = outputs[plan.select]
-                        outputs[plan.select] = gi if earlier is None else earlier + gi
+                        before = outputs[plan.select]
+                        outputs[plan.select] = gi if before is None else before + gi
                         continue
-                    if gi.dtype is not parent.dtype or gi.shape != parent.shape:
-                        gi = fit(gi, parent, node)
-                    if watchers and modes.anomaly is not None:
-                        modes.anomaly.after(node, index, gi)
+                    like = parent if parent.__class__ is Node else parent.array
+                    if gi.dtype is not like.dtype or broadcasts and gi.shape != like.shape:
+                        gi = fit(gi, like, node)
+                    if anomaly is not None:
+                        anomaly.after(node, index, gi)
                     before = get(parent)
                     if before is None:
                         cotangents[parent] = gi
-                        if gi is not g and gi.__class__ is not _Tensor and gi.base is None and sys.getrefcount(gi) == 3:
-                            # Nobody but the walk holds this array: a leaf may keep it, a sum may grow in it.
-                            add_owned(id(parent))
                     elif id(parent) in owned and not create_graph:
                         before += gi
                         cotangents[parent] = before
                     else:
                         cotangents[parent] = before + gi
-                        add_owned(id(parent))
+                        owned.add(id(parent))
                 gi = before = together = None
                 if not retain_graph and saved is not NOTHING:
                     node.saved = None
                 saved = None
-            owned.discard(id(node))
-            if completes and id(node) in completes:
-                for leaf in completes.pop(id(node)):
-                    self._finish(leaf, pop(leaf, None), id(leaf) in owned)
+            if owned:
+                owned.discard(id(node))
+            if node in completes:
+                for leaf in completes[node]:
+                    final = pop(leaf, None)
+                    self._finish(leaf, final, getrefcount(final) == LOCAL_ONLY)
         for leaf in [key for key in cotangents if type(key) is not Node]:
-            self._finish(leaf, pop(leaf), id(leaf) in owned)
+            self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _finish(self, leaf: Tensor, g: Any, owned: bool) -> None:
-        """Every contribution to a leaf has arrived."""
+    def _finish(self, leaf: Tensor, g: Any, lone: bool) -> None:
+        """Every contribution to a leaf has arrived; a lone array is held by nobody but the walk."""
         if g is None:
             return
         hooks = leaf._hooks
         if hooks is not None and hooks.on_gradient:
             g = self._run_hooks(hooks.on_gradient, g, leaf)
-            owned = False
+            lone = False
         if self.wanted is not None:
             if leaf in self.wanted:
-                self.found[leaf] = g if self.create_graph else own(g, owned)
+                self.found[leaf] = g if self.create_graph else own(g, lone)
             return
-        accumulate(leaf, g, owned, self.create_graph)
+        accumulate(leaf, g, lone, self.create_graph)
         if hooks is not None:
             for hook in list(hooks.on_accumulation.values()):
                 with set_grad_enabled(False):
@@ -296,17 +296,17 @@ def as_array(value: Any, like: Any = None) -> Any:
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
-def own(g: Any, owned: bool) -> Any:
+def own(g: Any, lone: bool) -> Any:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
     g = as_array(g)
-    return g if owned and g.base is None and g.flags.c_contiguous else g.copy()
+    return g if lone and g.base is None and g.flags.c_contiguous else g.copy()
 
 
 def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x  # type: ignore[attr-defined,no-any-return]
 
 
-def accumulate(leaf: Tensor, g: Any, owned: bool, create_graph: bool) -> None:
+def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
     grad = leaf._grad
     if create_graph:
@@ -314,14 +314,12 @@ def accumulate(leaf: Tensor, g: Any, owned: bool, create_graph: bool) -> None:
         leaf._grad = g if grad is None else grad + g
         return
     if leaf.dtype.kind == "c":
-        g, owned = g.conj(), True
+        g, lone = g.conj(), True
     if grad is None:
-        leaf._grad = _tensor(own(g, owned))
+        leaf._grad = _tensor(own(g, lone))
     elif grad._requires:
         leaf._grad = grad + _tensor(as_array(g))
     else:
-        from .storage import is_saved, unshare
-
         if is_saved(grad):
             unshare(grad, keep_values=True)
         array = grad.array

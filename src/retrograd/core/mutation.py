@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .devices import backend_of
-from .dtypes import can_cast, get_default_dtype, result_type
+from .dtypes import DType, can_cast, get_default_dtype, result_type
 from .errors import describe, describe_call, operator_error
 from .graph import Node, edge_of, new_node
 from .modes import modes
@@ -23,47 +23,37 @@ from .tensor import Tensor
 
 
 class Place(NamedTuple):
-    """Where a view lies in its base, in elements: ``start`` from the lowest element of a buffer of ``extent``."""
+    """Where a view lies in its base, in bytes: ``start`` from the lowest byte of a buffer of ``extent``."""
 
     base_shape: tuple[int, ...]
     base_strides: tuple[int, ...]
+    base_dtype: DType
     base_start: int
     extent: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    dtype: DType  # another than the base's for the real view of complex numbers, and the reverse
     start: int
 
 
 def place_of(view: Any, base: Any) -> Place:
     """The place of one array in another whose memory it views."""
-    size = base.dtype.itemsize
-    if view.dtype != base.dtype:
-        raise RuntimeError(
-            f"a write through, or beside, a view of another dtype ({describe(view)} of {describe(base)}) cannot be differentiated; "
-            "clone() the view"
-        )
-    base_strides = tuple(stride // size for stride in base.strides)
-    below = sum(-stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride < 0)
-    above = sum(stride * (length - 1) for stride, length in zip(base_strides, base.shape, strict=True) if stride > 0)
+    strides, shape, dtype = base.strides, base.shape, base.dtype
+    below = sum(-stride * (length - 1) for stride, length in zip(strides, shape, strict=True) if stride < 0)
+    above = sum(stride * (length - 1) for stride, length in zip(strides, shape, strict=True) if stride > 0)
     backend = backend_of(base)
-    offset = (backend.address(view) - backend.address(base)) // size
-    strides = tuple(stride // size for stride in view.strides)
-    return Place(base.shape, base_strides, below, below + above + 1, view.shape, strides, below + offset)
+    start = below + backend.address(view) - backend.address(base)
+    extent = below + above + dtype.itemsize
+    return Place(shape, strides, dtype, below, extent, view.shape, view.strides, view.dtype, start)
 
 
 def _buffer(array: Any, place: Place) -> tuple[Any, Any]:
     """A zeroed buffer laid out as the base: as the base's shape, and as the view's."""
     backend = backend_of(array)
-    dtype = array.dtype
-    flat = backend.xp.zeros(place.extent, dtype)
-    size = dtype.itemsize
-
-    def part(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-        return backend.strided(flat, start * size, shape, tuple(stride * size for stride in strides), dtype)
-
+    flat = backend.xp.zeros(place.extent, "u1")
     return (
-        part(place.base_start, place.base_shape, place.base_strides),
-        part(place.start, place.shape, place.strides),
+        backend.strided(flat, place.base_start, place.base_shape, place.base_strides, place.base_dtype),
+        backend.strided(flat, place.start, place.shape, place.strides, place.dtype),
     )
 
 
@@ -93,12 +83,23 @@ def _overwrite(x: Any, y: Any, place: Place) -> Any:
     return whole.copy()
 
 
-EXTRACT = Primitive("view", _extract, "x", [lambda g, place: EMBED(g, place=place)])
-EMBED = Primitive("embed", _embed, "x", [lambda g, place: EXTRACT(g, place=place)])
-ERASE = Primitive("erase", _erase, "x", [lambda g, place: ERASE(g, place=place)])
-OVERWRITE = Primitive(
-    "overwrite", _overwrite, "x y", [lambda g, place: ERASE(g, place=place), lambda g, place: EXTRACT(g, place=place)]
-)
+# A move of real and imaginary parts in memory is its own adjoint for PyTorch's gradients, the conjugates of cotangents.
+def _extract_conjugate(g: Any, place: Place) -> Any:
+    return EXTRACT(g.conj(), place=place).conj()
+
+
+def _embed_conjugate(g: Any, place: Place) -> Any:
+    return EMBED(g.conj(), place=place).conj()
+
+
+def _erase_conjugate(g: Any, place: Place) -> Any:
+    return ERASE(g.conj(), place=place).conj()
+
+
+EXTRACT = Primitive("view", _extract, "x", [_embed_conjugate])
+EMBED = Primitive("embed", _embed, "x", [_extract_conjugate])
+ERASE = Primitive("erase", _erase, "x", [_erase_conjugate])
+OVERWRITE = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _extract_conjugate])
 
 
 def _write_copy(out: Any, x: Any, y: Any) -> None:
@@ -174,8 +175,9 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         # The node holds what it saves before the write, so is_saved sees it, whichever input it is.
         node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
     elif plan is not None:
-        kept = [value._storage for value, keep in zip(inputs, plan.keep, strict=False) if keep and isinstance(value, Tensor)]
-        if x._storage is not None and x._storage in kept:
+        pairs = zip(inputs, plan.keep, strict=False)
+        kept = [storage_of(value) for value, keep in pairs if keep and isinstance(value, Tensor)]
+        if x._storage in kept:
             unshare(x, keep_values=not primitive.overwrites)
         del kept
     if is_saved(x) or not _is_writeable(x.array):

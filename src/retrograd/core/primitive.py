@@ -25,10 +25,10 @@ import numpy as np
 from .devices import array_module, backend_of, is_array
 from .dtypes import get_default_dtype, is_differentiable, result_type, scalar_dtype
 from .errors import describe, operator_error
-from .graph import NOTHING, Node, edge_of, new_node
-from .modes import modes
+from .graph import NOTHING, Node, edge_of, new_node, next_sequence
+from .modes import modes, watchers
 from .quiet import silently
-from .storage import new_storage, share, storage_of
+from .storage import Storage, share, storage_of
 from .tensor import Tensor, new_tensor, to_array
 
 Rule = Callable[..., Any]
@@ -58,6 +58,7 @@ class Primitive:
     __slots__ = (
         "elementwise",
         "fills",
+        "floats",
         "forward",
         "inputs",
         "joint",
@@ -98,6 +99,7 @@ class Primitive:
         self.rules = tuple(vjps) if vjps is not None else None
         self.joint = vjp
         self.promote = promote
+        self.floats = promote == "float"
         self.elementwise = elementwise
         self.view = view
         self.outputs = outputs
@@ -193,11 +195,13 @@ class Plan:
     its rule as a function of the cotangent and the saved tuple (None with a ``joint`` rule).
     """
 
-    __slots__ = ("joint", "keep", "keep_ans", "keep_x", "keep_y", "primitive", "rules", "saves", "select")
+    __slots__ = ("broadcasts", "joint", "keep", "keep_ans", "keep_x", "keep_y", "primitive", "rules", "saves", "select")
 
     def __init__(self, primitive: Primitive, mask: Any) -> None:
         self.primitive = primitive
         self.select: int | None = None
+        # An elementwise function of one input has its shape; any other rule's gradient may have to be summed back.
+        self.broadcasts = not (primitive.elementwise and len(primitive.inputs) == 1)
         wanted: set[str] = set()
         self.joint: Any = None
         if isinstance(mask, int):
@@ -263,12 +267,37 @@ def select_plan(index: int, _made: dict[int, Plan] = {}) -> Plan:
 _SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
 
 
+_bare_tensor = Tensor.__new__
+_bare_node = Node.__new__
+
+
+def recorded(out: Any, plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], storage: Storage | None) -> Tensor:
+    """A Tensor on ``out`` with the node that made it: ``new_tensor`` and ``new_node`` in one, for the fast paths."""
+    node = _bare_node(Node)
+    node.plan = plan
+    node.parents = parents
+    node.saved = saved
+    node.shape = out.shape
+    node.dtype = out.dtype
+    node.sequence = next_sequence()
+    node.hooks = node.site = None
+    if watchers and modes.anomaly is not None:
+        modes.anomaly.recorded(node)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._requires = True
+    t._node = node
+    t._storage = storage
+    t._grad = t._base = t._hooks = None
+    return t
+
+
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
     if not isinstance(a, Tensor):
         a = operand(primitive.name, a)
     x = a.array
-    if primitive.promote is not None and x.dtype.kind not in "fc" and primitive.promote == "float":
+    if primitive.floats and x.dtype.kind not in "fc":
         x = x.astype(get_default_dtype())
     try:
         out = primitive.forward(x)
@@ -276,26 +305,24 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
         raise operator_error(primitive.name, (a,), None, error) from None
     if out.__class__ is not x.__class__:
         out = backend_of(x).asarray(out)
-    t = new_tensor(out)
-    if a._requires and modes.grad_enabled and primitive.rules is not None:
-        plan = primitive.plans.get(1) or primitive.plan(1)
-        if plan.saves:
-            if plan.keep_x:
-                storage = a._storage
-                if storage is None:
-                    storage = a._storage = new_storage()
-                saved: tuple[Any, ...] = (x, out if plan.keep_ans else None, storage)
-                if plan.keep_ans:
-                    saved += (storage_of(t),)
-            else:
-                t._storage = storage = new_storage()
-                saved = (None, out, storage)
+    if not (a._requires and modes.grad_enabled and primitive.rules is not None):
+        return new_tensor(out)
+    plan = primitive.plans.get(1) or primitive.plan(1)
+    saved: tuple[Any, ...] = NOTHING
+    storage = None
+    if plan.saves:
+        kept = None
+        if plan.keep_x:
+            kept = a._storage
+            if kept is None:
+                kept = a._storage = Storage()
+        if plan.keep_ans:
+            storage = Storage()
+            saved = (x if plan.keep_x else None, out, kept, storage)
         else:
-            saved = NOTHING
-        node = a._node
-        t._node = new_node(plan, (a if node is None else node,), saved, out.shape, out.dtype)
-        t._requires = True
-    return t
+            saved = (x, None, kept)
+    node = a._node
+    return recorded(out, plan, (a if node is None else node,), saved, storage)
 
 
 def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
@@ -310,7 +337,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
             if b._requires:
                 mask |= 2
             dtype = x.dtype
-            if dtype is not y.dtype or dtype.kind not in "fc" and primitive.promote == "float":
+            if dtype is not y.dtype or primitive.floats and dtype.kind not in "fc":
                 x, y = promoted(primitive, (a, b), (x, y))
         elif (b.__class__ is float or b.__class__ is int) and x.dtype.kind == "f":
             y = b
@@ -331,43 +358,37 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     except Exception as error:
         raise operator_error(primitive.name, (a, b), None, error) from None
     if out.__class__ is not x.__class__ and out.__class__ is not y.__class__:
-        out = backend_of(y if x.__class__ in (float, int) else x).asarray(out)
-    t = new_tensor(out)
-    if mask and modes.grad_enabled and primitive.rules is not None:
-        plan = primitive.plans.get(mask) or primitive.plan(mask)
-        if plan.saves:
-            x_storage = y_storage = None
-            if plan.keep_x and isinstance(a, Tensor):
-                x_storage = a._storage
-                if x_storage is None:
-                    x_storage = a._storage = new_storage()
-            if plan.keep_y and isinstance(b, Tensor):
-                y_storage = b._storage
-                if y_storage is None:
-                    y_storage = b._storage = new_storage()
-            saved: tuple[Any, ...] = (
-                x if plan.keep_x else None,
-                y if plan.keep_y else None,
-                out if plan.keep_ans else None,
-                x_storage,
-                y_storage,
-            )
-            if plan.keep_ans:
-                saved += (storage_of(t),)
+        out = backend_of(x if is_array(x) else y).asarray(out)
+    if not (mask and modes.grad_enabled and primitive.rules is not None):
+        return new_tensor(out)
+    plan = primitive.plans.get(mask) or primitive.plan(mask)
+    saved: tuple[Any, ...] = NOTHING
+    storage = None
+    if plan.saves:
+        x_storage = y_storage = None
+        if plan.keep_x and isinstance(a, Tensor):
+            x_storage = a._storage
+            if x_storage is None:
+                x_storage = a._storage = Storage()
+        if plan.keep_y and isinstance(b, Tensor):
+            y_storage = b._storage
+            if y_storage is None:
+                y_storage = b._storage = Storage()
+        if plan.keep_ans:
+            storage = Storage()
+            saved = (x if plan.keep_x else None, y if plan.keep_y else None, out, x_storage, y_storage, storage)
         else:
-            saved = NOTHING
-        left = right = None
-        if mask & 1:
-            left = a._node
-            if left is None:
-                left = a
-        if mask & 2:
-            right = b._node
-            if right is None:
-                right = b
-        t._node = new_node(plan, (left, right), saved, out.shape, out.dtype)
-        t._requires = True
-    return t
+            saved = (x if plan.keep_x else None, y if plan.keep_y else None, None, x_storage, y_storage)
+    left = right = None
+    if mask & 1:
+        left = a._node
+        if left is None:
+            left = a
+    if mask & 2:
+        right = b._node
+        if right is None:
+            right = b
+    return recorded(out, plan, (left, right), saved, storage)
 
 
 def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:

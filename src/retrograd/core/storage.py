@@ -18,28 +18,21 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """The identity of a piece of memory."""
+    """The identity of a piece of memory.
 
-    __slots__ = ("limit", "members", "version")
+    Made for nearly every operator, so the defaults are the class's and no ``__init__`` runs.
+    """
 
-    members: list[ref[Tensor]] | None
-    version: int
-    limit: int
-
-
-def new_storage() -> Storage:
-    storage = Storage.__new__(Storage)
-    storage.members = None
-    storage.version = 0
-    storage.limit = 16
-    return storage
+    members: list[ref[Tensor]] | None = None
+    version: int = 0
+    limit: int = 16
 
 
 def storage_of(x: Tensor) -> Storage:
     """The storage of a Tensor, made at the first call."""
     storage = x._storage
     if storage is None:
-        storage = x._storage = new_storage()
+        storage = x._storage = Storage()
     return storage
 
 
@@ -47,7 +40,7 @@ def share(alias: Tensor, x: Tensor, related: bool) -> None:
     """Enter ``alias`` among the Tensors that live in x's memory; a related one follows x's history, too."""
     storage = x._storage
     if storage is None:
-        storage = x._storage = new_storage()
+        storage = x._storage = Storage()
     members = storage.members
     if members is None:
         members = storage.members = [ref(x)]
@@ -72,12 +65,19 @@ def sharers(x: Tensor) -> list[Tensor]:
     return [tensor for member in storage.members if (tensor := member()) is not None]
 
 
+def _count_of_a_local() -> int:
+    value = object()
+    return sys.getrefcount(value)
+
+
+# What getrefcount says of an object that one local variable holds; it differs between Python versions.
+LOCAL_ONLY = _count_of_a_local()
+
+
 def is_saved(x: Tensor) -> bool:
     """Whether a graph node still needs what x's memory holds now."""
-    if x._storage is None:
-        return False
-    count = len(sharers(x))
-    return sys.getrefcount(x._storage) - 1 > count
+    storage = x._storage
+    return storage is not None and sys.getrefcount(storage) - LOCAL_ONLY > len(sharers(x))
 
 
 def unshare(x: Tensor, *, keep_values: bool) -> None:
@@ -87,7 +87,7 @@ def unshare(x: Tensor, *, keep_values: bool) -> None:
     """
     tensors = sharers(x)
     old = x._storage
-    storage = new_storage()
+    storage = Storage()
     if old is not None:
         storage.version = old.version
     if len(tensors) == 1:

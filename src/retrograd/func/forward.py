@@ -215,5 +215,5 @@ def _detached(value: Any) -> Any:
 def _fit(t: Any, value: Tensor) -> Any:
     """A tangent as the cotangent of its rule's value, which may still be broadcast."""
     if t.dtype != value.dtype:
-        t = t.astype(value.dtype)
+        t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)
     return t if t.shape == value.shape else np.broadcast_to(t, value.shape)

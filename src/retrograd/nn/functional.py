@@ -1,10 +1,15 @@
 """The operators of neural networks as functions, under PyTorch's names."""
 
+from __future__ import annotations
 
-def __getattr__(name: str):
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
     from ..ops.registry import OPERATORS
 
     for key in (f"nn.functional.{name}", name):
         if key in OPERATORS:
-            return OPERATORS[key].function
+            function = globals()[name] = OPERATORS[key].function
+            return function
     raise AttributeError(f"module 'retrograd.nn.functional' has no attribute {name!r}")

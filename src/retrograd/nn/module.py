@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import RemovableHandle, Tensor
@@ -93,11 +95,19 @@ class Module:
 
             backward = BackwardHooks(self, list(self._backward_hooks.values()), list(self._backward_pre_hooks.values()))
             args = backward.watch_inputs(args)
-        result = self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_hooks.values()):
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            if changed is not None:
-                result = changed
+        pending = list(self._forward_hooks.values())
+        try:
+            result = self.forward(*args, **kwargs)
+            while pending:
+                hook, with_kwargs, _ = pending.pop(0)
+                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                if changed is not None:
+                    result = changed
+        except Exception:
+            for hook, with_kwargs, always in pending:
+                if always:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            raise
         return result if backward is None else backward.watch_outputs(result)
 
     def register_forward_pre_hook(
@@ -109,8 +119,12 @@ class Module:
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output."""
-        return _register(self._forward_hooks, (hook, with_kwargs), prepend)
+        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
+
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``, with ``always_call`` also (with None for
+        the output) after a forward that raised.
+        """
+        return _register(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
@@ -128,17 +142,15 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         tables = self.__dict__
         if isinstance(value, Parameter):
-            if "_parameters" not in tables:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
-            _forget(self, name)
+            _forget(self, name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if "_modules" not in tables:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            _forget(self, name)
+            _forget(self, name, keep="_modules")
             tables["_modules"][name] = value
         elif isinstance(value, Buffer):
-            _forget(self, name)
+            _forget(self, name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         elif "_parameters" in tables and name in tables["_parameters"]:
             if value is not None:
@@ -156,10 +168,13 @@ class Module:
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
+        # Layers read their parameters here at every call: the common case comes first, and costs one look-up.
         tables = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            if table in tables and name in tables[table]:
+        for table in ("_parameters", "_modules", "_buffers"):
+            try:
                 return tables[table][name]
+            except KeyError:
+                continue
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
@@ -526,7 +541,8 @@ def _indent(text: str) -> str:
 
 def _as_tensor(key: str, value: Any) -> Tensor:
     try:
-        return Tensor(value)
+        # By way of NumPy, which keeps the dtype of another library's tensor.
+        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
 
@@ -538,10 +554,11 @@ def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandl
     return handle
 
 
-def _forget(module: Module, name: str) -> bool:
-    """Drop an attribute from wherever the module keeps it; whether it was there."""
+def _forget(module: Module, name: str, keep: str | None = None) -> bool:
+    """Drop an attribute from wherever the module keeps it, the table ``keep`` apart; whether it was there."""
     for table in ("_parameters", "_buffers", "_modules"):
-        if name in module.__dict__.get(table, ()):
+        # A new value for an old name keeps the name's place in its table.
+        if table != keep and name in module.__dict__.get(table, ()):
             del module.__dict__[table][name]
             module._non_persistent.discard(name)
             return True

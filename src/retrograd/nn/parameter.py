@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
+from ..ops.creation import empty
 
 
 class Parameter(Tensor):
@@ -29,6 +31,7 @@ class Parameter(Tensor):
         elif not isinstance(data, Tensor):
             raise TypeError(f"Parameter: wanted a Tensor, got {type(data).__name__}")
         self._initialise(data.array)
+        share(self, data, related=False)
         self.requires_grad = requires_grad
 
     def __repr__(self) -> str:
@@ -53,5 +56,12 @@ class Buffer(Tensor):
         return Tensor.__new__(cls)
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
-        self._initialise((Tensor([]) if data is None else data).array)
+        data = Tensor([]) if data is None else data
+        self._initialise(data.array)
+        share(self, data, related=False)
         self.persistent = persistent
+
+
+def new_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Parameter:
+    """A Parameter whose values are still to be set."""
+    return Parameter(empty(shape, device=device, dtype=dtype))

@@ -6,24 +6,23 @@ All take ``inplace`` where PyTorch's do: the result is then written over the inp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.mutation import apply_inplace
-from ..core.primitive import Primitive, apply, apply1, apply2, operand
+from ..core.primitive import Primitive, apply, apply1, operand
 from ..core.tensor import Tensor
-from .elementwise import ABS, KEEP, SIGN, WHERE, elementwise, unary
+from .blocks import in_blocks
+from .elementwise import ABS, KEEP, WHERE, elementwise, unary
 from .error_function import ERF
 from .exponential import EXP, SIGMOID
-from .registry import assign, operator
-from .selection import CLAMP
+from .registry import operator
 from .trigonometric import TANH
 
 functional = "nn.functional"
 
-RELU = unary("relu", lambda x: np.maximum(x, 0), lambda g, ans: KEEP(g, ans > 0), promote="same")
+RELU = unary("relu", lambda x: np.maximum(x, 0), lambda g, ans: KEEP(g, ans != 0), promote="same")
 
 
 def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: Any) -> Tensor:
@@ -60,7 +59,7 @@ def _bounds(x: Any, low: float, high: float) -> Any:
 
 # Unlike clamp's, the gradient at the bounds is 0 (as PyTorch).
 HARDTANH = elementwise(
-    "hardtanh", _bounds, "x", [lambda g, x, low, high: KEEP(g, (x > low) & (x < high))], promote="same"
+    "hardtanh", _bounds, "x", [lambda g, x, low, high: KEEP(g, ~((x <= low) | (x >= high)))], promote="same"
 )
 
 
@@ -100,8 +99,8 @@ def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
 
 
 def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
-    positive = x > 0
-    return WHERE(positive, g * scale, g * (scale * alpha / width * EXP(KEEP(x, ~positive) * (1 / width))))
+    negative = x <= 0
+    return WHERE(negative, g * (scale * alpha / width * EXP(KEEP(x, negative) * (1 / width))), g * scale)
 
 
 ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
@@ -131,7 +130,7 @@ def _floating(name: str, input: Any) -> Tensor:
 
 @operator(inplace=True, method=False, note="the derivative from below at 0")
 def selu(input: Tensor) -> Tensor:
-    """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0 and variance 1 (Klambauer et al. 2017).
+    """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
     >>> import retrograd as rg
     >>> rg.selu(rg.tensor([-1.0, 2.0]))
@@ -142,7 +141,7 @@ def selu(input: Tensor) -> Tensor:
 
 @operator(namespace=functional, method=False, name="selu", note="the derivative from below at 0")
 def _selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0 and variance 1 (Klambauer et al. 2017).
+    """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
     >>> import retrograd as rg
     >>> rg.nn.functional.selu(rg.tensor([-1.0, 2.0]))
@@ -239,11 +238,7 @@ def _prelu(input: Tensor, weight: Tensor) -> Tensor:
         w = w.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif w.array.ndim:
         w = w.reshape(())
-    return apply2_strict(PRELU, x, w)
-
-
-def apply2_strict(primitive: Primitive, x: Tensor, y: Tensor) -> Tensor:
-    return apply(primitive, (x, y), {})  # type: ignore[no-any-return]
+    return apply(PRELU, (x, w), {})
 
 
 operator(name="prelu", note="the derivative from below at 0")(_prelu)
@@ -252,9 +247,10 @@ operator(namespace=functional, method=False, name="prelu", note="the derivative 
 
 # Smooth gates
 
-SILU = unary("silu", lambda x: x / (1 + np.exp(-x)), lambda g, x: g * _silu_slope(x), signals=True)
+SILU = unary("silu", in_blocks(lambda x: x / (1 + np.exp(-x))), lambda g, x: g * _silu_slope(x), signals=True)
 
 
+@in_blocks
 def _silu_slope(x: Any) -> Any:
     s = SIGMOID(x)
     return s * (1 + x * (1 - s))
@@ -313,12 +309,13 @@ def logsigmoid(input: Tensor) -> Tensor:
     return apply1(LOGSIGMOID, _floating("logsigmoid", input))
 
 
-def _mish_rule(g: Any, x: Any) -> Any:
+@in_blocks
+def _mish_slope(x: Any) -> Any:
     t = TANH(SOFTPLUS(x, beta=1.0, threshold=math.inf))
-    return g * (t + x * SIGMOID(x) * (1 - t * t))
+    return t + x * SIGMOID(x) * (1 - t * t)
 
 
-MISH = unary("mish", lambda x: x * np.tanh(_softplus(x)), _mish_rule, signals=True)
+MISH = unary("mish", in_blocks(lambda x: x * np.tanh(_softplus(x))), lambda g, x: g * _mish_slope(x), signals=True)
 
 
 @operator(namespace=functional, method=False)
@@ -338,29 +335,36 @@ _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
-def _gelu_rule(g: Any, x: Any) -> Any:
-    cdf = 0.5 + 0.5 * ERF(x * _SQRT_HALF)
-    return g * (cdf + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x))))
+@in_blocks
+def _gelu(x: Any) -> Any:
+    return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
 
 
-GELU = unary("gelu", lambda x: x * (0.5 + 0.5 * ERF(x * _SQRT_HALF)), _gelu_rule, signals=True)
+@in_blocks
+def _gelu_slope(x: Any) -> Any:
+    return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
+
+
+GELU = unary("gelu", _gelu, lambda g, x: g * _gelu_slope(x), signals=True)
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
 
+@in_blocks
 def _gelu_tanh(x: Any) -> Any:
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
 
 
-def _gelu_tanh_rule(g: Any, x: Any) -> Any:
+@in_blocks
+def _gelu_tanh_slope(x: Any) -> Any:
     square = x * x
     t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))
     inner = _TANH_SCALE + 3 * _TANH_SCALE * _TANH_CUBIC * square
-    return g * (0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner)
+    return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
 
 
-GELU_TANH = unary("gelu", _gelu_tanh, _gelu_tanh_rule, signals=True)
+GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: g * _gelu_tanh_slope(x), signals=True)
 
 
 @operator(namespace=functional, method=False)

@@ -67,7 +67,9 @@ def tensor_list(name: str, tensors: Any, argument: str = "tensors") -> list[Tens
         RuntimeError: it is empty.
     """
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(f"{name}: argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(
+            f"{name}: argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}"
+        )
     if not tensors:
         raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
     return [value if isinstance(value, Tensor) else operand(name, value, argument) for value in tensors]

@@ -18,7 +18,7 @@ from .arguments import dimension, dimensions, integers, tensor_list
 from .indexing import Index, reading
 from .joining import stack
 from .registry import numpy_names, operator
-from .shape import broadcast_tensors, flatten, reshape
+from .shape import broadcast_tensors, flatten, permute, reshape, transpose
 
 # Repeating
 
@@ -91,7 +91,9 @@ REPEAT_EACH = reading("repeat_interleave")
 
 @operator()
 @numpy_names
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
 
     Without ``dim`` the input is flattened first. With the vector alone, ``repeat_interleave(repeats)``, the result are the
@@ -122,7 +124,9 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     each = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
     length = x.array.shape[place]
     if each.dtype.kind not in "iu" or each.ndim > 1 or each.size not in (1, length):
-        raise RuntimeError(f"repeat_interleave: wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}")
+        raise RuntimeError(
+            f"repeat_interleave: wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}"
+        )
     if each.size and int(each.min().item()) < 0:
         raise RuntimeError("repeat_interleave: repeats must not be negative")
     ends = xp.broadcast_to(each, (length,)).cumsum()
@@ -171,7 +175,9 @@ def flip(input: Tensor, *dims: Any, axis: Any = None) -> Tensor:
             [1, 2]])
     """
     x = operand("flip", input)
-    return apply(FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims if axis is None else (axis,), "dims"), x.ndim)})
+    return apply(
+        FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims if axis is None else (axis,), "dims"), x.ndim)}
+    )
 
 
 @operator()
@@ -384,3 +390,84 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose: Callable[..., Any] = _combinations_with_replacement if with_replacement else _combinations
     rows = np.array(list(choose(range(x.array.size), r)), np.int64).reshape(-1, r)
     return apply(COMBINATIONS, (x,), {"index": Index((backend_of(x.array).asarray(rows),))})
+
+
+# Channels and pixels
+
+
+def _channels(name: str, input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
+    x = operand(name, input)
+    (r,) = integers(name, (factor,), argument)
+    if x.ndim < 3:
+        raise RuntimeError(f"{name}: wanted at least 3 dimensions, got {describe(x)}")
+    if r <= 0:
+        raise RuntimeError(f"{name}: {argument} must be positive, got {r}")
+    *batch, channels, height, width = x.array.shape
+    return x, tuple(batch), channels, height, width, r
+
+
+@operator(namespace="nn.functional", method=False)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels spread over pixels: shape (*, C r², H, W) becomes (*, C, H r, W r) (Shi et al., 2016).
+
+    Raises:
+        RuntimeError: the number of channels is no multiple of r².
+
+    >>> import retrograd as rg
+    >>> rg.nn.functional.pixel_shuffle(rg.arange(4).reshape(4, 1, 1), 2)
+    tensor([[[0, 1],
+             [2, 3]]])
+    """
+    x, batch, channels, height, width, r = _channels("pixel_shuffle", input, upscale_factor, "upscale_factor")
+    if channels % (r * r):
+        raise RuntimeError(
+            f"pixel_shuffle: the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}"
+        )
+    n = len(batch)
+    x = reshape(x, (*batch, channels // (r * r), r, r, height, width))
+    x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return reshape(x, (*batch, channels // (r * r), height * r, width * r))
+
+
+@operator(namespace="nn.functional", method=False)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Pixels gathered in channels, the inverse of ``pixel_shuffle``: (*, C, H r, W r) becomes (*, C r², H, W).
+
+    Raises:
+        RuntimeError: height or width is no multiple of r.
+
+    >>> import retrograd as rg
+    >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
+    (4, 1, 1)
+    """
+    x, batch, channels, height, width, r = _channels("pixel_unshuffle", input, downscale_factor, "downscale_factor")
+    if height % r or width % r:
+        raise RuntimeError(
+            f"pixel_unshuffle: height and width of {describe(x)} must be multiples of downscale_factor = {r}"
+        )
+    n = len(batch)
+    x = reshape(x, (*batch, channels, height // r, r, width // r, r))
+    x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return reshape(x, (*batch, channels * r * r, height // r, width // r))
+
+
+@operator(namespace="nn.functional", method=False)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels (dimension 1) dealt out over groups: (N, g k, *) is read as (N, g, k, *) and transposed (Zhang et al., 2018).
+
+    Raises:
+        RuntimeError: the number of channels is no multiple of ``groups``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)
+    tensor([0, 2, 1, 3])
+    """
+    x = operand("channel_shuffle", input)
+    (count,) = integers("channel_shuffle", (groups,), "groups")
+    if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
+        raise RuntimeError(
+            f"channel_shuffle: wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}"
+        )
+    n, channels, *rest = x.array.shape
+    x = reshape(x, (n, count, channels // count, *rest))
+    return reshape(transpose(x, 1, 2), (n, channels, *rest))

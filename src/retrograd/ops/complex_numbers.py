@@ -16,8 +16,8 @@ from ..core.tensor import Tensor
 from .elementwise import WHERE, ZEROS, unary
 from .registry import operator
 
-REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], elementwise=True, view=True)
-IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: -1j * g], elementwise=True, view=True)
+REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True)
+IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True)
 CONJ = unary("conj", np.conjugate, lambda g: g.conj(), promote="same")
 
 
@@ -81,7 +81,7 @@ def _angle_rule(g: Any, x: Any) -> Any:
     # d arg z = Im(dz / z) = Re(-i dz / z); at 0 the gradient is 0, as PyTorch's.
     if x.dtype.kind != "c":
         return ZEROS(g)
-    return WHERE(x == 0, 0.0, -1j * g / WHERE(x == 0, 1.0, x))
+    return WHERE(x == 0, 0.0, g * -1j / WHERE(x == 0, 1.0, x))
 
 
 def _angle(x: Any) -> Any:

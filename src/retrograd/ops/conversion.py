@@ -14,6 +14,7 @@ from .registry import operator
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
 CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
+DISCRETE_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", signals=True)
 CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], elementwise=True)
 
 
@@ -47,7 +48,7 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
         if here.type != device.type or device.index not in (None, here.index):
             y = apply(TRANSFER, (y,), {"device": device})
     if dtype is not None and y.array.dtype != dtype:
-        y = apply(CAST, (y,), {"dtype": dtype})
+        y = apply(CAST if dtype.kind in "fc" else DISCRETE_CAST, (y,), {"dtype": dtype})
     return apply1(CLONE, x) if copy and y is x else y
 
 

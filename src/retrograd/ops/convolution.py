@@ -22,7 +22,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .patches import Ints, Window, gather_windows, per_axis, scatter_windows, with_batch
+from .patches import Window, gather_windows, per_axis, scatter_windows, with_batch
 from .registry import operator
 
 CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
@@ -32,9 +32,9 @@ UNROLLED = 1 << 30  # the same on a GPU, where one large product is best
 class Layout:
     """How the windows of one image are unrolled into a matrix of columns.
 
-    The windows along the first axis overlap as contiguous rows when its stride is 1. So they need not be unrolled there:
-    step ``u`` of the kernel reads the same columns, ``u * jump`` places later. This copies the image once per offset
-    of the other axes only, and pays where there is much to copy for each channel that comes out.
+    The windows along the first axis overlap as contiguous rows when its stride is 1. So they need not be unrolled
+    there: step ``u`` of the kernel reads the same columns, ``u * jump`` places later. This copies the image once per
+    offset of the other axes only, and pays where there is much to copy for each channel that comes out.
     """
 
     def __init__(self, window: Window, channels: int, outs: int) -> None:
@@ -190,7 +190,7 @@ def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
 
 def _over_channels(g: Any) -> Any:
     """The cotangent of a bias: the sum over everything but its channel."""
-    return g.reshape(g.shape[:2] + (-1,)).sum(axis=2).sum(axis=0) if g.size else g.sum(axis=(0, *range(2, g.ndim)))
+    return g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2).sum(axis=0)
 
 
 _CONV_VJPS = [
@@ -201,13 +201,15 @@ _TRANSPOSE_VJPS = [
     lambda g, w, window, groups: CONV(g, w, window=window, groups=groups),
     lambda g, y, window, groups: CONV_WEIGHT(g, y, window=window, groups=groups),
 ]
-CONV = Primitive("convolution", _conv, "x w", _CONV_VJPS, promote="strict")
-CONV_BIAS = Primitive("convolution", _conv, "x w b", [*_CONV_VJPS, _over_channels], promote="strict")
-CONV_TRANSPOSE = Primitive("convolution_transpose", _conv_transpose, "y w", _TRANSPOSE_VJPS, promote="strict")
-CONV_TRANSPOSE_BIAS = Primitive(
+CONV: Primitive = Primitive("convolution", _conv, "x w", _CONV_VJPS, promote="strict")
+CONV_BIAS: Primitive = Primitive("convolution", _conv, "x w b", [*_CONV_VJPS, _over_channels], promote="strict")
+CONV_TRANSPOSE: Primitive = Primitive(
+    "convolution_transpose", _conv_transpose, "y w", _TRANSPOSE_VJPS, promote="strict"
+)
+CONV_TRANSPOSE_BIAS: Primitive = Primitive(
     "convolution_transpose", _conv_transpose, "y w b", [*_TRANSPOSE_VJPS, _over_channels], promote="strict"
 )
-CONV_WEIGHT = Primitive(
+CONV_WEIGHT: Primitive = Primitive(
     "convolution_weight",
     _conv_weight,
     "x y",
@@ -260,7 +262,7 @@ def _recorded(
     plain: Primitive, biased: Primitive, x: Tensor, w: Tensor, b: Tensor | None, single: bool, params: dict[str, Any]
 ) -> Tensor:
     result = apply(plain, (x, w), params) if b is None else apply(biased, (x, w, b), params)
-    return result[0] if single else result  # type: ignore[no-any-return]
+    return result[0] if single else result
 
 
 def _convolve(
@@ -275,7 +277,9 @@ def _convolve(
         if padding not in ("same", "valid"):
             raise RuntimeError(f"{name}: invalid padding string {padding!r}; wanted 'same' or 'valid'")
         if padding == "same" and max(strides) > 1:
-            raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={strides}")
+            raise RuntimeError(
+                f"{name}: padding='same' is not supported for strided convolutions, got stride={strides}"
+            )
         total = reach if padding == "same" else (0,) * axes
         paddings = tuple([p // 2 for p in total])
     else:
@@ -285,7 +289,7 @@ def _convolve(
     if min(out) < 1 or 0 in kernel:
         raise RuntimeError(
             f"{name}: calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
-            f"{describe(input)}; the kernel of weight {describe(w)} with dilation={dilations} can't be greater, or empty"
+            f"{describe(input)}; the kernel of {describe(w)} with dilation={dilations} can't be greater, or empty"
         )
     window = Window(size, kernel, strides, paddings, dilations, out)
     return _recorded(CONV, CONV_BIAS, x, w, b, single, {"window": window, "groups": groups})
@@ -320,11 +324,11 @@ def _convolve_transposed(
             for t, s, p, d, k, e in zip(out, strides, paddings, dilations, kernel, extra)
         ]
     )
-    if min(size) < 0 or 0 in kernel or 0 in out:
+    if min(size) < 1 or 0 in kernel or 0 in out:
         raise RuntimeError(
             f"{name}: input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
-            f"dilation={dilations}, output_padding={extra} give the spatial size {size}; it can't be negative, nor a kernel "
-            "or input empty"
+            f"dilation={dilations}, output_padding={extra} give the output size {size}, which is too small, or a "
+            "kernel or input is empty"
         )
     window = Window(size, kernel, strides, paddings, dilations, out)
     return _recorded(CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS, y, w, b, single, {"window": window, "groups": groups})
@@ -364,16 +368,16 @@ def conv2d(
 ) -> Tensor:
     """The two-dimensional cross-correlation of an image with a bank of kernels.
 
-    ``result[n, o, i, j] = bias[o] + sum_cuv weight[o, c, u, v] input[n, c, i * stride + u * dilation - padding, ...]``, zero
-    outside of the image. With ``groups`` the channels fall into as many groups, each convolved on its own.
+    ``result[n, o, i, j] = bias[o] + sum_cuv weight[o, c, u, v] input[n, c, i * stride + u * dilation - padding, ...]``,
+    zero outside of the image. With ``groups`` the channels fall into as many groups, each convolved on its own.
 
     Args:
         input: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch.
         weight: ``(O, C / groups, kH, kW)``.
         bias: ``(O,)``.
         stride: the distance of windows; one integer or one per axis, as are the next two.
-        padding: zeros around the image; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the end
-            where their number is odd).
+        padding: zeros around the image; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
+            end where their number is odd).
         dilation: the distance of the elements that a window reads.
         groups: the number of groups; it divides ``C`` and ``O``.
 
@@ -381,7 +385,8 @@ def conv2d(
         ``(N, O, H', W')``, ``H' = (H + 2 * padding - dilation * (kH - 1) - 1) // stride + 1``.
 
     Raises:
-        RuntimeError: the shapes do not match, the kernel is larger than the padded image, or an argument is not positive.
+        RuntimeError: the shapes do not match, the kernel is larger than the padded image, or an argument is out of
+            range.
 
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
@@ -450,9 +455,9 @@ def conv_transpose2d(
 ) -> Tensor:
     """The transpose of ``conv2d`` as a linear map of its input, with the same weight: also called deconvolution.
 
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places are
-    then cut off at each side. Where several sizes of the result have the input's size under ``conv2d``, ``output_padding``
-    says how many more places at the end are wanted than the smallest has.
+    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
+    are then cut off at each side. Where several sizes of the result have the input's size under ``conv2d``,
+    ``output_padding`` says how many more places at the end are wanted than the smallest has.
 
     Args:
         input: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch.
@@ -463,7 +468,7 @@ def conv_transpose2d(
         ``(N, O, H', W')``, ``H' = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1``.
 
     Raises:
-        RuntimeError: the shapes do not match, the result's size is negative, an argument is out of range, or
+        RuntimeError: the shapes do not match, the result is empty, an argument is out of range, or
             ``output_padding`` is neither below ``stride`` nor below ``dilation``.
 
     >>> import retrograd as rg

@@ -129,7 +129,9 @@ def asarray(
         if copy is False:
             source = obj.array if isinstance(obj, Tensor) else obj
             if not is_array(source) or (x.array is not source and x.array.base is not source):
-                raise ValueError(f"asarray: the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
+                raise ValueError(
+                    f"asarray: the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}"
+                )
         if isinstance(obj, Tensor) and requires_grad != obj._requires:
             x = x.detach()
     return with_grad("asarray", x, requires_grad) if requires_grad else x
@@ -228,9 +230,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 @operator(method=False, differentiable=False)
-def eye(
-    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A matrix of n rows and m (by default n) columns with ones on the diagonal and zeros elsewhere.
 
     >>> import retrograd as rg
@@ -418,14 +418,22 @@ def arange(
     start, end, step = _number("arange", start), _number("arange", end), _number("arange", step)
     kind = np.dtype(dtype) if dtype is not None else None
     if kind is None:
-        kind = np.dtype(np.int64) if all(isinstance(v, (int, np.integer)) for v in (start, end, step)) else get_default_dtype()
+        kind = (
+            np.dtype(np.int64)
+            if all(isinstance(v, (int, np.integer)) for v in (start, end, step))
+            else get_default_dtype()
+        )
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
     if not (np.isfinite(start) and np.isfinite(end)):
         raise RuntimeError(f"arange: unsupported range {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(f"arange: bounds {start}, {end} are inconsistent with the sign of step {step}")
-    count = -(-(end - start) // step) if isinstance(end - start, int) and isinstance(step, int) else ceil((end - start) / step)
+    count = (
+        -(-(end - start) // step)
+        if isinstance(end - start, int) and isinstance(step, int)
+        else ceil((end - start) / step)
+    )
 
     def make(xp: Any) -> Any:
         if kind.kind in "iu":
@@ -494,7 +502,9 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _index_grid(name: str, row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any) -> Tensor:
+def _index_grid(
+    name: str, row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any
+) -> Tensor:
     shape_of(name, (row, col))
 
     def make(xp: Any) -> Any:

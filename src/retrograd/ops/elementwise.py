@@ -191,7 +191,7 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     Args:
         input: the dividend.
         other: the divisor.
-        rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down; both keep integers and have gradient 0.
+        rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down; both keep integers, with gradient 0.
 
     Raises:
         RuntimeError: an unknown rounding mode, or an integer divided by 0 with one.
@@ -323,7 +323,7 @@ def _sign_rule(g: Any, x: Any) -> Any:
         return ZEROS(g)
     s = SIGN(x)
     size = ABS(x)
-    return WHERE(size == 0, 0.0, -1j * (g * 1j * s).real * s.conj() / WHERE(size == 0, 1.0, size))
+    return WHERE(size == 0, 0.0, (g * 1j * s).real * -1j * s.conj() / WHERE(size == 0, 1.0, size))
 
 
 ABS = unary("abs", np.abs, lambda g, x: g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x), promote="same")

@@ -315,18 +315,20 @@ def ldexp(input: Tensor, other: Any) -> Tensor:
     return operand("ldexp", input) * apply2(POW, 2.0, operand("ldexp", other, "other"))
 
 
-def _xlogy(x: Any, y: Any) -> Any:
-    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
+def _times_log(logarithm: Any) -> Any:
+    def forward(x: Any, y: Any) -> Any:
+        log = logarithm(y)
+        if _is_number(y):
+            log = log.item()  # a NumPy scalar would decide the precision
+        return np.where((x == 0) & ~np.isnan(y), 0, x * log)
 
-
-def _xlog1py(x: Any, y: Any) -> Any:
-    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y))
+    return forward
 
 
 # PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0.
 XLOGY = binary(
     "xlogy",
-    _xlogy,
+    _times_log(np.log),
     lambda g, x, y: g * LOG(WHERE((x == 0) & (y <= 0), 1.0, y)),
     lambda g, x, y: g * x / y,
     promote="float",
@@ -334,7 +336,7 @@ XLOGY = binary(
 )
 XLOG1PY = binary(
     "xlog1py",
-    _xlog1py,
+    _times_log(np.log1p),
     lambda g, x, y: g * LOG1P(WHERE((x == 0) & (y <= -1), 0.0, y)),
     lambda g, x, y: g * x / (y + 1),
     promote="float",

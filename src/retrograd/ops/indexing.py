@@ -10,6 +10,7 @@ Four primitives that take an ``Index`` do everything; each is the adjoint of ano
 
 from __future__ import annotations
 
+from math import prod
 from operator import index as as_integer
 from typing import Any
 
@@ -18,10 +19,11 @@ import numpy as np
 from ..core.devices import NUMPY, array_module, backend_of, is_array
 from ..core.errors import describe
 from ..core.modes import modes
-from ..core.mutation import apply_inplace
-from ..core.primitive import Primitive, apply
+from ..core.mutation import COPY, apply_inplace
+from ..core.primitive import Primitive, apply, operand
 from ..core.storage import Storage, storage_of
 from ..core.tensor import Tensor, new_tensor, to_array
+from .elementwise import ZEROS
 from .registry import operator
 
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -122,7 +124,9 @@ def _position(name: str, array: Any, x: Tensor) -> Any:
 def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
     """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
     consumed = [getattr(item, "ndim", 1) if getattr(item, "dtype", None) == bool else 1 for item in key]
-    spent = [0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)]
+    spent = [
+        0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
+    ]
     place = 0
     for item, count in zip(key, spent):
         if item is Ellipsis:
@@ -168,18 +172,17 @@ def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> A
     """Where the indexed elements lie in the flat, contiguous array of the given shape."""
     place = only_positions(key)
     if place is not None:
-        inner = 1
-        for length in shape[place + 1 :]:
-            inner *= length
-        index = key[place]
-        length = shape[place]
+        index, length, inner = key[place], shape[place], prod(shape[place + 1 :])
         index = xp.where(index < 0, index + length, index).astype(np.intp, copy=False)
-        outer = xp.arange(0, inner * length * int(np.prod(shape[:place])), inner * length)
+        outer = xp.arange(prod(shape[:place])) * (inner * length)
         return outer.reshape(-1, 1, 1) + index.reshape(1, -1, 1) * inner + xp.arange(inner)
-    size = 1
-    for length in shape:
-        size *= length
-    return xp.arange(size).reshape(shape)[key]
+    if len(key) == len(shape) and all(hasattr(item, "dtype") and item.dtype.kind in "iu" for item in key):
+        positions, stride = 0, 1
+        for length, item in zip(reversed(shape), reversed(key)):
+            positions = positions + xp.where(item < 0, item + length, item).astype(np.intp, copy=False) * stride
+            stride *= length
+        return positions
+    return xp.arange(prod(shape)).reshape(shape)[key]
 
 
 def add_at(out: Any, index: Index, values: Any) -> None:
@@ -335,9 +338,7 @@ def setting(name: str) -> Primitive:
 
 def adding(name: str) -> Primitive:
     """A primitive that adds to the elements of x at an index; at a repeated position all values are added."""
-    return Primitive(
-        name, _added, "x value", [lambda g: g, lambda g, index: READ(g, index=index)], write=_add
-    )
+    return Primitive(name, _added, "x value", [lambda g: g, lambda g, index: READ(g, index=index)], write=_add)
 
 
 SETITEM = setting("setitem")
@@ -360,7 +361,9 @@ def written_value(name: str, x: Tensor, value: Any) -> Any:
         raise RuntimeError(f"{name}: the complex value {describe(value)} can't be written to {describe(x)}")
     if backend_of(array) is not backend_of(x.array):
         if array.ndim:
-            raise RuntimeError(f"{name}: the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
+            raise RuntimeError(
+                f"{name}: the value {describe(value)} is on {value.device}, the written Tensor on {x.device}"
+            )
         return array.item()
     if array.ndim and array.shape[0] == 1:
         ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
@@ -402,3 +405,80 @@ def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
         and part.dtype == array.dtype
         and address(part) == address(array)
     )
+
+
+# Writing over all elements
+
+
+def _fill(out: Any, x: Any, value: Any) -> None:
+    out[...] = value
+
+
+def _filled(x: Any, value: Any) -> Any:
+    out = array_module(x).empty(x.shape, x.dtype)
+    out[...] = value
+    return out
+
+
+FILL = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lambda g: g], write=_fill, overwrites=True)
+
+
+def _fill_value(x: Tensor, value: Any) -> Any:
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"fill: only a number or a 0-d Tensor can fill, got {describe(value)}")
+    return written_value("fill", x, value)
+
+
+@operator(inplace=True)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A Tensor like the input with every element ``value``, a number or a 0-d Tensor.
+
+    Raises:
+        RuntimeError: the value has dimensions, or is complex and the input is not.
+
+    >>> import retrograd as rg
+    >>> rg.fill(rg.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    x = operand("fill", input)
+    return apply(FILL, (x, _fill_value(x, value)), {})
+
+
+def _fill_in_place(self: Tensor, value: Any) -> Tensor:
+    """In-place form of ``fill``."""
+    return apply_inplace(FILL, self, _fill_value(self, value))
+
+
+Tensor.fill_ = _fill_in_place  # type: ignore[attr-defined]
+
+
+@operator(namespace="Tensor", name="zero_", differentiable=False)
+def zero_(self: Tensor) -> Tensor:
+    """Write zero over every element.
+
+    >>> import retrograd as rg
+    >>> rg.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    return apply_inplace(FILL, self, 0)
+
+
+@operator(namespace="Tensor", name="copy_", differentiable=False)
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of ``src`` over this Tensor's; it broadcasts, and takes this dtype and device.
+
+    Gradients flow to ``src``.
+
+    Raises:
+        RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
+
+    >>> import retrograd as rg
+    >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    src = operand("copy_", src, "src")
+    if src.device != self.device:
+        src = src.to(device=self.device)
+    if src.array.ndim > self.array.ndim:
+        raise RuntimeError(f"copy_: src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
+    return apply_inplace(COPY, self, written_value("copy_", self, src))

@@ -47,7 +47,11 @@ def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
 
 
 # For two matrices, the case that counts calls, the rules are the bare formulas.
-MM = Primitive("mm", lambda x, y: x.dot(y), "x y", [lambda g, y: MM(g, y.T), lambda g, x: MM(x.T, g)], promote="strict")
+def _mm(x: Any, y: Any) -> Any:
+    return apply2(MM, x, y) if isinstance(x, Tensor) or isinstance(y, Tensor) else x.dot(y)
+
+
+MM = Primitive("mm", lambda x, y: x.dot(y), "x y", [lambda g, y: _mm(g, y.T), lambda g, x: _mm(x.T, g)], promote="strict")
 MATMUL = Primitive(
     "matmul",
     _matmul,

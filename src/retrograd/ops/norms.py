@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import array_module
+from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .reductions import accurate_sum, converted, floating, kept, reduced
+from .arguments import dimension
+from .reductions import accurate_sum, floating, kept, reduced
 from .registry import OPERATORS, numpy_names, operator
 
 INFINITY = float("inf")
@@ -27,7 +29,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
     if p == 1:
         return accurate_sum(size, dim, keepdim)
     if p == INFINITY:
-        return size.max(axis=dim, keepdims=keepdim, initial=0)
+        return size.max(axis=dim, keepdims=keepdim)
     if p == -INFINITY:
         return size.min(axis=dim, keepdims=keepdim)
     return accurate_sum(size**p, dim, keepdim) ** (1 / p)
@@ -36,7 +38,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
 def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """``d||x||_p / dx = sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, for p < 2, where x is 0, as in PyTorch."""
     if p == 0:
-        return g.reshape((-1,) + (1,) * x.ndim)[:0].sum() * x if x.size == 0 else 0 * x
+        return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)
     if p == 1:
         return g * np.sign(x)
@@ -120,7 +122,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return vector_norm("dist", floating("dist", difference), p, None, False)
 
 
-@operator()
+@operator(inplace=True)
 @numpy_names
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The input with every slice along ``dim`` whose p-norm is larger than ``maxnorm`` scaled down to that norm.
@@ -134,4 +136,13 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
-    return input
+    x = floating("renorm", input)
+    if x.array.ndim < 2:
+        raise RuntimeError(f"renorm: wanted an input of at least 2 dimensions, got {describe(x)}")
+    if p <= 0 or maxnorm < 0:
+        raise RuntimeError(f"renorm: wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
+    dim = dimension("renorm", dim, x.array.ndim)
+    others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
+    size = vector_norm("renorm", x, p, others, True)
+    # 1e-7 is PyTorch's guard against a division by zero.
+    return x * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)  # type: ignore[operator,no-any-return]

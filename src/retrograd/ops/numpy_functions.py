@@ -5,7 +5,6 @@ The operators are looked up when they are called, so the order in which the fami
 
 from __future__ import annotations
 
-import operator as python
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -194,7 +193,9 @@ def _quantile_rule(percent: float, name: str = "quantile") -> Callable[..., Tens
     return rule
 
 
-def _median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+def _median(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tensor:
     """NumPy's median is the mean of the two middle elements; PyTorch's the lower one."""
     return _quantile_rule(1)(a, 0.5, axis, keepdims=keepdims)
 
@@ -391,7 +392,9 @@ def _stacked(name: str) -> Callable[..., Tensor]:
 
 
 def _like(name: str) -> Callable[..., Tensor]:
-    def rule(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    def rule(
+        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    ) -> Any:
         _only(name, "shape", shape, None)
         return getattr(ops, name)(tensor(a), dtype=dtype)
 
@@ -438,6 +441,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "mean": _mean,
     "average": _average,
     "prod": _prod,
+    "amax": lambda a, axis=None, keepdims=False: RULES["max"](a, axis, keepdims),
+    "amin": lambda a, axis=None, keepdims=False: RULES["min"](a, axis, keepdims),
     "max": lambda a, axis=None, keepdims=False: ops.amax(tensor(a), () if axis is None else axis, keepdims),
     "min": lambda a, axis=None, keepdims=False: ops.amin(tensor(a), () if axis is None else axis, keepdims),
     "ptp": lambda a, axis=None, keepdims=False: (
@@ -516,7 +521,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "diag": lambda v, k=0: ops.diag(tensor(v), k),
     "diagflat": lambda v, k=0: ops.diagflat(tensor(v), k),
     "diagonal": lambda a, offset=0, axis1=0, axis2=1: ops.diagonal(tensor(a), offset, axis1, axis2),
-    "meshgrid": lambda *xi, copy=True, sparse=False, indexing="xy": tuple(ops.meshgrid(*tensors(xi), indexing=indexing)),
+    "meshgrid": lambda *xi, copy=True, sparse=False, indexing="xy": tuple(
+        ops.meshgrid(*tensors(xi), indexing=indexing)
+    ),
     # selecting
     "where": _where,
     "select": _select,
@@ -525,7 +532,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "take_along_axis": lambda arr, indices, axis=-1: ops.take_along_dim(tensor(arr), tensor(indices), axis),
     "delete": _delete,
     "compress": lambda condition, a, axis=None: _take(a, np.flatnonzero(unwrapped(condition)), axis),
-    "nan_to_num": lambda x, copy=True, nan=0.0, posinf=None, neginf=None: ops.nan_to_num(tensor(x), nan, posinf, neginf),
+    "nan_to_num": lambda x, copy=True, nan=0.0, posinf=None, neginf=None: ops.nan_to_num(
+        tensor(x), nan, posinf, neginf
+    ),
     # products
     "dot": _dot,
     "inner": lambda a, b, /: ops.inner(tensor(a), tensor(b)),
@@ -560,7 +569,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "linalg.vector_norm": lambda x, /, *, axis=None, keepdims=False, ord=2: linalg.vector_norm(
         tensor(x), ord, axis, keepdims
     ),
-    "linalg.matrix_norm": lambda x, /, *, keepdims=False, ord="fro": linalg.matrix_norm(tensor(x), ord, keepdim=keepdims),
+    "linalg.matrix_norm": lambda x, /, *, keepdims=False, ord="fro": linalg.matrix_norm(
+        tensor(x), ord, keepdim=keepdims
+    ),
     "linalg.inv": lambda a: linalg.inv(tensor(a)),
     "linalg.pinv": lambda a, rcond=None, hermitian=False: linalg.pinv(tensor(a), rtol=rcond, hermitian=hermitian),
     "linalg.det": lambda a: linalg.det(tensor(a)),
@@ -585,7 +596,7 @@ RULES: dict[str, Callable[..., Any]] = {
     # Fourier transforms
     **{
         f"fft.{name}": _fourier(name)
-        for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split()
+        for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"]
     },
     "fft.fftshift": lambda x, axes=None: fft.fftshift(tensor(x), axes),
     "fft.ifftshift": lambda x, axes=None: fft.ifftshift(tensor(x), axes),
@@ -599,30 +610,30 @@ RULES: dict[str, Callable[..., Any]] = {
 }
 
 # Results without a derivative: indices, counts, truth.
-INDICES = """all any argmax argmin argsort argwhere nonzero flatnonzero count_nonzero searchsorted digitize bincount isclose
-isin lexsort argpartition nanargmax nanargmin isneginf isposinf iscomplex isreal tril_indices_from triu_indices_from
-unravel_index ravel_multi_index"""
-FACTS = """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
-min_scalar_type common_type linalg.matrix_rank"""
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-
-
-def _enter() -> None:
-    rules = dict(RULES)
-    for names, wrapper in ((INDICES, _without_derivative), (FACTS, _about)):
-        for name in names.split():
-            rules[name] = wrapper(python.attrgetter(name)(np)) if hasattr(np, name.partition(".")[0]) else _wrapped
-    for name, rule in rules.items():
-        try:
-            function = python.attrgetter(name)(np)
-        except AttributeError:  # newer than this NumPy
-            continue
-        if rule.__name__ in ("<lambda>", "rule", "one", "several"):
-            rule.__name__ = name
-        rule.__qualname__ = f"np.{name}"
-        FUNCTIONS[function] = rule
-    FUNCTIONS[np.amax], FUNCTIONS[np.amin] = RULES["max"], RULES["min"]
+INDICES = set(
+    ["all", "any", "argmax", "argmin", "argsort", "argwhere", "nonzero", "flatnonzero", "count_nonzero", "searchsorted", "digitize", "bincount", "isclose", "isin", "lexsort", "argpartition", "nanargmax", "nanargmin", "isneginf", "isposinf", "iscomplex", "isreal", "tril_indices_from", "triu_indices_from", "unravel_index", "ravel_multi_index"]
+)
+FACTS = set(
+    ["allclose", "array_equal", "array_equiv", "iscomplexobj", "isrealobj", "result_type", "can_cast", "may_share_memory", "shares_memory", "min_scalar_type", "common_type", "linalg.matrix_rank"]
+)
 
 
-_enter()
+_found: dict[Any, Callable[..., Any] | None] = {}
+
+
+def rule_of(function: Any) -> Callable[..., Any] | None:
+    """What a NumPy function means on Tensors, or None where it has no rule."""
+    try:
+        return _found[function]
+    except KeyError:
+        pass
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    rule = RULES.get(name)
+    if name in INDICES:
+        rule = _without_derivative(function)
+    elif name in FACTS:
+        rule = _about(function)
+    elif rule is not None:
+        rule.__qualname__ = f"np.{name}"  # errors about arguments name the function
+    _found[function] = rule
+    return rule

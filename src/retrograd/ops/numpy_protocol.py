@@ -14,7 +14,7 @@ import numpy as np
 from ..core.devices import is_array
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from .numpy_functions import FUNCTIONS, unwrapped
+from .numpy_functions import RULES, rule_of
 from .registry import OPERATORS, UFUNCS, assign
 
 # The operator of a ufunc that several arguments or an axis keep from being the same function, by its name in the table.
@@ -127,7 +127,7 @@ def _reduced(
         raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(rest)}")
     x = array if dtype is None else array.astype(dtype)
     axes = tuple(range(x.ndim)) if axis is None else axis
-    function = FUNCTIONS[np.prod] if ufunc is np.multiply else OPERATORS[REDUCTIONS[ufunc]].function
+    function = RULES["prod"] if ufunc is np.multiply else OPERATORS[REDUCTIONS[ufunc]].function
     return function(x, axes, keepdims=keepdims)
 
 
@@ -154,7 +154,7 @@ def _array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """What a NumPy function does with Tensors among its arguments."""
-    rule = FUNCTIONS.get(function)
+    rule = rule_of(function)
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if rule is None:
         raise TypeError(
@@ -168,5 +168,3 @@ def _array_function(
 
 Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
 Tensor.__array_function__ = _array_function  # type: ignore[attr-defined]
-
-__all__ = ["unwrapped"]

@@ -26,10 +26,10 @@ EVERY = (slice(None), slice(None))  # all images and channels, in front of spati
 
 @dataclass(frozen=True)
 class Window:
-    """Windows over spatial axes: per axis, offset ``k`` of window ``t`` reads ``x[t * stride + k * dilation - padding]``.
+    """Windows over spatial axes: per axis, offset k of window t reads ``x[t * stride + k * dilation - padding]``.
 
-    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and goes as
-    far as ``out`` windows reach.
+    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and
+    goes as far as ``out`` windows reach.
     """
 
     size: Ints
@@ -101,7 +101,9 @@ def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None 
     try:
         numbers = tuple([as_integer(each) for each in values])
     except TypeError:
-        raise TypeError(f"{name}: argument {argument!r} must be an integer or integers, got {describe(value)}") from None
+        raise TypeError(
+            f"{name}: argument {argument!r} must be an integer or integers, got {describe(value)}"
+        ) from None
     if len(numbers) == 1:
         numbers *= axes
     if len(numbers) != axes:
@@ -144,8 +146,8 @@ def _fold(columns: Any, window: Window) -> Any:
     return x
 
 
-UNFOLD = Primitive("unfold", _unfold, "x", [lambda g, window: FOLD(g, window=window)])
-FOLD = Primitive("fold", _fold, "x", [lambda g, window: UNFOLD(g, window=window)])
+UNFOLD: Primitive = Primitive("unfold", _unfold, "x", [lambda g, window: FOLD(g, window=window)])
+FOLD: Primitive = Primitive("fold", _fold, "x", [lambda g, window: UNFOLD(g, window=window)])
 
 
 def _patches(name: str, size: Ints, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Window:
@@ -185,18 +187,18 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     x, single = with_batch("unfold", operand("unfold", input), 2)
     window = _patches("unfold", tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
     result = apply(UNFOLD, (x,), {"window": window})
-    return result[0] if single else result  # type: ignore[no-any-return]
+    return result[0] if single else result
 
 
 @operator(namespace="nn.functional", method=False)
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The transpose of ``unfold``: each column is added to the place of its window, ``(N, C * kH * kW, L) -> (N, C, H, W)``.
+    """The transpose of ``unfold``, ``(N, C * kH * kW, L) -> (N, C, H, W)``: each column is added to its window's place.
 
     Raises:
-        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or ``L`` is not the number of
-            windows.
+        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or ``L`` is not the
+            number of windows.
 
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
@@ -216,4 +218,4 @@ def fold(
             f"but the input {describe(input)} has {x.array.shape[2]}"
         )
     result = apply(FOLD, (x,), {"window": window})
-    return result[0] if single else result  # type: ignore[no-any-return]
+    return result[0] if single else result

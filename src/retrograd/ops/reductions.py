@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.devices import array_module
-from ..core.dtypes import DType, int64
+from ..core.dtypes import int64
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply1, operand
 from ..core.tensor import Tensor, new_tensor
@@ -16,7 +16,7 @@ from .arguments import dimension, dimensions
 from .conversion import CAST
 from .registry import OPERATORS, numpy_names, operator
 from .scans import product_of_others
-from .sorting import ValuesIndices, picking
+from .sorting import ValuesIndices, picking, selected
 
 # What reductions share
 
@@ -130,7 +130,6 @@ def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     return accurate_sum(x, dim, keepdim) / x.dtype.type(count(x.shape, dim))
-
 
 
 SUM = Primitive(
@@ -315,9 +314,7 @@ def _indices(name: str, x: Tensor, dim: int, keepdim: bool) -> Any:
 def _by_index(primitive: Primitive, search: str, x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     """Values and indices along one dimension; the gradient goes to the element at the index."""
     dim = dimension(primitive.name, dim, x.array.ndim)
-    index = new_tensor(_indices(search, x, dim, True))
-    values = apply(primitive, (x, index), {"dim": dim, "keepdim": keepdim})
-    return ValuesIndices(values, index if keepdim else new_tensor(index.array.reshape(values.array.shape)))
+    return selected(primitive, x, _indices(search, x, dim, True), dim, keepdim)
 
 
 def _extreme_forms(name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rounding: functions that are constant in pieces, with a gradient of zeros, and what is left of a number after them."""
+"""Rounding: functions that are constant in pieces, with a gradient of zeros."""
 
 from __future__ import annotations
 

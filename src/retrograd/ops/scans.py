@@ -10,11 +10,11 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.dtypes import get_default_dtype, int64
 from ..core.primitive import Primitive, apply, operand
-from ..core.tensor import Tensor, new_tensor
+from ..core.tensor import Tensor
 from .arguments import dimension
 from .conversion import CAST
 from .registry import numpy_names, operator
-from .sorting import ValuesIndices, picking
+from .sorting import ValuesIndices, picking, selected
 
 
 def along(dim: int, part: slice) -> tuple[slice, ...]:
@@ -29,7 +29,7 @@ def shifted(x: Any, dim: int, first: float) -> Any:
     return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
 
 
-def _running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
+def running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
     """The running combination along ``dim``, for an associative ufunc.
 
     CuPy's ufuncs cannot accumulate. There, spans of doubling length are combined, log2(n) times.
@@ -84,7 +84,9 @@ def _cumsum(x: Any, dim: int) -> Any:
     return x.cumsum(axis=dim)
 
 
-CUMSUM = Primitive("cumsum", _cumsum, "x", [lambda g, dim: np.flip(CUMSUM(np.flip(g, dim), dim=dim), dim)], signals=True)
+CUMSUM = Primitive(
+    "cumsum", _cumsum, "x", [lambda g, dim: np.flip(CUMSUM(np.flip(g, dim), dim=dim), dim)], signals=True
+)
 
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
 CUMPROD = Primitive(
@@ -163,12 +165,11 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> 
     if not array.ndim:
         index = xp.zeros((), int64)
     else:
-        values = _running(combine, array, dim)
+        values = running(combine, array, dim)
         # The latest place that holds the running extreme, or a NaN, is its index.
         steps = xp.arange(array.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(array.ndim)])
-        index = _running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
-    indices = new_tensor(index)
-    return ValuesIndices(apply(primitive, (x, indices), {"dim": dim}), indices)
+        index = running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
+    return selected(primitive, x, index, dim)
 
 
 @operator(note="ties: the gradient goes to the latest of equal elements")
@@ -206,14 +207,13 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 
 def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     """``sum over k >= i of g[k] exp(x[i] - y[k])``, as a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
-    finite = np.where(ans == -np.inf, 0, ans)
-    factors = np.exp(shifted(ans, dim, -np.inf) - finite)
-    return np.exp(x - finite) * reverse_recurrence(factors, g, dim)
+    factors = np.exp(shifted(ans, dim, -np.inf) - ans)
+    return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
 
 
 LOGCUMSUMEXP = Primitive(
     "logcumsumexp",
-    lambda x, dim: _running(np.logaddexp, x, dim),
+    lambda x, dim: running(np.logaddexp, x, dim),
     "x",
     [_logcumsumexp_vjp],
     promote="float",
@@ -233,4 +233,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     >>> rg.logcumsumexp(rg.tensor([1000.0, 1000.0]), 0)
     tensor([1000.    , 1000.6931])
     """
-    return _scan(LOGCUMSUMEXP, input, dim, get_default_dtype() if operand("logcumsumexp", input).dtype.kind in "biu" else None)
+    return _scan(
+        LOGCUMSUMEXP, input, dim, get_default_dtype() if operand("logcumsumexp", input).dtype.kind in "biu" else None
+    )

@@ -103,12 +103,8 @@ def _refuse_complex(name: str, *inputs: Any) -> None:
 
 
 # Bounds: at a bound the gradient passes to the input (as PyTorch).
-CLAMP_MIN = binary(
-    "clamp_min", np.maximum, lambda g, x, y: KEEP(g, x >= y), lambda g, x, y: KEEP(g, x < y)
-)
-CLAMP_MAX = binary(
-    "clamp_max", np.minimum, lambda g, x, y: KEEP(g, x <= y), lambda g, x, y: KEEP(g, x > y)
-)
+CLAMP_MIN = binary("clamp_min", np.maximum, lambda g, x, y: KEEP(g, x >= y), lambda g, x, y: KEEP(g, x < y))
+CLAMP_MAX = binary("clamp_max", np.minimum, lambda g, x, y: KEEP(g, x <= y), lambda g, x, y: KEEP(g, x > y))
 CLAMP = elementwise(
     "clamp",
     lambda x, low, high: np.minimum(np.maximum(x, low), high),
@@ -214,9 +210,7 @@ def nan_to_num(
     return apply(NAN_TO_NUM, (operand("nan_to_num", input),), values)
 
 
-COPYSIGN = binary(
-    "copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float"
-)
+COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
 
 
 @operator(inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
@@ -249,7 +243,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         other: a Tensor or number that broadcasts with the condition.
 
     Returns:
-        A Tensor; without ``input`` and ``other`` a tuple of index Tensors, one per axis (as ``nonzero(as_tuple=True)``).
+        A Tensor; without ``input`` and ``other`` a tuple of index Tensors, one per axis, as ``nonzero(as_tuple=True)``.
 
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
@@ -269,7 +263,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     condition = _check_mask("where", "condition", condition)
     if input is None or other is None:
         raise TypeError("where: wanted where(condition) or where(condition, input, other)")
-    x, y = (value if isinstance(value, (Tensor, int, float, complex)) else operand("where", value) for value in (input, other))
+    x, y = (
+        value if isinstance(value, (Tensor, int, float, complex)) else operand("where", value)
+        for value in (input, other)
+    )
     dtype = result_type(*(value.array if isinstance(value, Tensor) else value for value in (x, y)))
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.dtypes import DType
 from ..core.errors import describe
+from ..core.graph import unbroadcast
 from ..core.primitive import Primitive, apply, operand, shares_memory
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
@@ -362,7 +363,9 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     x = operand("permute", input)
     order = integers("permute", dims, "dims")
     if len(order) != x.array.ndim:
-        raise RuntimeError(f"permute: dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
+        raise RuntimeError(
+            f"permute: dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once"
+        )
     return apply(PERMUTE, (x,), {"dims": dimensions("permute", order, x.array.ndim)})
 
 
@@ -429,12 +432,11 @@ for _name, _function in (
 
 # The same elements repeated, without a copy
 
-# The walk itself sums a cotangent over broadcast dimensions.
 EXPAND = Primitive(
     "expand",
     lambda x, shape: x[...] if x.shape == shape else array_module(x).broadcast_to(x, shape),
     "x",
-    [lambda g: g],
+    [lambda g, x_shape: unbroadcast(g, x_shape)],
     view=True,
 )
 
@@ -459,7 +461,9 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
     own = self.array.shape
     new = len(lengths) - len(own)
     if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
-        raise RuntimeError(f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists")
+        raise RuntimeError(
+            f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
+        )
     shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
     return apply(EXPAND, (self,), {"shape": shape})
 
@@ -502,7 +506,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     try:
         shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
-        raise RuntimeError(f"broadcast_tensors: the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
+        raise RuntimeError(
+            f"broadcast_tensors: the shapes do not broadcast: {', '.join(map(describe, inputs))}"
+        ) from None
     return tuple([apply(EXPAND, (x,), {"shape": shape}) for x in inputs])
 
 

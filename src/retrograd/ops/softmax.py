@@ -42,9 +42,8 @@ def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False
 
 
 def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``g softmax(x)``; 0 where all elements are -inf."""
-    ans = kept(ans, x.shape, dim, keepdim)
-    return kept(g, x.shape, dim, keepdim) * np.exp(x - np.where(ans == -np.inf, 0, ans))
+    """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
+    return kept(g, x.shape, dim, keepdim) * np.exp(x - kept(ans, x.shape, dim, keepdim))
 
 
 LOGSUMEXP = Primitive("logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True)

@@ -56,6 +56,7 @@ class Case:
         order: how many times it can be differentiated: 0, 1 or 2.
         dtypes: floating dtypes in which the result must keep the inputs' dtype.
         tolerance: relative error allowed of first-order gradients against central differences.
+        torch_tolerance: relative error allowed against PyTorch, which rounds some constants to float32 (celu, hardsigmoid).
         random: the result is random; only shape, dtype and gradient given a seed are checked.
     """
 
@@ -67,6 +68,7 @@ class Case:
     order: int = 2
     dtypes: tuple[str, ...] = ("float32", "float16")
     tolerance: float = 1e-6
+    torch_tolerance: float = 1e-10
     random: bool = False
 
 

@@ -1,0 +1,15 @@
+"""Arguments that are one number for all dimensions, or one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def ntuple(value: Any, count: int) -> tuple[Any, ...]:
+    """``value`` repeated, or the tuple it is already.
+
+    >>> ntuple(3, 2), ntuple((1, 2), 2)
+    ((3, 3), (1, 2))
+    """
+    return tuple(value) if isinstance(value, Iterable) else (value,) * count

@@ -1,0 +1,306 @@
+"""Initial values: every function fills the Tensor it is given in place, without recording it, and returns it."""
+
+from __future__ import annotations
+
+from math import ceil, erf, inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.modes import no_grad
+from ..core.tensor import Tensor
+from ..ops.creation import empty
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor on the standard deviation that keeps the variance through a nonlinearity.
+
+    Args:
+        nonlinearity: the name of a function of ``nn.functional``.
+        param: the negative slope of ``"leaky_relu"``, 0.01 by default.
+
+    Raises:
+        ValueError: the nonlinearity is unknown.
+
+    >>> calculate_gain("relu")
+    1.4142135623730951
+    """
+    linear = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
+    if nonlinearity in linear:
+        return 1.0
+    if nonlinearity == "leaky_relu":
+        if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+            raise ValueError(f"calculate_gain: negative_slope {param} is not a valid number")
+        return sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    gains = {"tanh": 5.0 / 3, "relu": sqrt(2.0), "selu": 3.0 / 4}
+    if nonlinearity not in gains:
+        raise ValueError(f"calculate_gain: unsupported nonlinearity {nonlinearity!r}")
+    return gains[nonlinearity]
+
+
+@no_grad()
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform numbers in ``[a, b)``.
+
+    >>> import retrograd as rg
+    >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
+    True
+    """
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@no_grad()
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal numbers of the given mean and standard deviation.
+
+    >>> import retrograd as rg
+    >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
+    True
+    """
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
+
+    Raises:
+        ValueError: the standard deviation is not positive, or the interval is empty.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
+    True
+    """
+    if std <= 0 or a >= b:
+        raise ValueError(f"trunc_normal_: wanted std > 0 and a < b, got std={std}, a={a}, b={b}")
+    low, high = (a - mean) / std, (b - mean) / std
+    values = _truncated_normal(tensor.numel(), low, high, generator).reshape(tensor.shape)
+    # Rounding to the dtype of the Tensor must not leave the interval.
+    return tensor.copy_(Tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
+
+
+def _truncated_normal(count: int, low: float, high: float, generator: Any) -> np.ndarray:
+    """Standard normal numbers in ``[low, high]``, by rejection."""
+    if low + high < 0:
+        return -_truncated_normal(count, -high, -low, generator)
+    mass = (erf(high / sqrt(2)) - erf(low / sqrt(2))) / 2
+    nearest = max(low, 0.0)
+    # Where normal numbers seldom fall inside, uniform ones are proposed, up to where the density is negligible.
+    far = min(high, nearest + 40 / max(nearest, 5.0))
+    parts: list[np.ndarray] = []
+    found = 0
+    while found < count:
+        size = 2 * (count - found) + 16
+        draws: Any = empty(size, dtype=np.float64, device="cpu")
+        if mass > 0.1:
+            proposed = draws.normal_(generator=generator).array
+            kept = proposed[(proposed >= low) & (proposed <= high)]
+        else:
+            proposed = low + (far - low) * draws.uniform_(generator=generator).array
+            chance = empty(size, dtype=np.float64, device="cpu").uniform_(generator=generator).array
+            kept = proposed[chance <= np.exp((nearest**2 - proposed**2) / 2)]
+        parts.append(kept)
+        found += len(kept)
+    return np.concatenate([*parts, np.empty(0)])[:count]
+
+
+@no_grad()
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The number ``val`` everywhere.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.constant_(rg.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
+    return tensor.fill_(val)
+
+
+@no_grad()
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.ones_(rg.empty(2))
+    tensor([1., 1.])
+    """
+    return tensor.fill_(1)
+
+
+@no_grad()
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.zeros_(rg.empty(2))
+    tensor([0., 0.])
+    """
+    return tensor.zero_()
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix: a linear layer that passes on as many of its inputs as it has outputs.
+
+    Raises:
+        ValueError: the Tensor is not a matrix.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.eye_(rg.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: only Tensors with 2 dimensions are supported, got {describe(tensor)}")
+    return tensor.copy_(Tensor(np.eye(*tensor.shape)))
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Dirac's delta: a convolution that passes on as many of its input channels as it has outputs, in each group.
+
+    Raises:
+        ValueError: the Tensor is not the weight of a convolution, or the groups do not divide its first dimension.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.dirac_(rg.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError(f"dirac_: only Tensors with 3, 4, or 5 dimensions are supported, got {describe(tensor)}")
+    outputs, inputs, *lengths = tensor.shape
+    if outputs % groups:
+        raise ValueError(f"dirac_: dim 0 must be divisible by groups={groups}, got {describe(tensor)}")
+    values = np.zeros(tensor.shape)
+    centre = tuple(length // 2 for length in lengths)
+    per_group = outputs // groups
+    for group in range(groups):
+        for channel in range(min(per_group, inputs)):
+            values[(group * per_group + channel, channel, *centre)] = 1
+    return tensor.copy_(Tensor(values))
+
+
+def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output depends on, and how many outputs an input reaches."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            f"{name}: fan in and fan out can not be computed for Tensors with fewer than 2 dimensions, got {describe(tensor)}"
+        )
+    outputs, inputs, *lengths = tensor.shape
+    field = 1
+    for length in lengths:
+        field *= length
+    return inputs * field, outputs * field
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.xavier_uniform_(rg.empty(3, 3)).abs().max().item() <= 1
+    True
+    """
+    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
+    (3, 5)
+    """
+    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
+
+
+def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"{name}: mode {mode!r} is not supported, wanted 'fan_in' or 'fan_out'")
+    fan = _fans(name, tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / sqrt(fan) if fan else inf
+
+
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Uniform in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
+
+    Args:
+        tensor: the weight.
+        a: the negative slope of a leaky relu.
+        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
+        nonlinearity: what follows the layer; see ``calculate_gain``.
+        generator: where the numbers are drawn.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.kaiming_uniform_(rg.empty(4, 6)).abs().max().item() <= 1
+    True
+    """
+    if 0 in tensor.shape:
+        return tensor
+    bound = sqrt(3.0) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
+    (4, 6)
+    """
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
+
+    Dimensions after the first count as one.
+
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions.
+
+    >>> import retrograd as rg
+    >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
+    >>> rg.allclose(w @ w.T, rg.eye(2), atol=1e-6)
+    True
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: only Tensors with 2 or more dimensions are supported, got {describe(tensor)}")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    draws = empty(rows, columns, dtype=np.float64, device="cpu").normal_(generator=generator).array
+    q, r = np.linalg.qr(draws.T if rows < columns else draws)
+    # QR alone does not draw uniformly; the signs of R's diagonal do (Mezzadri, 2006).
+    q = q * np.sign(np.diag(r))
+    return tensor.copy_(Tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
+
+    Raises:
+        ValueError: the Tensor is not a matrix.
+
+    >>> import retrograd as rg
+    >>> int((rg.nn.init.sparse_(rg.empty(10, 3), 0.5) == 0).sum())
+    15
+    """
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_: only Tensors with 2 dimensions are supported, got {describe(tensor)}")
+    tensor.normal_(0, std, generator=generator)
+    draws = empty(*tensor.shape, dtype=np.float64, device="cpu").uniform_(generator=generator).array
+    ranks = np.argsort(np.argsort(draws, axis=0), axis=0)
+    return tensor.mul_(Tensor(ranks >= ceil(sparsity * tensor.shape[0])).to(tensor.device))

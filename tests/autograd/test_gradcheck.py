@@ -1,0 +1,187 @@
+"""gradcheck and gradgradcheck pass right gradients, and say of wrong ones which element, which input, which values."""
+
+import re
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from retrograd.autograd.numerical import numerical_gradient
+from retrograd.core.primitive import Primitive, apply, apply1
+from retrograd.core.tensor import Tensor
+
+RNG = np.random.default_rng(0)
+
+
+def leaf(*shape, dtype="float64"):
+    values = RNG.standard_normal(shape)
+    if dtype == "complex128":
+        values = values + 1j * RNG.standard_normal(shape)
+    return Tensor(values, dtype=dtype, requires_grad=True)
+
+
+def cube(scale=1.0, second=1.0):
+    """x^3 whose gradient is scaled, or the gradient of its gradient alone."""
+
+    def rule(g, x):
+        return (
+            scale
+            * 3
+            * g
+            * x
+            * (x * second + (x.detach() * (1 - second) if isinstance(x, Tensor) else x * (1 - second)))
+        )
+
+    primitive = Primitive("cube", lambda x: x * x * x, "x", [rule], elementwise=True)
+    return lambda x: apply1(primitive, x)
+
+
+def test_right_gradients_pass():
+    x, y = leaf(2, 3), leaf(3)
+    for fast_mode in (False, True):
+        assert gradcheck(lambda x, y: (x * y, x + y), (x, y), fast_mode=fast_mode)
+        assert gradgradcheck(lambda x, y: (x * y, x + y * y), (x, y), fast_mode=fast_mode)
+    assert gradcheck(cube(), leaf(3), check_forward_ad=True, check_grad_dtypes=True)
+    assert gradgradcheck(cube(), leaf(3))
+
+
+def test_a_wrong_gradient_is_reported_by_input_element_and_values():
+    x = Tensor(np.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(lambda a, x: a * cube(1.01)(x), (2.0, x))
+    message = str(caught.value)
+    assert "for input 1, float64(2, 2)" in message
+    assert re.search(r"d output\[1, 1\] / d input\[1, 1\]: analytic 96\.96, numerical (96|95\.999)", message)
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_wrong_gradient_can_give_false():
+    x = leaf(3)
+    for fast_mode in (False, True):
+        assert not gradcheck(cube(1.01), x, raise_exception=False, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError, match="along a random direction"):
+        gradcheck(cube(1.01), x, fast_mode=True)
+
+
+def test_only_many_wrong_elements_are_counted():
+    with pytest.raises(GradcheckError, match="and 5 more of 100"):
+        gradcheck(cube(1.01), Tensor(np.arange(1.0, 11.0), requires_grad=True))
+
+
+def test_a_gradient_right_in_first_order_only():
+    x = leaf(3)
+    assert gradcheck(cube(second=0.0), x)
+    with pytest.raises(GradcheckError, match="for input 0"):
+        gradgradcheck(cube(second=0.0), x)
+    assert not gradgradcheck(cube(second=0.0), x, raise_exception=False)
+
+
+def test_tolerances_are_those_given():
+    x = Tensor(np.array([1.0]), requires_grad=True)
+    assert gradcheck(cube(1.01), x, rtol=0.02)
+    assert gradcheck(cube(1.01), x, atol=0.05)
+    assert not gradcheck(cube(1.0005), x, rtol=1e-4, raise_exception=False)
+
+
+def test_wrong_forward_mode_is_found():
+    """The rule of a cumulative sum is right backward, but it is not the map of tangents."""
+    cumsum = Primitive("cumsum", np.cumsum, "x", [lambda g: np.flip(np.cumsum(np.flip(g)))], elementwise=True)
+    assert gradcheck(lambda x: apply1(cumsum, x), leaf(3))
+    with pytest.raises(GradcheckError, match="forward mode is wrong for output 0, .* along input 0"):
+        gradcheck(lambda x: apply1(cumsum, x), leaf(3), check_forward_ad=True)
+
+
+def test_complex_gradients():
+    z, w = leaf(2, dtype="complex128"), leaf(2, dtype="complex128")
+    assert gradcheck(lambda z, w: z * w, (z, w), check_forward_ad=True)
+    assert gradgradcheck(lambda z, w: z * w, (z, w))
+    conjugated = Primitive("mul", np.multiply, "x y", [lambda g, y: g * np.conj(y), lambda g, x: g * x])
+    with pytest.raises(GradcheckError, match=r"input\[\d\]\.(real|imag)"):
+        gradcheck(lambda z, w: apply(conjugated, (z, w), {}), (z, w))
+
+
+def test_outputs_used_alone_are_checked():
+    """A primitive with two outputs whose joint rule forgets one of them when the other's cotangent is zero."""
+
+    def rule(g, x):
+        first, second = g
+        both = bool(np.any(first if not isinstance(first, Tensor) else first.array)) and bool(
+            np.any(second if not isinstance(second, Tensor) else second.array)
+        )
+        return first + second * 2 if both else first * 1.0
+
+    pair = Primitive("pair", lambda x: (x * 1.0, x * 2.0), "x", [rule], outputs=2)
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda x: apply(pair, (x,), {}), leaf(2))
+
+
+def test_a_gradient_that_changes_from_walk_to_walk():
+    walks = []
+
+    def rule(g):
+        walks.append(1)
+        return g * (1 + 1e-9 * len(walks))
+
+    drifting = Primitive("drifting", lambda x: x * 1.0, "x", [rule])
+    x = leaf(2)
+    with pytest.raises(GradcheckError, match="nondet_tol=0"):
+        gradcheck(lambda x: apply1(drifting, x), x)
+    assert gradcheck(lambda x: apply1(drifting, x), x, nondet_tol=1e-6)
+
+
+def test_inputs_are_restored_and_may_be_read_from_elsewhere():
+    x = leaf(3)
+    before = x.array.copy()
+    assert gradcheck(lambda _: x * x, (x,))
+    assert np.array_equal(x.array, before)
+    with pytest.raises(ZeroDivisionError):
+        numerical_gradient(lambda x: 1 / 0, x)
+    assert np.array_equal(x.array, before)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "message"),
+    [
+        (lambda x: x, (Tensor(np.ones(2)),), "at least one input must be a Tensor that requires grad"),
+        (lambda x: x, (Tensor(np.ones(2, np.float32), requires_grad=True),), "need float64 or complex128"),
+        (lambda x: x.detach(), (Tensor(np.ones(2), requires_grad=True),), "no output of the function requires grad"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(function, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        gradcheck(function, inputs)
+
+
+def test_an_expanded_input_is_refused():
+    x = Tensor(np.ones(2))
+    x.array = np.broadcast_to(np.ones(1), (2,))
+    x.requires_grad = True
+    with pytest.raises(ValueError, match="clone"):
+        gradcheck(lambda x: x * x, x)
+
+
+def test_grad_outputs_must_match_in_number():
+    with pytest.raises(ValueError, match="1 outputs require grad, but 2 grad_outputs given"):
+        gradgradcheck(lambda x: x * x, leaf(2), [leaf(2), leaf(2)])
+
+
+def test_numerical_gradient():
+    x = rg.tensor([1.0, 2.0])
+    gradient = numerical_gradient(lambda x, y: (x * x * y).sum(), x, rg.tensor([3.0, 4.0]))
+    assert [g.dtype.name for g in gradient] == ["float64", "float64"]
+    np.testing.assert_allclose(gradient[0].array, [6.0, 16.0], rtol=1e-8)
+    np.testing.assert_allclose(gradient[1].array, [1.0, 4.0], rtol=1e-8)
+
+
+def test_numerical_gradient_of_a_complex_input_is_pytorchs():
+    z = Tensor(np.array([1.0 + 2.0j]))
+    gradient = numerical_gradient(lambda z: float(abs(z.array[0]) ** 2), z)
+    np.testing.assert_allclose(gradient.array, [2.0 + 4.0j], rtol=1e-8)
+
+
+def test_numerical_gradient_refuses_what_it_cannot_differentiate():
+    with pytest.raises(TypeError, match="input 0 must be floating or complex"):
+        numerical_gradient(lambda x: x, rg.tensor([1, 2]))
+    with pytest.raises(RuntimeError, match="single number"):
+        numerical_gradient(lambda x: x, rg.tensor([1.0, 2.0]))

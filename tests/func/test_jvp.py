@@ -1,0 +1,160 @@
+"""Forward mode: against reverse mode, against PyTorch, through views and writes, nested and differentiated."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.core.primitive import Primitive, apply, apply1
+from retrograd.core.tensor import Tensor
+from retrograd.func import jvp
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(*shape):
+    return Tensor(RNG.standard_normal(shape))
+
+
+def test_value_and_tangent():
+    x, t = tensor(2, 3), tensor(2, 3)
+    value, moved = jvp(lambda x: x * x * x, (x,), (t,))
+    np.testing.assert_allclose(value.array, x.array**3)
+    np.testing.assert_allclose(moved.array, 3 * x.array**2 * t.array)
+    assert not value.requires_grad and not moved.requires_grad
+
+
+def test_broadcast_inputs_and_several_primals():
+    x, y, s, t = tensor(2, 1), tensor(3), tensor(2, 1), tensor(3)
+    _, moved = jvp(lambda x, y: x * y + y, (x, y), (s, t))
+    np.testing.assert_allclose(moved.array, s.array * y.array + x.array * t.array + t.array)
+
+
+def test_structure_and_constants():
+    x, t = tensor(2), tensor(2)
+    constant = tensor(3)
+    values, moved = jvp(lambda x: (x * 2, [constant, x]), (x,), (t,))
+    assert type(moved) is tuple and type(moved[1]) is list
+    assert values[1][0].shape == moved[1][0].shape == (3,)
+    assert not moved[1][0].array.any()
+    np.testing.assert_array_equal(moved[1][1].array, t.array)
+
+
+def test_what_does_not_move_has_no_tangent():
+    """A Tensor that requires grad but is no primal is a constant."""
+    weight = tensor(2)
+    weight.requires_grad = True
+    x, t = tensor(2), tensor(2)
+    _, moved = jvp(lambda x: weight * x, (x,), (t,))
+    np.testing.assert_allclose(moved.array, weight.array * t.array)
+
+
+def test_rules_that_are_not_elementwise_are_transposed():
+    matmul = Primitive("matmul", np.matmul, "x y", [lambda g, y: g @ y.T, lambda g, x: x.T @ g])
+    x, y, s, t = tensor(2, 3), tensor(3, 4), tensor(2, 3), tensor(3, 4)
+    _, moved = jvp(lambda x, y: apply(matmul, (x, y), {}), (x, y), (s, t))
+    np.testing.assert_allclose(moved.array, s.array @ y.array + x.array @ t.array)
+
+
+def test_joint_rules_and_several_outputs():
+    pair = Primitive(
+        "pair", lambda x, y: (x * y, x + y), "x y", vjp=lambda g, x, y: (g[0] * y + g[1], g[0] * x + g[1]), outputs=2
+    )
+    x, y, s, t = (tensor(3) for _ in range(4))
+    _, (product, total) = jvp(lambda x, y: apply(pair, (x, y), {}), (x, y), (s, t))
+    np.testing.assert_allclose(product.array, s.array * y.array + x.array * t.array)
+    np.testing.assert_allclose(total.array, s.array + t.array)
+
+
+def test_in_place_writes_are_followed():
+    def function(x):
+        y = x * 2
+        y *= x
+        return y
+
+    x, t = tensor(3), tensor(3)
+    _, moved = jvp(function, (x,), (t,))
+    np.testing.assert_allclose(moved.array, 4 * x.array * t.array)
+
+
+def test_complex_functions():
+    z = Tensor(RNG.standard_normal(2) + 1j * RNG.standard_normal(2))
+    t = Tensor(RNG.standard_normal(2) + 1j * RNG.standard_normal(2))
+    _, moved = jvp(lambda z: z * z, (z,), (t,))
+    np.testing.assert_allclose(moved.array, 2 * z.array * t.array)
+    magnitude = Primitive("abs", np.abs, "x", [lambda g, x, ans: g * np.conj(x) / ans])
+    _, moved = jvp(lambda z: apply1(magnitude, z), (z,), (t,))
+    np.testing.assert_allclose(moved.array, np.real(np.conj(z.array) * t.array) / np.abs(z.array))
+
+
+def test_a_derivative_by_a_parameter_outside():
+    """d/dw of the tangent of w x^2 is 2 x t."""
+    weight = tensor(2)
+    weight.requires_grad = True
+    x, t = tensor(2), tensor(2)
+    t.requires_grad = True
+    _, moved = jvp(lambda x: weight * x * x, (x,), (t,))
+    by_weight, by_tangent = rg.autograd.grad(moved, (weight, t), rg.ones(2, dtype="float64"))
+    np.testing.assert_allclose(by_weight.array, 2 * x.array * t.array)
+    np.testing.assert_allclose(by_tangent.array, 2 * weight.array * x.array)
+
+
+def test_nested():
+    """Second directional derivatives of x^3: 6 x s t."""
+    x, s, t = tensor(2), tensor(2), tensor(2)
+    _, twice = jvp(lambda x: jvp(lambda x: x * x * x, (x,), (s,))[1], (x,), (t,))
+    np.testing.assert_allclose(twice.array, 6 * x.array * s.array * t.array)
+
+
+def test_reverse_over_forward_is_the_hessian_times_a_vector():
+    x, t = tensor(3), tensor(3)
+    x.requires_grad = True
+    _, moved = jvp(lambda x: x * x * x, (x,), (t,))
+    (product,) = rg.autograd.grad(moved, x, rg.ones(3, dtype="float64"))
+    np.testing.assert_allclose(product.array, 6 * x.array * t.array)
+
+
+def test_under_no_grad():
+    x, t = tensor(2), tensor(2)
+    with rg.no_grad():
+        _, moved = jvp(lambda x: x * x, (x,), (t,))
+    np.testing.assert_allclose(moved.array, 2 * x.array * t.array)
+
+
+def test_a_long_chain():
+    def function(x):
+        for _ in range(5000):
+            x = x * 1.0001
+        return x
+
+    x, t = tensor(2), tensor(2)
+    value, moved = jvp(function, (x,), (t,))
+    np.testing.assert_allclose(moved.array / t.array, value.array / x.array)
+
+
+def test_against_pytorch():
+    torch = pytest.importorskip("torch")
+    x, t = RNG.standard_normal(3), RNG.standard_normal(3)
+    _, moved = jvp(lambda x: rg.exp(x * x) * x, (Tensor(x),), (Tensor(t),))
+    _, wanted = torch.autograd.functional.jvp(lambda x: torch.exp(x * x) * x, torch.tensor(x), torch.tensor(t))
+    np.testing.assert_allclose(moved.array, wanted.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("primals", "tangents", "error", "message"),
+    [
+        (Tensor(np.ones(2)), (Tensor(np.ones(2)),), TypeError, "primals must be a tuple or list of Tensors"),
+        ((Tensor(np.ones(2)),), (np.ones(2),), TypeError, "tangents must be a tuple or list of Tensors"),
+        ((), (), ValueError, "at least one primal"),
+        ((Tensor(np.ones(2)),), (), ValueError, "1 primals but 0 tangents"),
+        ((Tensor(np.ones(2)),), (Tensor(np.ones(3)),), ValueError, r"primals\[0\] is float64\(2,\), but tangents\[0\]"),
+        ((Tensor(np.ones(2, int)),), (Tensor(np.ones(2, int)),), ValueError, "must be floating or complex"),
+    ],
+)
+def test_bad_arguments_are_refused(primals, tangents, error, message):
+    with pytest.raises(error, match=message):
+        jvp(lambda x: x, primals, tangents)
+
+
+def test_a_function_must_return_tensors():
+    with pytest.raises(TypeError, match="must return Tensors, got int"):
+        jvp(lambda x: 1, (Tensor(np.ones(2)),), (Tensor(np.ones(2)),))

@@ -1,0 +1,25 @@
+"""Every operator against PyTorch in float64: forward and gradients of its calls, on several draws of arguments."""
+
+import pytest
+
+from retrograd.autograd.against_torch import check_torch, torch_function
+from retrograd.autograd.cases import all_cases
+from retrograd.ops.registry import OPERATORS
+
+pytest.importorskip("torch")
+
+CASES = {case.name: case for case in all_cases() if not case.random and case.torch != ""}
+KNOWN = sorted(name for name in CASES if name in OPERATORS)
+SEEDS = range(1, 6)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_operator_against_pytorch(name):
+    operator, case = OPERATORS[name], CASES[name]
+    assert callable(torch_function(operator, case))
+    assert check_torch(operator, case, SEEDS) <= 1e-10
+
+
+def test_most_operators_are_compared():
+    """Only few have no counterpart in PyTorch, or are random."""
+    assert len(KNOWN) >= 0.85 * len(OPERATORS)

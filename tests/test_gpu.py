@@ -1,0 +1,31 @@
+"""Every operator on real CuPy arrays, wherever a GPU answers."""
+
+import pytest
+
+from retrograd.autograd.cases import all_cases
+from retrograd.core.devices import is_cuda_available
+from retrograd.ops.registry import OPERATORS
+from tests.on_device import compare_with_numpy
+
+CASES = {case.name: case for case in all_cases()}
+KNOWN = sorted(name for name in CASES if name in OPERATORS)
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not is_cuda_available(), reason="no GPU answers")]
+
+
+@pytest.fixture
+def gpu_by_default():
+    from retrograd.core.devices import get_default_device, set_default_device
+
+    before = get_default_device()
+    set_default_device("cuda")
+    yield
+    set_default_device(before)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_operator_on_cupy(name, gpu_by_default):
+    """The same numbers as on NumPy, forward, first and second order."""
+    import cupy
+
+    compare_with_numpy(OPERATORS[name], CASES[name], cupy, tolerance=1e-9)
