@@ -79,6 +79,8 @@ def guarded(value: Any, *sources: Any) -> Any:
         return value
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
+        with contextlib.suppress(ValueError):
+            array.flags.writeable = True  # no array on the device is read-only
         base = None
         if array.base is not None:
             for source in flat(sources):
@@ -130,7 +132,11 @@ class Function:
         return guarded(result, args, tuple(kwargs.values()))
 
     def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse arguments that CuPy's function does not take."""
+        """Refuse arguments that CuPy's function does not take. Its sorts are stable always."""
+        if self.__name__ in ("sort", "argsort"):
+            if kwargs.get("kind") not in (None, "stable"):
+                raise NotOffered(f"{self.name}: kind can only be None or 'stable'")
+            kwargs["kind"] = "stable"
         if not any(parameter.startswith("*") for parameter in self.parameters) and len(args) > len(self.parameters):
             raise NotOffered(f"{self.name}() takes {len(self.parameters)} arguments, got {len(args)}")
         check_parameters(self.name, self.parameters, kwargs)

@@ -28,7 +28,7 @@ def wrong_exp(backward):
 
 def detached(g, ans):
     """Right in first order only."""
-    return g * ans.detach()
+    return g * ans.detach().conj()
 
 
 def check_exp_as(function, monkeypatch, capsys):

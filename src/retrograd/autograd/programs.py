@@ -40,7 +40,7 @@ class Program:
         rest = iter(tensors)
         args = self._filled(self.call.args, rest)
         kwargs = {name: self._filled(value, rest) for name, value in self.call.kwargs.items()}
-        return self.operator.function(*args, **kwargs)
+        return self.case.wrapped(self.operator.function)(*args, **kwargs)
 
     def _filled(self, value: Any, rest: Iterator[Tensor]) -> Any:
         return replaced(value, lambda array, moves: next(rest) if moves else self.make(array))

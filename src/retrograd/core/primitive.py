@@ -160,8 +160,11 @@ class Primitive:
             for index in range(len(self.inputs)):
                 values[index] = _attach(values[index], node.parents[index])
         answer = len(self.inputs)
-        if values[answer] is not None and self.outputs == 1:
-            values[answer] = _attach(values[answer], node)
+        if values[answer] is not None:
+            if self.outputs == 1:
+                values[answer] = _attach(values[answer], node)
+            else:
+                values[answer] = tuple(_attach_output(array, index, node) for index, array in enumerate(values[answer]))
         return tuple(values)
 
 
@@ -180,6 +183,13 @@ def _attach(value: Any, edge: Any) -> Any:
     tensor._requires = True
     tensor._node = edge
     return tensor
+
+
+def _attach_output(array: Any, index: int, node: Node) -> Tensor:
+    """One of several outputs, with a selecting node of its own."""
+    if not is_differentiable(array.dtype):
+        return new_tensor(array)
+    return _attach(array, new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype))  # type: ignore[no-any-return]
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
@@ -416,6 +426,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any])
             out = _as_array_like(out, arrays)
         outs = [out]
         tensors = (new_tensor(out),)
+        record = record and is_differentiable(out.dtype)
     if record:
         node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs)
         if node is not None:

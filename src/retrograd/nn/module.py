@@ -154,11 +154,15 @@ class Module:
             self.register_buffer(name, value, value.persistent)
         elif "_parameters" in tables and name in tables["_parameters"]:
             if value is not None:
-                raise TypeError(f"cannot assign {type(value).__name__} as parameter {name!r} (wanted nn.Parameter or None)")
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as parameter {name!r} (wanted nn.Parameter or None)"
+                )
             tables["_parameters"][name] = None
         elif "_modules" in tables and name in tables["_modules"]:
             if value is not None:
-                raise TypeError(f"cannot assign {type(value).__name__} as child module {name!r} (wanted nn.Module or None)")
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as child module {name!r} (wanted nn.Module or None)"
+                )
             tables["_modules"][name] = None
         elif "_buffers" in tables and name in tables["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
@@ -492,9 +496,7 @@ class Module:
                 problems.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
             values[key] = value
         if problems:
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems)
-            )
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         with no_grad():
             for key, value in values.items():
                 module, name, tensor = own[key]

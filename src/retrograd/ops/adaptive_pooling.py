@@ -126,7 +126,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
-    tensor([[[1.5000, 2.5000]]])
+    tensor([[[1.5, 2.5]]])
     """
     return _adaptive_avg(1, input, output_size)
 
@@ -145,7 +145,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
-    tensor([[[[7.5000]]]])
+    tensor([[[[7.5]]]])
     """
     return _adaptive_avg(2, input, output_size)
 
@@ -318,7 +318,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.local_response_norm(rg.ones(1, 1, 2), 1, alpha=3.0, beta=0.5)
-    tensor([[[0.5000, 0.5000]]])
+    tensor([[[0.5, 0.5]]])
     """
     x = operand("local_response_norm", input)
     shape = x.array.shape

@@ -17,16 +17,20 @@ def dimension(name: str, dim: Any, ndim: int) -> int:
         IndexError: it is out of range.
         TypeError: it is not an integer.
     """
-    try:
-        place = as_integer(dim)
-    except TypeError:
-        raise TypeError(f"{name}: argument 'dim' must be an integer, not {type(dim).__name__}") from None
+    place = dim if type(dim) is int else _integer(name, dim)
     count = ndim or 1
     if not -count <= place < count:
         raise IndexError(
             f"{name}: dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {place})"
         )
     return place + count if place < 0 else place
+
+
+def _integer(name: str, dim: Any) -> int:
+    try:
+        return as_integer(dim)
+    except TypeError:
+        raise TypeError(f"{name}: argument 'dim' must be an integer, not {type(dim).__name__}") from None
 
 
 def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
@@ -50,10 +54,19 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
     Raises:
         TypeError: one of them is no integer.
     """
-    if len(values) == 1 and isinstance(values[0], Iterable) and getattr(values[0], "ndim", 1) != 0:
-        values = tuple(values[0])
+    if len(values) == 1:
+        first = values[0]
+        kind = type(first)
+        if (
+            kind is tuple
+            or kind is list
+            or kind is not int
+            and isinstance(first, Iterable)
+            and getattr(first, "ndim", 1)
+        ):
+            values = tuple(first)
     try:
-        return tuple([as_integer(value) for value in values])
+        return tuple(map(as_integer, values))
     except TypeError:
         kinds = ", ".join(type(value).__name__ for value in values)
         raise TypeError(f"{name}: argument {argument!r} must be integers, not ({kinds})") from None

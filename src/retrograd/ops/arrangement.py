@@ -34,7 +34,7 @@ def _repeat_rule(g: Any, sizes: tuple[int, ...], x_shape: tuple[int, ...]) -> An
     return g.reshape(split).sum(axis=tuple(range(0, len(split), 2))).reshape(x_shape)
 
 
-REPEAT = Primitive("repeat", _repeat, "x", [_repeat_rule])
+REPEAT: Primitive = Primitive("repeat", _repeat, "x", [_repeat_rule])
 
 
 @operator(namespace="Tensor")
@@ -83,10 +83,10 @@ def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, 
     return g.reshape((*x_shape[:dim], x_shape[dim], repeats, *x_shape[dim + 1 :])).sum(axis=dim + 1)
 
 
-REPEAT_INTERLEAVE = Primitive(
+REPEAT_INTERLEAVE: Primitive = Primitive(
     "repeat_interleave", lambda x, repeats, dim: x.repeat(repeats, axis=dim), "x", [_repeat_interleave_rule]
 )
-REPEAT_EACH = reading("repeat_interleave")
+REPEAT_EACH: Primitive = reading("repeat_interleave")
 
 
 @operator()
@@ -96,8 +96,8 @@ def repeat_interleave(
 ) -> Tensor:
     """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
 
-    Without ``dim`` the input is flattened first. With the vector alone, ``repeat_interleave(repeats)``, the result are the
-    positions 0, 1, ... repeated.
+    Without ``dim`` the input is flattened first. With the vector alone, ``repeat_interleave(repeats)``, the result
+    are the positions 0, 1, ... repeated.
 
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
@@ -149,11 +149,11 @@ def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return array_module(x).roll(x, shifts, dims)
 
 
-FLIP = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)])
-ROLL = Primitive(
+FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)])
+ROLL: Primitive = Primitive(
     "roll", _roll, "x", [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)]
 )
-ROT90 = Primitive(
+ROT90: Primitive = Primitive(
     "rot90",
     lambda x, k, dims: array_module(x).rot90(x, k, dims).copy(),
     "x",
@@ -262,10 +262,10 @@ def roll(input: Tensor, shifts: Any, dim: Any = None) -> Tensor:
 
 # Triangles
 
-TRIL = Primitive(
+TRIL: Primitive = Primitive(
     "tril", lambda x, diagonal: array_module(x).tril(x, diagonal), "x", [lambda g, diagonal: TRIL(g, diagonal=diagonal)]
 )
-TRIU = Primitive(
+TRIU: Primitive = Primitive(
     "triu", lambda x, diagonal: array_module(x).triu(x, diagonal), "x", [lambda g, diagonal: TRIU(g, diagonal=diagonal)]
 )
 
@@ -366,7 +366,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
 
-COMBINATIONS = reading("combinations")
+COMBINATIONS: Primitive = reading("combinations")
 
 
 @operator(method=False)
@@ -453,7 +453,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @operator(namespace="nn.functional", method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels (dimension 1) dealt out over groups: (N, g k, *) is read as (N, g, k, *) and transposed (Zhang et al., 2018).
+    """Channels (dimension 1) dealt out over groups: (N, g k, *) is read as (N, g, k, *) and transposed.
 
     Raises:
         RuntimeError: the number of channels is no multiple of ``groups``.

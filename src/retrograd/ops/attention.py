@@ -1,7 +1,7 @@
 """Attention: scaled dot products with masks, causality and dropout, and attention with several heads.
 
-The fused operator (Dao et al., 2022, in its mathematics) keeps query, key, value, the output and the log-sum-exp of each row
-of scores; its backward kernel computes the probabilities P again:
+The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output and the log-sum-exp of
+each row of scores; its backward kernel computes the probabilities P again:
 
     S = scale * Q K^T + mask        P = exp(S - logsumexp(S))        out = P V
     dV = P^T dout        dS = P * (dout V^T - rowsum(dout * out))        dQ = scale * dS K        dK = scale * dS^T Q
@@ -23,8 +23,7 @@ from ..core.dtypes import bool_
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
-from .composite_rules import second_order, spread
-from .matmul import linear
+from .composite_rules import raw, second_order, spread
 from .registry import OPERATORS, operator
 
 BLOCK_ROWS = 128
@@ -60,7 +59,7 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, causal: bool, rows: slice, 
 
 
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
-    """The output, and the log-sum-exp of each row of scores (+inf for a row that is masked out: its probabilities are 0)."""
+    """The output, and the log-sum-exp of each row of scores: +inf, so probabilities 0, where a row is masked out."""
     xp = array_module(q)
     outputs, sums = [], []
     for rows, columns in _blocks(q, k, causal):
@@ -192,17 +191,24 @@ ATTENTION = Primitive(
     "q k v mask",
     vjp=lambda g, q, k, v, mask, ans, lse, keep, scale, causal, dropout_p, needs: spread(
         ATTENTION_BACKWARD(
-            g, q, k, v, mask, keep=keep, out=_raw(ans), lse=lse, scale=scale, causal=causal, dropout_p=dropout_p, wanted=needs
+            g,
+            q,
+            k,
+            v,
+            mask,
+            keep=keep,
+            out=raw(ans),
+            lse=lse,
+            scale=scale,
+            causal=causal,
+            dropout_p=dropout_p,
+            wanted=needs,
         ),
         needs,
     ),
     residuals="lse",
     signals=True,
 )
-
-
-def _raw(x: Any) -> Any:
-    return x.array if isinstance(x, Tensor) else x
 
 
 def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout_p: float) -> None:
@@ -231,7 +237,9 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causa
         raise RuntimeError(f"{name}: wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
 
 
-@operator(namespace="nn.functional", method=False, note="a row that is masked out entirely gives zeros, with zero gradient")
+@operator(
+    namespace="nn.functional", method=False, note="a row that is masked out entirely gives zeros, with zero gradient"
+)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -242,7 +250,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al., 2017), without keeping the scores for backward.
+    """``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al., 2017); the scores are not kept for backward.
 
     Args:
         query: ``(..., L, E)``.
@@ -263,7 +271,7 @@ def scaled_dot_product_attention(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> x = rg.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=100.0)
+    >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=1e3)
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -275,7 +283,7 @@ def scaled_dot_product_attention(
         heads, groups = q.array.shape[-3], k.array.shape[-3]
         if groups == 0 or heads % groups or v.array.shape[-3] != groups:
             raise RuntimeError(
-                f"{name}: enable_gqa wants query heads in a multiple of the key's and value's, got query {describe(q)}, "
+                f"{name}: enable_gqa wants a multiple of the key's and value's heads in query, got {describe(q)}, "
                 f"key {describe(k)}, value {describe(v)}"
             )
         q = q.reshape(*q.array.shape[:-3], groups, heads // groups, *q.array.shape[-2:])
@@ -294,7 +302,9 @@ def scaled_dot_product_attention(
     keep = None
     if dropout_p > 0:
         lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
-        keep = (OPERATORS["rand"].function(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
+        keep = (
+            OPERATORS["rand"].function(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p
+        ).array
     params = {
         "keep": keep,
         "scale": 1 / math.sqrt(q.array.shape[-1]) if scale is None else float(scale),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.primitive import Primitive, apply1, apply2, operand
 from ..core.tensor import Tensor, new_tensor
-from .elementwise import elementwise, python_operator
+from .elementwise import elementwise, python_operator, tensor_method
 from .registry import operator
 
 
@@ -420,4 +420,4 @@ for _name, _primitive in (
     ("rshift", RIGHT_SHIFT),
 ):
     python_operator(_name, _primitive)
-Tensor.__invert__ = lambda self: apply1(BITWISE_NOT, self)  # type: ignore[attr-defined]
+tensor_method(lambda self: apply1(BITWISE_NOT, self), "__invert__")

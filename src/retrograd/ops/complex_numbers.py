@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import array_module
 from ..core.dtypes import complex_of
 from ..core.primitive import Primitive, apply, apply1, operand
 from ..core.tensor import Tensor
-from .elementwise import WHERE, ZEROS, unary
+from .elementwise import WHERE, ZEROS, tensor_method, unary
 from .registry import operator
 
 REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True)
@@ -50,8 +51,8 @@ def imag(input: Tensor) -> Tensor:
     return apply(IMAG, (input,), {})
 
 
-Tensor.real = property(real)  # type: ignore[attr-defined]
-Tensor.imag = property(imag)  # type: ignore[attr-defined]
+tensor_method(property(real), "real")
+tensor_method(property(imag), "imag")
 
 
 @operator(numpy=np.conjugate)
@@ -60,7 +61,7 @@ def conj(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.conj(rg.tensor([1 + 2j]))
-    tensor([1.-2.j])
+    tensor([1.-2.j], dtype=complex64)
     """
     input = operand("conj", input)
     return apply1(CONJ, input) if input.array.dtype.kind == "c" else input
@@ -72,7 +73,7 @@ def conj_physical(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
-    tensor([1.-2.j])
+    tensor([1.-2.j], dtype=complex64)
     """
     return apply1(CONJ, input)
 
@@ -107,11 +108,13 @@ def _parts(x: Any) -> Any:
 
 
 def _from_parts(x: Any) -> Any:
-    return np.ascontiguousarray(x).view(complex_of(x.dtype))[..., 0]
+    return array_module(x).ascontiguousarray(x).view(complex_of(x.dtype))[..., 0]
 
 
-VIEW_AS_REAL = Primitive("view_as_real", _parts, "x", [lambda g: VIEW_AS_COMPLEX(g).conj()], view=True)
-VIEW_AS_COMPLEX = Primitive("view_as_complex", _from_parts, "x", [lambda g: VIEW_AS_REAL(g.conj())], view=True)
+VIEW_AS_REAL: Primitive = Primitive("view_as_real", _parts, "x", [lambda g: VIEW_AS_COMPLEX(g).conj()], view=True)
+VIEW_AS_COMPLEX: Primitive = Primitive(
+    "view_as_complex", _from_parts, "x", [lambda g: VIEW_AS_REAL(g.conj())], view=True
+)
 
 
 @operator(method=False)
@@ -140,7 +143,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
-    tensor([1.+2.j])
+    tensor([1.+2.j], dtype=complex64)
     """
     input = operand("view_as_complex", input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):

@@ -1,8 +1,8 @@
 """Second derivatives of fused operators, from the composite that says the same in plain operators.
 
-A fused operator has a forward kernel and a backward kernel, each a primitive. The backward kernel computes the vector-
-Jacobian product of the operator, and so of its composite, too; differentiating that product through the composite gives the
-rule of the backward kernel, for any order, without a second formula to get wrong.
+A fused operator has a forward kernel and a backward kernel, each a primitive. The backward kernel computes the
+vector-Jacobian product of the operator, and so of its composite, too; differentiating that product through the
+composite gives the rule of the backward kernel, for any order, without a second formula to get wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
     """The values in the places that are needed, None in the others."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
+
+
+def raw(x: Any) -> Any:
+    """The array, for kernels: what they take beside their inputs is constant."""
+    return x.array if isinstance(x, Tensor) else x
 
 
 def second_order(
@@ -56,7 +61,9 @@ def second_order(
                 x._requires = True
         outputs = composite(*points)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        first = _gradients(outputs, starts[: len(dys)], [x for x, want in zip(points, wanted, strict=True) if want], True)
+        first = _gradients(
+            outputs, starts[: len(dys)], [x for x, want in zip(points, wanted, strict=True) if want], True
+        )
         # A gradient that depends on nothing of what is needed here has no history.
         pairs = [(value, u) for value, u in zip(first, g, strict=True) if value is not None and value._requires]
         if not pairs:
@@ -81,6 +88,8 @@ def _begin(x: Any, need: bool) -> Any:
     return point
 
 
-def _gradients(outputs: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor], record: bool) -> list[Any]:
+def _gradients(
+    outputs: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor], record: bool
+) -> list[Any]:
     found = graph.backward(outputs, cotangents, True, record, inputs, "backward of a backward")
     return [found.get(graph.edge_of(x)) for x in inputs]

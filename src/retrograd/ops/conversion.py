@@ -25,7 +25,7 @@ def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
     return target.asarray(array, device=device), source.device(x)
 
 
-TRANSFER = Primitive(
+TRANSFER: Primitive = Primitive(
     "transfer", _transfer, "x", [lambda g, source: TRANSFER(g, device=source)], elementwise=True, residuals="source"
 )
 

@@ -96,7 +96,7 @@ def _matrices(w: Any, layout: Layout, groups: int) -> Any:
     """The weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
     shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
     matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
-    return np.ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
+    return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
 
 
 def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Device, backend_for, backend_of, is_array
+from ..core.devices import Device, backend_for, is_array
 from ..core.dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
 from ..core.errors import describe
 from ..core.primitive import operand
@@ -400,14 +400,16 @@ def arange(
     requires_grad: bool = False,
     **keywords: Any,
 ) -> Tensor:
-    """``start, start + step, ...`` below ``end``; ``arange(end)`` starts at 0. int64 for integers, else the default dtype.
+    """``start, start + step, ...`` below ``end``; ``arange(end)`` starts at 0.
+
+    The dtype is int64 for integers, else the default dtype.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
 
     >>> import retrograd as rg
     >>> rg.arange(3), rg.arange(1, 2, 0.5)
-    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    (tensor([0, 1, 2]), tensor([1. , 1.5]))
     """
     if keywords:  # NumPy's name for the end
         if set(keywords) != {"stop"} or end is not None:
@@ -454,7 +456,7 @@ def linspace(
 
     >>> import retrograd as rg
     >>> rg.linspace(0, 1, 5)
-    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     (count,) = shape_of("linspace", (steps,))
     first, last = _number("linspace", start), _number("linspace", end)

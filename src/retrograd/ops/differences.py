@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import get_default_dtype
 from ..core.errors import describe
 from ..core.primitive import operand
 from ..core.tensor import Tensor
 from .arguments import dimension, dimensions
+from .joining import cat
+from .reductions import converted
 from .registry import numpy_names, operator
 from .scans import along, cumsum
 
@@ -41,25 +44,27 @@ def diff(
     if n < 0:
         raise RuntimeError(f"diff: n must not be negative, got {n}")
     dim = dimension("diff", dim, x.array.ndim)
-    parts = [part for part in (prepend, x, append) if part is not None]
+    parts = [each for each in (prepend, x, append) if each is not None]
     if len(parts) > 1:
-        x = np.concatenate(parts, dim)  # type: ignore[assignment,arg-type]
+        x = cat([operand("diff", part) for part in parts], dim)
     for _ in range(min(n, x.array.shape[dim])):
-        later, earlier = x[along(dim, slice(1, None))], x[along(dim, slice(0, -1))]  # type: ignore[index]
+        later, earlier = x[along(dim, slice(1, None))], x[along(dim, slice(0, -1))]
         x = later ^ earlier if x.dtype.kind == "b" else later - earlier
-    return x[:] if n == 0 else x  # type: ignore[index,no-any-return]
+    return x[:] if n == 0 else x
 
 
 def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
     """A 1-dimensional Tensor laid along ``dim``; one of several dimensions as it is."""
-    return x.reshape([-1 if axis == dim else 1 for axis in range(ndim)]) if x.ndim == 1 else x  # type: ignore[attr-defined,no-any-return]
+    return x.reshape([-1 if axis == dim else 1 for axis in range(ndim)]) if x.ndim == 1 else x
 
 
 def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
     """The areas of the trapezoids between neighbours."""
     values = operand(name, y, "y")
     if values.array.ndim == 0:
-        raise RuntimeError(f"{name}: wanted y with at least one dimension, got a 0-d Tensor")
+        raise IndexError(f"{name}: wanted y with at least one dimension, got a 0-d Tensor")
+    if values.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}: bools are not supported, got {describe(values)}")
     dim = dimension(name, dim, values.array.ndim)
     if x is not None and dx is not None:
         raise TypeError(f"{name}: got both x and dx")
@@ -70,7 +75,7 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
         if place < 0 or points.shape[place] != values.shape[dim]:
             raise RuntimeError(f"{name}: y {describe(values)} and x {describe(x)} must have the same length")
         step = diff(points, dim=place)
-    later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]  # type: ignore[index]
+    later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]
     return (later + earlier) * step / 2, dim
 
 
@@ -94,7 +99,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     tensor(4.)
     """
     areas, dim = _areas("trapezoid", y, x, dx, dim)
-    return areas.sum(dim)  # type: ignore[attr-defined,no-any-return]
+    return areas.sum(dim)
 
 
 @operator(method=False)
@@ -104,7 +109,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
 
     >>> import retrograd as rg
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
-    tensor([1.5000, 4.    ])
+    tensor([1.5, 4. ])
     """
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return cumsum(areas, dim)
@@ -115,8 +120,8 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivative of a sampled function along each dimension, by second-order central differences.
 
-    At inner points ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``, at the edges one-sided
-    differences of first or second order.
+    At inner points ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``, at the edges
+    one-sided differences of first or second order.
 
     Args:
         input: the values.
@@ -142,8 +147,10 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"gradient: wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
-    if x.dtype.kind in "biu":
-        x = x * 1.0  # type: ignore[operator]
+    if x.dtype.kind == "b":
+        raise RuntimeError(f"gradient: bools are not supported, got {describe(x)}")
+    if x.dtype.kind in "iu":
+        x = converted(x, get_default_dtype())
     return tuple(_derivative(x, h, axis, edge_order) for axis, h in zip(dims, spacings, strict=True))
 
 
@@ -153,25 +160,28 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
         raise RuntimeError(f"gradient: dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
 
     def at(start: int | None, stop: int | None) -> Any:
-        return x[along(dim, slice(start, stop))]  # type: ignore[index]
+        return x[along(dim, slice(start, stop))]
 
     if np.ndim(getattr(spacing, "array", spacing)):
         points = operand("gradient", spacing, "spacing")
         if points.shape != (length,):
             raise RuntimeError(f"gradient: wanted {length} coordinates for dimension {dim}, got {describe(points)}")
         h = _lengthwise(diff(points), x.ndim, dim)
-        h1, h2 = h[along(dim, slice(0, -1))], h[along(dim, slice(1, None))]  # type: ignore[index]
-        first, last = h[along(dim, slice(0, 1))], h[along(dim, slice(-1, None))]  # type: ignore[index]
-        second, before = h[along(dim, slice(1, 2))], h[along(dim, slice(-2, -1))]  # type: ignore[index]
+        h1, h2 = h[along(dim, slice(0, -1))], h[along(dim, slice(1, None))]
+        first, last = h[along(dim, slice(0, 1))], h[along(dim, slice(-1, None))]
+        second, before = h[along(dim, slice(1, 2))], h[along(dim, slice(-2, -1))]
     else:
         h1 = h2 = first = last = second = before = spacing
-    inner = (h1 * h1 * at(2, None) - h2 * h2 * at(0, -2) + (h2 * h2 - h1 * h1) * at(1, -1)) / (h1 * h2 * (h1 + h2))
+    if h1 is h2:
+        inner: Any = (at(2, None) - at(0, -2)) / (2 * spacing)
+    else:
+        inner = (h1 * h1 * at(2, None) - h2 * h2 * at(0, -2) + (h2 * h2 - h1 * h1) * at(1, -1)) / (h1 * h2 * (h1 + h2))
     if edge_order == 1:
         start, end = (at(1, 2) - at(0, 1)) / first, (at(-1, None) - at(-2, -1)) / last
     else:
         start = _edge(at(0, 1), at(1, 2), at(2, 3), first, second)
         end = -_edge(at(-1, None), at(-2, -1), at(-3, -2), last, before)
-    return np.concatenate([start, inner, end], dim)  # type: ignore[return-value]
+    return cat([start, inner, end], dim)
 
 
 def _edge(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:

@@ -38,6 +38,12 @@ def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **op
     return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)
 
 
+def tensor_method(method: Any, *names: str) -> None:
+    """Give Tensor a method that is no public function, or other than that."""
+    for name in names:
+        setattr(Tensor, name, method)
+
+
 # Selection: what rules do with masks. Both give 0, not 0 * inf, where the mask says so.
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -52,18 +58,31 @@ def _keep(x: Any, mask: Any) -> Any:
 
 
 # x where the mask is true, else 0.
-KEEP = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
+KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
+
+
+def select(condition: Any, x: Any, y: Any) -> Any:
+    """``np.where`` on bools, by arithmetic on the bits of large floating arrays."""
+    if condition.size > 4096:
+        dtype: Any = x.dtype if hasattr(x, "dtype") else getattr(y, "dtype", None)
+        bits = _BITS.get(dtype)
+        if bits is not None and getattr(y, "dtype", dtype) == dtype:
+            a = (x if hasattr(x, "dtype") else dtype.type(x)).view(bits)
+            b = (y if hasattr(y, "dtype") else dtype.type(y)).view(bits)
+            return (b ^ ((a ^ b) * condition.view(np.int8))).view(dtype)
+    return np.where(condition, x, y)
+
 
 WHERE = Primitive(
     "where",
-    np.where,
+    select,
     "condition x y",
     [None, lambda g, condition: KEEP(g, condition), lambda g, condition: KEEP(g, ~condition)],
     elementwise=True,
 )
 
 # The gradient of functions that are constant in pieces (floor, sign): zeros.
-ZEROS = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
+ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
 
 def zero_rule(g: Any) -> Any:
@@ -131,8 +150,8 @@ def _sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return apply_inplace(SUB, self, _scaled(other, alpha))
 
 
-Tensor.add_ = _add_  # type: ignore[attr-defined]
-Tensor.sub_ = Tensor.subtract_ = _sub_  # type: ignore[attr-defined]
+tensor_method(_add_, "add_")
+tensor_method(_sub_, "sub_", "subtract_")
 
 
 @operator(method=False)
@@ -198,7 +217,7 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
     >>> import retrograd as rg
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
-    tensor([ 3.5000, -3.5000])
+    tensor([ 3.5, -3.5])
     >>> rg.div(rg.tensor([7, -7]), 2, rounding_mode="trunc")
     tensor([ 3, -3])
     """
@@ -219,7 +238,7 @@ def true_divide(input: Tensor, other: Any) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
-    tensor([0.5000, 1.0000])
+    tensor([0.5, 1. ])
     """
     return apply2(DIV, input, other)
 
@@ -327,7 +346,7 @@ def _sign_rule(g: Any, x: Any) -> Any:
 
 
 ABS = unary("abs", np.abs, lambda g, x: g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x), promote="same")
-SIGN = unary("sign", _sgn, _sign_rule, promote="same")
+SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same")
 
 
 @operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",), note="0 at 0")
@@ -336,9 +355,21 @@ def abs_(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
-    tensor([1.5000, 2.0000])
+    tensor([1.5, 2. ])
     """
     return apply1(ABS, input)
+
+
+def _abs_(self: Tensor) -> Tensor:
+    """In-place form of ``abs``, for real Tensors."""
+    if self.array.dtype.kind == "c":
+        raise RuntimeError(
+            f"abs_: the absolute value of complex numbers is real and cannot be written over {self.dtype}"
+        )
+    return apply_inplace(ABS, self)
+
+
+tensor_method(_abs_, "abs_", "absolute_")
 
 
 @operator(inplace=True, note="zero gradient")
@@ -364,7 +395,7 @@ def sgn(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sgn(rg.tensor([3 + 4j]))
-    tensor([0.6000+0.8000j])
+    tensor([0.6+0.8j], dtype=complex64)
     """
     return apply1(SIGN, input)
 
@@ -441,7 +472,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
-    tensor([ 2.5000, 12.5000])
+    tensor([ 2.5, 12.5])
     """
     input, end = operand("lerp", input), operand("lerp", end, "end")
     if input.array.dtype.kind not in "fc":
@@ -491,7 +522,7 @@ for _name, _primitive in (
     ("mod", REMAINDER),
 ):
     python_operator(_name, _primitive)
-Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
-Tensor.__neg__ = lambda self: apply1(NEG, self)  # type: ignore[attr-defined]
-Tensor.__pos__ = positive  # type: ignore[attr-defined]
-Tensor.__abs__ = lambda self: apply1(ABS, self)  # type: ignore[attr-defined]
+tensor_method(_reflected(DIV), "__rdiv__")
+tensor_method(lambda self: apply1(NEG, self), "__neg__")
+tensor_method(positive, "__pos__")
+tensor_method(lambda self: apply1(ABS, self), "__abs__")

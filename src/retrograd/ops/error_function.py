@@ -199,7 +199,7 @@ def erf(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.erf(rg.tensor([0.0, 0.5, -10.0]))
-    tensor([ 0.0000,  0.5205, -1.0000])
+    tensor([ 0.    ,  0.5205, -1.    ])
     """
     return apply1(ERF, input)
 
@@ -210,7 +210,7 @@ def erfc(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.erfc(rg.tensor([0.0, 0.5]))
-    tensor([1.0000, 0.4795])
+    tensor([1.    , 0.4795])
     """
     return apply1(ERFC, input)
 
@@ -224,7 +224,7 @@ def erfinv(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.erfinv(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4769])
+    tensor([0.    , 0.4769])
     """
     return apply1(ERFINV, input)
 
@@ -235,7 +235,7 @@ def erfcx(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.erfcx(rg.tensor([0.0, 10.0]))
-    tensor([1.0000, 0.0561])
+    tensor([1.    , 0.0561])
     """
     return apply1(ERFCX, input)
 
@@ -277,7 +277,7 @@ def ndtr(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.ndtr(rg.tensor([0.0, 1.0]))
-    tensor([0.5000, 0.8413])
+    tensor([0.5   , 0.8413])
     """
     return apply1(NDTR, input)
 
@@ -302,7 +302,7 @@ def ndtri(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.ndtri(rg.tensor([0.5, 0.975]))
-    tensor([0.0000, 1.9600])
+    tensor([0.  , 1.96])
     """
     return apply1(NDTRI, input)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.dtypes import complex128, float64
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
-from .elementwise import WHERE, ZEROS, binary, unary
+from .elementwise import WHERE, ZEROS, binary, tensor_method, unary
 from .registry import operator
 
 LN2 = math.log(2)
@@ -102,9 +102,9 @@ def _tensor_power(self: Tensor, exponent: Any) -> Tensor:
     return apply2(POW, self, exponent)
 
 
-Tensor.__pow__ = _tensor_power  # type: ignore[attr-defined]
-Tensor.__rpow__ = lambda self, base: apply2(POW, base, self)  # type: ignore[attr-defined]
-Tensor.__ipow__ = lambda self, exponent: self.pow_(exponent)  # type: ignore[attr-defined]
+tensor_method(_tensor_power, "__pow__")
+tensor_method(lambda self, base: apply2(POW, base, self), "__rpow__")
+tensor_method(lambda self, exponent: self.pow_(exponent), "__ipow__")
 
 
 @operator(inplace=True, numpy=np.float_power)
@@ -137,7 +137,7 @@ def sqrt(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sqrt(rg.tensor([4.0, 2.0]))
-    tensor([2.0000, 1.4142])
+    tensor([2.    , 1.4142])
     """
     return apply1(SQRT, input)
 
@@ -148,7 +148,7 @@ def rsqrt(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
-    tensor([0.5000, 1.0000])
+    tensor([0.5, 1. ])
     """
     return apply1(RSQRT, input)
 
@@ -159,7 +159,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
-    tensor([ 0.2500, -1.0000])
+    tensor([ 0.25, -1.  ])
     """
     return apply1(RECIPROCAL, input)
 
@@ -170,7 +170,7 @@ def exp(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.exp(rg.tensor([0.0, 1.0]))
-    tensor([1.0000, 2.7183])
+    tensor([1.    , 2.7183])
     """
     return apply1(EXP, input)
 
@@ -192,7 +192,7 @@ def expm1(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 1.7183])
+    tensor([0.    , 1.7183])
     """
     return apply1(EXPM1, input)
 
@@ -203,7 +203,7 @@ def log(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.log(rg.tensor([1.0, 10.0]))
-    tensor([0.0000, 2.3026])
+    tensor([0.    , 2.3026])
     """
     return apply1(LOG, input)
 
@@ -236,7 +236,7 @@ def log1p(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.6931])
+    tensor([0.    , 0.6931])
     """
     return apply1(LOG1P, input)
 
@@ -247,7 +247,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
-    tensor([0.5000, 0.8808])
+    tensor([0.5   , 0.8808])
     """
     return apply1(SIGMOID, input)
 
@@ -390,7 +390,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.logit(rg.tensor([0.5, 0.9]))
-    tensor([0.0000, 2.1972])
+    tensor([0.    , 2.1972])
     """
     return apply(LOGIT, (operand("logit", input),), {"eps": eps})
 

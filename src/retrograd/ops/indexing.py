@@ -18,15 +18,17 @@ import numpy as np
 
 from ..core.devices import NUMPY, array_module, backend_of, is_array
 from ..core.errors import describe
-from ..core.modes import modes
 from ..core.mutation import COPY, apply_inplace
 from ..core.primitive import Primitive, apply, operand
 from ..core.storage import Storage, storage_of
 from ..core.tensor import Tensor, new_tensor, to_array
 from .elementwise import ZEROS
 from .registry import operator
+from .shape import apply_view
 
-_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_ELLIPSIS = type(Ellipsis)
+_BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
+_BOUNDS = frozenset((int, type(None)))
 
 
 class Index:
@@ -80,8 +82,8 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
                     item = as_integer(item)
                 except TypeError:
                     raise IndexError(
-                        f"{name}: only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, arrays "
-                        f"and lists are valid indices, not {type(item).__name__}"
+                        f"{name}: only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
+                        f"arrays and lists are valid indices, not {type(item).__name__}"
                     ) from None
         key.append(item)
     made = Index(tuple(key), tuple(storages))
@@ -92,8 +94,13 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
     return made
 
 
+def _is_settled(part: slice) -> bool:
+    """Whether the bounds are Python numbers, which, unlike Tensors, nobody can write to before the backward walk."""
+    return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
+
+
 def _settled(part: slice) -> slice:
-    """The slice with Python numbers for bounds, which nobody can write to later."""
+    """The slice with Python numbers for bounds."""
 
     def number(bound: Any) -> Any:
         return as_integer(bound) if isinstance(bound, Tensor) or is_array(bound) else bound
@@ -102,8 +109,8 @@ def _settled(part: slice) -> slice:
 
 
 def _listed(values: Any, x: Tensor) -> Any:
-    array = to_array(list(values), copy=False) if len(values) else np.zeros(0, np.int64)
-    return backend_of(x.array).asarray(array.astype(np.int64) if array.size == 0 else array)
+    array = to_array(list(values), device=x.device, copy=False)
+    return array if array.size else array.astype(np.int64)
 
 
 def _position(name: str, array: Any, x: Tensor) -> Any:
@@ -123,7 +130,7 @@ def _position(name: str, array: Any, x: Tensor) -> Any:
 
 def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
     """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
-    consumed = [getattr(item, "ndim", 1) if getattr(item, "dtype", None) == bool else 1 for item in key]
+    consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
     spent = [
         0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
     ]
@@ -135,9 +142,8 @@ def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
             length = x.array.shape[place]
             low, high = int(item.min().item()), int(item.max().item())
             if low < -length or high >= length:
-                raise IndexError(
-                    f"{name}: index {low if low < -length else high} is out of bounds for dimension {place} of {describe(x)}"
-                )
+                wrong = low if low < -length else high
+                raise IndexError(f"{name}: index {wrong} is out of bounds for dimension {place} of {describe(x)}")
         place += count
 
 
@@ -208,7 +214,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
 
 # Reading
 
-GETITEM = Primitive(
+GETITEM: Primitive = Primitive(
     "getitem",
     lambda x, index: x[index],
     "x",
@@ -237,7 +243,7 @@ def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
 
 
 def _erase(x: Any, index: Index) -> Any:
-    out = x.copy()
+    out = array_module(x).array(x)
     out[index.key] = 0
     return out
 
@@ -252,11 +258,11 @@ def _read_last(x: Any, index: Index) -> Any:
     return xp.where(last[index.key] == order, out, xp.zeros((), x.dtype))
 
 
-READ = reading("getitem")
-ACCUMULATE = Primitive("getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)])
-PLACE = Primitive("getitem_backward", _place, "x", [lambda g, index: _placed(g, index)])
-ERASE = Primitive("setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)])
-READ_LAST = Primitive(
+READ: Primitive = reading("getitem")
+ACCUMULATE: Primitive = Primitive("getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)])
+PLACE: Primitive = Primitive("getitem_backward", _place, "x", [lambda g, index: _placed(g, index)])
+ERASE: Primitive = Primitive("setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)])
+READ_LAST: Primitive = Primitive(
     "setitem_backward", _read_last, "x", [lambda g, index, x_shape: PLACE(g, index=index, shape=x_shape)]
 )
 
@@ -272,8 +278,8 @@ def _placed(g: Any, index: Index) -> Any:
 def getitem(self: Tensor, index: Any) -> Tensor:
     """``x[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
 
-    Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and bool masks a
-    copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them.
+    Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and
+    masks a copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them.
     Slices may have a negative step.
 
     Raises:
@@ -286,17 +292,17 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             [3, 3, 5]]), tensor([4, 5]))
     """
     kind = type(index)
-    if kind is int:
-        return apply(GETITEM, (self,), {"index": (index, Ellipsis)})
+    if kind is int or kind is slice and _is_settled(index):
+        return apply_view(GETITEM, self, {"index": (index, Ellipsis)})
     if kind is tuple:
         kinds = frozenset(map(type, index))
-        # While a graph is recorded, a slice's bounds must not be Tensors that are written later.
-        if kinds <= _BASIC and (slice not in kinds or not modes.grad_enabled or not self._requires):
-            key = index if Ellipsis in index else (*index, Ellipsis)
-            return apply(GETITEM, (self,), {"index": key})
+        if kinds <= _BASIC and (
+            slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in index)
+        ):
+            return apply_view(GETITEM, self, {"index": index if _ELLIPSIS in kinds else (*index, Ellipsis)})
     made = index_of("getitem", self, index)
     if made.basic:
-        return apply(GETITEM, (self,), {"index": made.key})
+        return apply_view(GETITEM, self, {"index": made.key})
     return apply(READ, (self,), {"index": made})
 
 
@@ -310,7 +316,7 @@ def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _assigned(x: Any, value: Any, index: Index) -> Any:
-    out = x.copy()
+    out = array_module(x).array(x)
     _assign(out, x, value, index)
     return out
 
@@ -320,7 +326,7 @@ def _add(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _added(x: Any, value: Any, index: Index) -> Any:
-    out = x.copy()
+    out = array_module(x).array(x)
     add_at(out, index, value)
     return out
 
@@ -341,7 +347,7 @@ def adding(name: str) -> Primitive:
     return Primitive(name, _added, "x value", [lambda g: g, lambda g, index: READ(g, index=index)], write=_add)
 
 
-SETITEM = setting("setitem")
+SETITEM: Primitive = setting("setitem")
 
 
 def written_value(name: str, x: Tensor, value: Any) -> Any:
@@ -420,7 +426,7 @@ def _filled(x: Any, value: Any) -> Any:
     return out
 
 
-FILL = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lambda g: g], write=_fill, overwrites=True)
+FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lambda g: g], write=_fill, overwrites=True)
 
 
 def _fill_value(x: Tensor, value: Any) -> Any:
@@ -449,7 +455,7 @@ def _fill_in_place(self: Tensor, value: Any) -> Tensor:
     return apply_inplace(FILL, self, _fill_value(self, value))
 
 
-Tensor.fill_ = _fill_in_place  # type: ignore[attr-defined]
+Tensor.fill_ = _fill_in_place
 
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)

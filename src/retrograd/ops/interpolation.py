@@ -129,7 +129,7 @@ def interpolate(
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), size=3, mode="linear", align_corners=True)
-    tensor([[[1.0000, 1.5000, 2.0000]]])
+    tensor([[[1. , 1.5, 2. ]]])
     """
     x = operand("interpolate", input)
     axes, shape = x.array.ndim - 2, x.array.shape
@@ -218,7 +218,7 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
-    tensor([1.0000, 1.5000, 2.0000])
+    tensor([1. , 1.5, 2. ])
     """
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
@@ -395,7 +395,7 @@ def grid_sample(
     >>> import retrograd.nn.functional as F
     >>> x = rg.arange(4.0).reshape(1, 1, 2, 2)
     >>> F.grid_sample(x, rg.tensor([[[[0.0, 0.0], [1.0, -1.0]]]]), align_corners=True)
-    tensor([[[[1.5000, 1.0000]]]])
+    tensor([[[[1.5, 1. ]]]])
     """
     x, points = operand("grid_sample", input), operand("grid_sample", grid, "grid")
     if mode not in ("bilinear", "nearest", "bicubic"):
@@ -464,8 +464,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.affine_grid(rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
-    tensor([[[[-0.5000,  0.0000],
-              [ 0.5000,  0.0000]]]])
+    tensor([[[[-0.5,  0. ],
+              [ 0.5,  0. ]]]])
     """
     t = operand("affine_grid", theta, "theta")
     sizes = tuple([as_integer(length) for length in size])

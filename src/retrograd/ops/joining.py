@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import array_module
+from ..core.dtypes import result_type
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
@@ -42,8 +43,18 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, promote="same")
-STACK = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, promote="same")
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent)
+
+
+def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
+    """The Tensors in the dtype that all of them convert to."""
+    dtype = xs[0].array.dtype
+    for x in xs:
+        if x.array.dtype is not dtype:
+            dtype = result_type(*[x.array for x in xs])
+            return tuple([x if x.array.dtype == dtype else x.to(dtype) for x in xs])
+    return tuple(xs)
 
 
 @operator(method=False, aliases=("concat", "concatenate"))
@@ -60,13 +71,12 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([1, 2, 3])
     """
     xs = tensor_list("cat", tensors)
-    for place, x in enumerate(xs):
-        if x.array.ndim == 0:
-            raise RuntimeError(f"cat: zero-dimensional tensor (at position {place}) cannot be concatenated")
-    # As in PyTorch, a Tensor of shape (0,) joins with any others.
-    if any(x.array.shape == (0,) for x in xs):
+    shapes = [x.array.shape for x in xs]
+    if () in shapes:
+        raise RuntimeError(f"cat: zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+    if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
         xs = [x for x in xs if x.array.shape != (0,)] or xs[:1]
-    return apply(CAT, tuple(xs), {"dim": dimension("cat", dim, xs[0].array.ndim)})
+    return apply(CAT, of_one_dtype(xs), {"dim": dimension("cat", dim, xs[0].array.ndim)})
 
 
 @operator(method=False)
@@ -84,7 +94,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             [2, 4]])
     """
     xs = tensor_list("stack", tensors)
-    return apply(STACK, tuple(xs), {"dim": dimension("stack", dim, xs[0].array.ndim + 1)})
+    return apply(STACK, of_one_dtype(xs), {"dim": dimension("stack", dim, xs[0].array.ndim + 1)})
 
 
 def _joined(name: str, tensors: Any, widen: Any, dim: int) -> Tensor:
@@ -154,7 +164,7 @@ def _blocks(shapes: tuple[tuple[int, ...], ...]) -> list[tuple[slice, slice]]:
     return keys
 
 
-BLOCK_DIAG = Primitive(
+BLOCK_DIAG: Primitive = Primitive(
     "block_diag",
     _block_diag,
     "*xs",
@@ -202,8 +212,8 @@ def _unbind(x: Any, dim: int) -> tuple[Any, ...]:
     return tuple([x[(*before, place, Ellipsis)] for place in range(x.shape[dim])])
 
 
-SPLIT = Primitive("split", _split, "x", [lambda g, dim: CAT(*g, dim=dim)], view=True, outputs=-1)
-UNBIND = Primitive("unbind", _unbind, "x", [lambda g, dim: STACK(*g, dim=dim)], view=True, outputs=-1)
+SPLIT: Primitive = Primitive("split", _split, "x", [lambda g, dim: CAT(*g, dim=dim)], view=True, outputs=-1)
+UNBIND: Primitive = Primitive("unbind", _unbind, "x", [lambda g, dim: STACK(*g, dim=dim)], view=True, outputs=-1)
 
 
 def _pieces(name: str, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
@@ -264,8 +274,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     place = dimension("split_with_sizes", dim, x.array.ndim)
     if any(size < 0 for size in sizes) or sum(sizes) != x.array.shape[place]:
         raise RuntimeError(
-            f"split_with_sizes: the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the length "
-            f"of dimension {dim} of {describe(x)}"
+            f"split_with_sizes: the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
+            f"length of dimension {dim} of {describe(x)}"
         )
     return _pieces("split_with_sizes", x, sizes, place)
 
@@ -403,4 +413,4 @@ def _iterate(self: Tensor) -> Any:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+Tensor.__iter__ = _iterate

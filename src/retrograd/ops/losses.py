@@ -16,6 +16,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
+from .composite_rules import raw
 from .registry import operator
 
 
@@ -33,7 +34,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
         warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
-    return reduction  # type: ignore[no-any-return]
+    return reduction
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -53,12 +54,8 @@ def _share(g: Any, x: Any, reduction: str) -> Any:
     return g / math.prod(x.shape) if reduction == "mean" else g
 
 
-def _raw(x: Any) -> Any:
-    return x.array if isinstance(x, Tensor) else x
-
-
 def _sign(d: Any) -> Any:
-    return np.sign(_raw(d))
+    return np.sign(raw(d))
 
 
 def _clipped(d: Any, limit: float) -> Any:
@@ -76,7 +73,9 @@ def _quadratic_then_linear(d: Any, bound: float) -> Any:
     return np.where(a < bound, 0.5 * d * d, bound * (a - 0.5 * bound)).astype(d.dtype, copy=False)
 
 
-def _difference(name: str, value: Callable[..., Any], derivative: Callable[..., Any], parameter: bool = False) -> Primitive:
+def _difference(
+    name: str, value: Callable[..., Any], derivative: Callable[..., Any], parameter: bool = False
+) -> Primitive:
     """A loss of ``x - y``: its value and its derivative, both functions of the difference (and of one parameter)."""
     if parameter:
         return Primitive(
@@ -179,7 +178,7 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     except ValueError:
         raise RuntimeError(f"{name}: input {describe(x)} and target {describe(y)} do not broadcast") from None
     warnings.warn(
-        f"{name}: input {describe(x)} and target {describe(y)} differ in shape and are broadcast, which is rarely meant",
+        f"{name}: input {describe(x)} and target {describe(y)} differ in shape and are broadcast; is that meant?",
         stacklevel=4,
     )
     return x.expand(shape), y.expand(shape)
@@ -194,13 +193,13 @@ def _of_difference(
     shape = x.array.shape
     x, y = same_size(name, x, y)
     if weight is None:
-        return apply(primitive, (x, y), {"reduction": reduction, **params})  # type: ignore[no-any-return]
+        return apply(primitive, (x, y), {"reduction": reduction, **params})
     w = operand(name, weight, "weight")
     if w.array.shape != shape:
         raise ValueError(f"{name}: weight and input must have the same size, got {describe(w)} and {describe(x)}")
     loss = apply(primitive, (x, y), {"reduction": "none", **params}) * w
     if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
-        return loss.sum() / w.sum()  # type: ignore[no-any-return]
+        return loss.sum() / w.sum()
     return reduced(loss, reduction)
 
 
@@ -268,7 +267,7 @@ def smooth_l1_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.smooth_l1_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), reduction="none")
-    tensor([0.5000, 3.5000])
+    tensor([0.5, 3.5])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
@@ -291,7 +290,7 @@ def huber_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.huber_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), delta=2.0, reduction="none")
-    tensor([0.5000, 6.    ])
+    tensor([0.5, 6. ])
     """
     reduction = reduction_of(reduction)
     if delta <= 0:
@@ -308,7 +307,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``-(y log p + (1 - y) log(1 - p))`` for probabilities ``input`` = p and targets y; the logarithms are at least -100.
+    """``-(y log p + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are at least -100.
 
     Raises:
         ValueError: input and target differ in size; an unknown reduction.
@@ -327,7 +326,7 @@ def binary_cross_entropy(
     if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
         raise RuntimeError(f"{name}: all elements of input should be between 0 and 1, in {describe(x)}")
     if weight is None:
-        return apply(BCE, (x, y), {"reduction": reduction})  # type: ignore[no-any-return]
+        return apply(BCE, (x, y), {"reduction": reduction})
     w = operand(name, weight, "weight")
     return reduced(apply(BCE, (x, y), {"reduction": "none"}) * w, reduction)
 
@@ -364,7 +363,7 @@ def binary_cross_entropy_with_logits(
     if x.array.shape != y.array.shape:
         raise ValueError(f"{name}: target size {describe(y)} must be the same as input size {describe(x)}")
     if weight is None and pos_weight is None:
-        return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})  # type: ignore[no-any-return]
+        return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if pos_weight is not None:
         # y log p has the factor pos_weight: once is in the loss, the rest is added.
@@ -399,7 +398,7 @@ def soft_margin_loss(
     x, y = floating(name, input), operand(name, target, "target")
     if x.array.shape != y.array.shape:
         return reduced(apply(SOFT_MARGIN, (x, y), {"reduction": "none"}), reduction)
-    return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})  # type: ignore[no-any-return]
+    return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -464,7 +463,7 @@ def poisson_nll_loss(
     name = "poisson_nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = operand(name, input), operand(name, target, "target")
-    loss = x.exp() - y * x if log_input else x - y * (x + eps).log()
+    loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
     if full:
         large = y.array > 1
         safe = y.masked_fill(new_tensor(~large), 1.0)  # where no term is added, one that is finite
@@ -477,7 +476,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log-likelihood under normal distributions: ``(log v + (input - target)^2 / v) / 2``, v = max(var, eps).
+    """The negative log-likelihood of normal variables: ``(log v + (input - target)^2 / v) / 2``, v = max(var, eps).
 
     Args:
         input: means.
@@ -504,7 +503,10 @@ def gaussian_nll_loss(
     if v.array.shape != shape:
         if v.array.shape == shape[:-1]:
             v = v.unsqueeze(-1)
-        elif len(shape) != v.array.ndim or sum(1 for m, n in zip(shape, v.array.shape, strict=True) if m != n and n == 1) != 1:
+        elif (
+            len(shape) != v.array.ndim
+            or sum(1 for m, n in zip(shape, v.array.shape, strict=True) if m != n and n == 1) != 1
+        ):
             raise ValueError(f"{name}: var is of incorrect size: {describe(v)} for input {describe(x)}")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{name}: {reduction} is not a valid value for reduction")

@@ -1,7 +1,7 @@
 """Losses over classes: cross entropy from logits and the negative log-likelihood from log-probabilities.
 
-Inputs are ``(N, C, ...)`` with the classes in dimension 1, or ``(C,)``; targets are class indices ``(N, ...)`` or, for cross
-entropy, probabilities of the input's shape.
+Inputs are ``(N, C, ...)`` with the classes in dimension 1, or ``(C,)``; targets are class indices ``(N, ...)`` or, for
+cross entropy, probabilities of the input's shape.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, red
     counted = target != ignore_index
     wrong = counted & ((target < 0) | (target >= x.shape[1]))
     if target.size and bool(wrong.any()):
-        raise IndexError(f"{name}: target {int(target[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
+        raise IndexError(
+            f"{name}: target {int(target[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}"
+        )
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
     factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
     divisor = None if reduction == "none" else factor.sum() if reduction == "mean" else 1
@@ -81,14 +83,16 @@ def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
     return dx
 
 
-NLL = Primitive(
+NLL: Primitive = Primitive(
     "nll_loss",
     _nll,
     "x",
     [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
     signals=True,
 )
-NLL_TRANSPOSE = Primitive("nll_loss_backward", _nll_transpose, "g", [lambda g, classes: NLL(g, classes=classes)], signals=True)
+NLL_TRANSPOSE: Primitive = Primitive(
+    "nll_loss_backward", _nll_transpose, "g", [lambda g, classes: NLL(g, classes=classes)], signals=True
+)
 
 
 # Cross entropy keeps the logits and, per row, their maximum and the sum of exponentials.
@@ -144,12 +148,18 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
     weights = array_module(x).zeros(x.array.shape, x.array.dtype)
     if smoothing:
         weights += smoothing / x.array.shape[1]
-        weights *= np.expand_dims(classes.counted, 1) if class_weight is None else _per_class(class_weight, weights) * (
+        weights *= (
             np.expand_dims(classes.counted, 1)
+            if class_weight is None
+            else _per_class(class_weight, weights) * (np.expand_dims(classes.counted, 1))
         )
     weights[classes.at] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
-    return rows if classes.divisor is None else rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
+    return (
+        rows
+        if classes.divisor is None
+        else rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
+    )
 
 
 CROSS_ENTROPY_BACKWARD = Primitive(
@@ -157,7 +167,12 @@ CROSS_ENTROPY_BACKWARD = Primitive(
     _cross_entropy_backward,
     "dy x",
     vjp=lambda g, dy, x, classes, class_weight, smoothing, needs: second_order(
-        partial(_composite, classes=classes, class_weight=class_weight, smoothing=smoothing), g, dy, (x,), (True,), needs
+        partial(_composite, classes=classes, class_weight=class_weight, smoothing=smoothing),
+        g,
+        dy,
+        (x,),
+        (True,),
+        needs,
     ),
     outputs=-1,
     signals=True,
@@ -181,7 +196,9 @@ def _check_weight(name: str, weight: Any, x: Tensor, classes: int) -> Any:
         return None
     w = operand(name, weight, "weight")
     if w.array.shape != (classes,):
-        raise RuntimeError(f"{name}: weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
+        raise RuntimeError(
+            f"{name}: weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}"
+        )
     if w.array.dtype != x.array.dtype:
         raise RuntimeError(f"{name}: wanted weight in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w.array
@@ -197,12 +214,14 @@ def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
         raise RuntimeError(f"{name}: wanted an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
-            raise RuntimeError(f"{name}: a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
+            raise RuntimeError(
+                f"{name}: a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}"
+            )
         return x.unsqueeze(0), index.reshape(1), True
     wanted = x.array.shape[:1] + x.array.shape[2:]
     if index.shape[:1] != wanted[:1]:
         raise ValueError(
-            f"{name}: expected input batch_size ({wanted[0]}) to match target batch_size, got {describe(x)} and {describe(t)}"
+            f"{name}: expected the batch of input to match that of target, got {describe(x)} and {describe(t)}"
         )
     if index.shape != wanted:
         raise RuntimeError(f"{name}: wanted a target {wanted} for input {describe(x)}, got {describe(t)}")
@@ -264,7 +283,9 @@ def _with_probabilities(
     name = "cross_entropy"
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         kind = ValueError if x.array.shape[:1] != y.array.shape[:1] else RuntimeError
-        raise kind(f"{name}: a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}")
+        raise kind(
+            f"{name}: a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}"
+        )
     if ignore_index >= 0:
         raise RuntimeError(f"{name}: ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
@@ -312,4 +333,6 @@ def nll_loss(
     x, index, single = _batched(name, floating(name, input), target)
     w = _check_weight(name, weight, x, x.array.shape[1])
     loss = apply(NLL, (x,), {"classes": _classes(name, x.array, index, w, ignore_index, reduction)})
-    return loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
+    return (
+        loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
+    )

@@ -38,12 +38,12 @@ def hinge_embedding_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
-    tensor([0.2500, 0.7500])
+    tensor([0.25, 0.75])
     """
     name = "hinge_embedding_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = operand(name, input), operand(name, target, "target").array
-    loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (margin - x).clamp(min=0))
+    loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
     return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
 
 
@@ -66,15 +66,15 @@ def margin_ranking_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
-    tensor(2.5000)
+    tensor(2.5)
     """
     name = "margin_ranking_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x1, x2, y = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
     if not x1.array.ndim == x2.array.ndim == y.array.ndim:
         raise RuntimeError(
-            f"{name}: all inputs should have the same number of dimensions, got input1 {describe(x1)}, input2 {describe(x2)}, "
-            f"target {describe(y)}"
+            f"{name}: all inputs should have the same number of dimensions, got input1 {describe(x1)}, "
+            f"input2 {describe(x2)}, target {describe(y)}"
         )
     return reduced((-y * (x1 - x2) + margin).clamp(min=0), reduction)
 
@@ -110,8 +110,8 @@ def cosine_embedding_loss(
     x1, x2, t = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
     if t.array.ndim > 1 or x1.array.ndim != t.array.ndim + 1 or x2.array.ndim != t.array.ndim + 1:
         raise RuntimeError(
-            f"{name}: wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, input2 {describe(x2)}, "
-            f"target {describe(t)}"
+            f"{name}: wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
+            f"input2 {describe(x2)}, target {describe(t)}"
         )
     tiny = 1e-12  # as PyTorch: keeps the derivative finite at zero vectors
     dot, one, two = (x1 * x2).sum(-1), (x1 * x1).sum(-1) + tiny, (x2 * x2).sum(-1) + tiny
@@ -156,7 +156,7 @@ def multi_margin_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
-    tensor(0.7500)
+    tensor(0.75)
     """
     name = "multi_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
@@ -208,14 +208,16 @@ def multilabel_margin_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
-    tensor(0.8500)
+    tensor(0.85)
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     given, t = floating(name, input), operand(name, target, "target")
     x = _examples(name, given)
     if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
+        raise RuntimeError(
+            f"{name}: wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}"
+        )
     n, c = x.array.shape
     index = t.array.reshape(n, c)
     if index.size and bool(((index < -1) | (index >= c)).any()):
@@ -273,8 +275,8 @@ def _triplet(
     a, p, n = (operand(name, x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
     if not a.array.ndim == p.array.ndim == n.array.ndim:
         raise RuntimeError(
-            f"{name}: anchor, positive and negative should have the same number of dimensions, got {describe(a)}, {describe(p)}, "
-            f"{describe(n)}"
+            f"{name}: anchor, positive and negative should have the same number of dimensions, got {describe(a)}, "
+            f"{describe(p)}, {describe(n)}"
         )
     near, far = distance(a, p), distance(a, n)
     if swap:
@@ -306,7 +308,7 @@ def triplet_margin_loss(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.triplet_margin_loss(rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]]), eps=0.0)
-    tensor(0.5000)
+    tensor(0.5)
     """
     reduction = reduction_of(reduction, size_average, reduce)
 
@@ -337,7 +339,7 @@ def triplet_margin_with_distance_loss(
     >>> import retrograd.nn.functional as F
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))
-    tensor(0.5000)
+    tensor(0.5)
     """
     reduction = reduction_of(reduction)
     name = "triplet_margin_with_distance_loss"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply2, operand
 from ..core.tensor import Tensor
@@ -486,7 +487,7 @@ def _einsum_cotangent(
         for c in unique:
             while wanted.count(c) > unique.count(c):
                 axis = unique.index(c)
-                eye = np.eye(sizes[c], dtype=result.dtype, like=getattr(result, "array", result))
+                eye = array_module(result).eye(sizes[c], dtype=result.dtype)
                 result = np.expand_dims(result, axis)
                 view = [1] * (len(unique) + 1)
                 view[axis], view[axis + 1] = sizes[c], sizes[c]

@@ -59,11 +59,13 @@ def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, ma
     ndim = query.array.ndim
     if ndim not in (2, 3) or key.array.ndim != ndim or value.array.ndim != ndim:
         raise AssertionError(
-            f"{NAME}: wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, {describe(key)}, "
-            f"{describe(value)}"
+            f"{NAME}: wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
+            f"{describe(key)}, {describe(value)}"
         )
     if padding is not None and padding.array.ndim != ndim - 1:
-        raise AssertionError(f"{NAME}: wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}")
+        raise AssertionError(
+            f"{NAME}: wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
+        )
     if mask is not None:
         if mask.array.ndim not in (2, 3):
             raise AssertionError(f"{NAME}: wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
@@ -115,7 +117,8 @@ def multi_head_attention_forward(
         dropout_p: dropout of the attention weights in training.
         key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
         need_weights: return the attention weights, too (slower: the scores are then kept).
-        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is *not* allowed, or numbers added to the scores.
+        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is *not* allowed, or numbers that are
+            added to the scores.
         use_separate_proj_weight: take the projections from q_proj_weight, k_proj_weight, v_proj_weight instead.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
@@ -149,10 +152,16 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     rows, batch, width = query.array.shape
     if width != embed_dim_to_check:
-        raise AssertionError(f"{NAME}: was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}")
+        raise AssertionError(
+            f"{NAME}: was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}"
+        )
     if width % num_heads:
         raise AssertionError(f"{NAME}: embed_dim {width} is not divisible by num_heads {num_heads}")
-    if key.array.shape[:2] != value.array.shape[:2] or not use_separate_proj_weight and key.array.shape != value.array.shape:
+    if (
+        key.array.shape[:2] != value.array.shape[:2]
+        or not use_separate_proj_weight
+        and key.array.shape != value.array.shape
+    ):
         raise AssertionError(f"{NAME}: key {describe(key)} and value {describe(value)} do not match")
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{NAME}: need attn_mask if specifying the is_causal hint")

@@ -8,8 +8,8 @@ which keeps x, mean and rstd, and whose backward kernel computes
 
     dx = rstd * (u - mean(u) - xhat * mean(u * xhat)),        u = dy * weight,  xhat = (x - mean) * rstd
 
-(Ioffe and Szegedy, 2015; Ba, Kiros and Hinton, 2016). Without centring (rms_norm; Zhang and Sennrich, 2019) the means of x
-and u are left out.
+(Ioffe and Szegedy, 2015; Ba, Kiros and Hinton, 2016). Without centring (rms_norm; Zhang and Sennrich, 2019) the means
+of x and u are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.primitive import Primitive, apply, operand
@@ -33,8 +32,8 @@ from .registry import operator
 class Layout(NamedTuple):
     """How the fused operator reads its arrays.
 
-    ``x`` is reshaped to ``view`` (None: as it is), its statistics are over ``axes``, and weight and bias are reshaped to
-    ``affine`` (None: as they are), which broadcasts with the view.
+    ``x`` is reshaped to ``view`` (None: as it is), its statistics are over ``axes``, and weight and bias are reshaped
+    to ``affine`` (None: as they are), which broadcasts with the view.
     """
 
     view: tuple[int, ...] | None
@@ -160,7 +159,9 @@ def _affine(name: str, argument: str, value: Any, x: Tensor, shape: tuple[int, .
         return None
     w = operand(name, value, argument)
     if w.array.shape != shape:
-        raise RuntimeError(f"{name}: wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
+        raise RuntimeError(
+            f"{name}: wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}"
+        )
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
         raise RuntimeError(f"{name}: wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w
@@ -171,7 +172,9 @@ def _normalized_shape(name: str, x: Tensor, normalized_shape: Any) -> tuple[int,
     if not shape:
         raise RuntimeError(f"{name}: wanted a normalized_shape of at least one dimension, got {normalized_shape}")
     if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
-        raise RuntimeError(f"{name}: wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
+        raise RuntimeError(
+            f"{name}: wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}"
+        )
     return shape
 
 
@@ -183,7 +186,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example (Ba, Kiros and Hinton, 2016).
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, statistics per example (Ba, Kiros and Hinton, 2016).
 
     Args:
         input: ``(*, *normalized_shape)``.
@@ -205,14 +208,14 @@ def layer_norm(
     w = _affine("layer_norm", "weight", weight, x, shape, "the normalized shape")
     b = _affine("layer_norm", "bias", bias, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None)
-    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": eps})  # type: ignore[no-any-return]
+    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": eps})
 
 
 @operator(namespace="nn.functional", method=False)
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """``x / sqrt(mean(x^2) + eps) * weight`` (Zhang and Sennrich, 2019); ``eps`` is by default the dtype's machine epsilon.
+    """``x / sqrt(mean(x^2) + eps) * weight`` (Zhang and Sennrich, 2019); eps is by default the machine epsilon.
 
     Args:
         input: ``(*, *normalized_shape)``.
@@ -233,7 +236,7 @@ def rms_norm(
     w = _affine("rms_norm", "weight", weight, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
     eps = float(np.finfo(x.array.dtype).eps) if eps is None else eps
-    return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})  # type: ignore[no-any-return]
+    return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -270,12 +273,14 @@ def group_norm(
         raise ValueError(f"group_norm: expected more than 1 value per channel when training, got {describe(x)}")
     group = c // num_groups
     layout = Layout((n, num_groups, group, per_channel), (2, 3), (1, num_groups, group, 1))
-    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": eps})  # type: ignore[no-any-return]
+    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": eps})
 
 
 def _check_running(name: str, argument: str, value: Tensor | None, channels: int) -> None:
     if value is not None and value.array.shape != (channels,):
-        raise RuntimeError(f"{name}: {argument} should contain {channels} elements, one per channel, got {describe(value)}")
+        raise RuntimeError(
+            f"{name}: {argument} should contain {channels} elements, one per channel, got {describe(value)}"
+        )
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
@@ -307,9 +312,7 @@ def _update_running(
                 running.mul_(1 - momentum).add_((momentum * statistic).astype(dtype, copy=False))
 
 
-def _scaled(
-    x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float
-) -> Tensor:
+def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics: a factor and an offset per channel."""
     channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
     scale = (var + eps).rsqrt()
@@ -335,8 +338,9 @@ def batch_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel (Ioffe and Szegedy, 2015).
 
-    In training the statistics are those of the batch (with the biased variance), and the running ones are updated in place:
-    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running ones serve.
+    In training the statistics are those of the batch (with the biased variance), and the running ones are updated in
+    place, ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running
+    ones serve.
 
     Args:
         input: ``(N, C, *)``.
@@ -380,7 +384,7 @@ def batch_norm(
     if running_mean is not None:
         _update_running(x, axes, running_mean, running_var, momentum)
     layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
-    return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps})  # type: ignore[no-any-return]
+    return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -427,13 +431,15 @@ def instance_norm(
     b = _affine("instance_norm", "bias", bias, x, (channels,), "one per channel")
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError("instance_norm: expected running_mean and running_var to be defined when use_input_stats=False")
+            raise RuntimeError(
+                "instance_norm: expected running_mean and running_var to be defined when use_input_stats=False"
+            )
         return _scaled(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)
     layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
-    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": eps})  # type: ignore[no-any-return]
+    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": eps})
 
 
 @operator(namespace="nn.functional", method=False, note="zero vectors stay zero, with gradient g / eps")

@@ -13,6 +13,7 @@ from ..core.tensor import Tensor
 from .arguments import dimension
 from .reductions import accurate_sum, floating, kept, reduced
 from .registry import OPERATORS, numpy_names, operator
+from .selection import where
 
 INFINITY = float("inf")
 
@@ -36,7 +37,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
 
 
 def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``d||x||_p / dx = sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, for p < 2, where x is 0, as in PyTorch."""
+    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, for p < 2, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)
@@ -58,7 +59,7 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
     return g * (x / size) * ratio ** (p - 2)
 
 
-# The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Real input; take abs of complex numbers first.
+# The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
 NORM = Primitive("norm", _norm, "x", [_norm_vjp], signals=True)
 
 
@@ -72,7 +73,7 @@ def vector_norm(name: str, x: Tensor, p: Any, dim: Any, keepdim: bool) -> Tensor
     if x.array.dtype.kind == "c":
         x = OPERATORS["abs"].function(x)
     axes = reduced(name, dim, x.array.ndim)
-    return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})  # type: ignore[no-any-return]
+    return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
 AT_ZERO = "the gradient is 0 where the norm is 0; p = inf: ties share it evenly"
@@ -91,9 +92,8 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
         dtype: converts the input first.
 
     Raises:
-        RuntimeError: the input holds integers.
+        RuntimeError: the input holds integers, or ``p`` is another word.
         IndexError: a dimension is out of range.
-        ValueError: ``p`` is another word.
 
     >>> import retrograd as rg
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
@@ -101,9 +101,9 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     """
     x = floating("norm", input, dtype)
     if p == "nuc":
-        return OPERATORS["linalg.matrix_norm"].function(x, "nuc", (-2, -1) if dim is None else dim, keepdim)  # type: ignore[no-any-return]
+        return OPERATORS["linalg.matrix_norm"].function(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
-        raise ValueError(f"norm: argument p must be a number, 'fro' or 'nuc', not {p!r}")
+        raise RuntimeError(f"norm: argument p must be a number, 'fro' or 'nuc', not {p!r}")
     return vector_norm("norm", x, 2 if p in ("fro", None) else p, dim, keepdim)
 
 
@@ -133,8 +133,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
-    tensor([[0.6000, 0.8000],
-            [0.3000, 0.4000]])
+    tensor([[0.6, 0.8],
+            [0.3, 0.4]])
     """
     x = floating("renorm", input)
     if x.array.ndim < 2:
@@ -143,6 +143,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension("renorm", dim, x.array.ndim)
     others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
-    size = vector_norm("renorm", x, p, others, True)
+    size: Any = vector_norm("renorm", x, p, others, True)
     # 1e-7 is PyTorch's guard against a division by zero.
-    return x * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)  # type: ignore[operator,no-any-return]
+    return x * where(size > maxnorm, maxnorm / (size + 1e-7), 1)

@@ -27,7 +27,7 @@ class _Operators:
     def __getattr__(self, name: str) -> Any:
         entry = OPERATORS.get(self._prefix + name)
         if entry is None:
-            raise NotImplementedError(f"the operator {self._prefix}{name} is not in the table")
+            raise AttributeError(f"the operator {self._prefix}{name} is not in the table")
         setattr(self, name, entry.function)
         return entry.function
 
@@ -40,7 +40,7 @@ def tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (list, tuple)):
-        return ops.stack([tensor(each) for each in value])  # type: ignore[no-any-return]
+        return ops.stack([tensor(each) for each in value])
     return operand("numpy", value)
 
 
@@ -110,16 +110,16 @@ def _flat(x: Any, axis: int | None) -> tuple[Tensor, int]:
 def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Tensor:
     _only("reshape", "order", order, "C", "A")
     result = ops.reshape(tensor(a), shape if shape is not None else newshape)
-    return result.clone() if copy else result  # type: ignore[no-any-return]
+    return result.clone() if copy else result
 
 
 def _prod(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     x = tensor(a)
     axes = _axes(x, axis)
     if dtype is not None:
-        x = ops.sum(x, (), dtype=dtype) if x.ndim == 0 else x.astype(dtype)  # type: ignore[attr-defined]
+        x = ops.sum(x, (), dtype=dtype) if x.ndim == 0 else x.astype(dtype)
     if x.ndim == 0 or axis is None and not keepdims:
-        return ops.prod(x)  # type: ignore[no-any-return]
+        return ops.prod(x)
     for each in sorted(axes, reverse=True):
         x = ops.prod(x, each, keepdims)
     return x
@@ -129,7 +129,7 @@ def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     x = tensor(a)
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.float64
-    return ops.mean(x, axis, keepdims, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.mean(x, axis, keepdims, dtype=dtype)
 
 
 def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
@@ -144,7 +144,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
             w = ops.reshape(w, [length if place in places else 1 for place, length in enumerate(x.shape)])
             w = ops.broadcast_to(w, x.shape)
         total = ops.sum(w, axis, keepdims)
-        average = ops.sum(x * w, axis, keepdims) / total  # type: ignore[operator]
+        average = ops.sum(x * w, axis, keepdims) / total
     return (average, total) if returned else average
 
 
@@ -159,11 +159,11 @@ def _spread_rule(name: str) -> Callable[..., Tensor]:
         *,
         correction: float | None = None,
     ) -> Tensor:
-        x = tensor(a) if dtype is None else tensor(a).astype(dtype)  # type: ignore[attr-defined]
+        x = tensor(a) if dtype is None else tensor(a).astype(dtype)
         if x.dtype.kind in "biu":
-            x = x.astype(np.float64)  # type: ignore[attr-defined]
+            x = x.astype(np.float64)
         degrees = ddof if correction is None else correction
-        return getattr(ops, name)(x, axis, correction=degrees, keepdim=keepdims)  # type: ignore[no-any-return]
+        return getattr(ops, name)(x, axis, correction=degrees, keepdim=keepdims)
 
     return rule
 
@@ -188,7 +188,7 @@ def _quantile_rule(percent: float, name: str = "quantile") -> Callable[..., Tens
         if keepdims:
             shape = [1 if place in axes else length for place, length in enumerate(x.shape)]
             result = ops.reshape(result, [*levels.shape, *shape])
-        return result  # type: ignore[no-any-return]
+        return result
 
     return rule
 
@@ -205,20 +205,20 @@ def _nan_extreme(name: str, fill: float) -> Callable[..., Tensor]:
         x = tensor(a)
         missing = ops.isnan(x)
         result = getattr(ops, name)(ops.where(missing, fill, x), _axes(x, axis), keepdims)
-        return ops.where(ops.all(missing, _axes(x, axis), keepdims), np.nan, result)  # type: ignore[no-any-return]
+        return ops.where(ops.all(missing, _axes(x, axis), keepdims), np.nan, result)
 
     return rule
 
 
 def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     _only("sort", "order", order, None)
-    return ops.sort(*_flat(a, axis)).values  # type: ignore[no-any-return]
+    return ops.sort(*_flat(a, axis)).values
 
 
 def _scan(name: str) -> Callable[..., Tensor]:
     def rule(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         x, dim = _flat(a, axis)
-        return getattr(ops, name)(x, dim, dtype=dtype)  # type: ignore[no-any-return]
+        return getattr(ops, name)(x, dim, dtype=dtype)
 
     return rule
 
@@ -228,7 +228,7 @@ def _concatenate(arrays: Sequence[Any], /, axis: int | None = 0, *, dtype: Any =
     if axis is None:
         parts, axis = [ops.reshape(part, (-1,)) for part in parts], 0
     joined = ops.cat(parts, axis)
-    return joined if dtype is None else joined.astype(dtype)  # type: ignore[no-any-return]
+    return joined if dtype is None else joined.astype(dtype)
 
 
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -259,7 +259,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") ->
     if mode != "raise":
         length = x.shape[dim]
         index = index % length if mode == "wrap" else np.clip(index, 0, length - 1)
-    return x[(slice(None),) * dim + (index,)]  # type: ignore[index,no-any-return]
+    return x[(slice(None),) * dim + (index,)]
 
 
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
@@ -278,25 +278,26 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
         if np.ndim(unwrapped(constant_values)) != 0:
             raise TypeError("np.pad on Tensors: wanted one number for constant_values")
         flat = [width for pair in reversed(widths) for width in pair]
-        return functional.pad(x, flat, value=constant_values)  # type: ignore[no-any-return]
+        return functional.pad(x, flat, value=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"np.pad on Tensors: mode={mode!r} is not supported")
+    padding: Any = mode
     for axis, pair in enumerate(widths):
         if pair != [0, 0]:
-            x = _take(x, np.pad(np.arange(x.shape[axis]), pair, mode), axis)  # type: ignore[call-overload]
+            x = _take(x, np.pad(np.arange(x.shape[axis]), pair, mode=padding), axis)
     return x
 
 
 def _transpose(a: Any, axes: Any = None) -> Tensor:
     x = tensor(a)
-    return ops.permute(x, tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))  # type: ignore[no-any-return]
+    return ops.permute(x, tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))
 
 
 def _rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     x = tensor(a)
     axis = dimension("np.rollaxis", axis, x.ndim)
     start = start + x.ndim if start < 0 else start
-    return ops.movedim(x, axis, start - 1 if axis < start else start)  # type: ignore[no-any-return]
+    return ops.movedim(x, axis, start - 1 if axis < start else start)
 
 
 def _squeeze(a: Any, axis: Any = None) -> Tensor:
@@ -304,7 +305,7 @@ def _squeeze(a: Any, axis: Any = None) -> Tensor:
     for each in () if axis is None else _axes(x, axis):
         if x.shape[each] != 1:
             raise ValueError(f"np.squeeze: axis {each} of {tuple(x.shape)} does not have length 1")
-    return ops.squeeze(x) if axis is None else ops.squeeze(x, _axes(x, axis))  # type: ignore[no-any-return]
+    return ops.squeeze(x) if axis is None else ops.squeeze(x, _axes(x, axis))
 
 
 def _expand_dims(a: Any, axis: Any) -> Tensor:
@@ -313,7 +314,7 @@ def _expand_dims(a: Any, axis: Any) -> Tensor:
     ndim = x.ndim + len(places)
     new = {dimension("np.expand_dims", place, ndim) for place in places}
     lengths = iter(x.shape)
-    return ops.reshape(x, [1 if place in new else next(lengths) for place in range(ndim)])  # type: ignore[no-any-return]
+    return ops.reshape(x, [1 if place in new else next(lengths) for place in range(ndim)])
 
 
 def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -323,29 +324,29 @@ def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
-    return ops.clamp(tensor(a), a_min if min is None else min, a_max if max is None else max)  # type: ignore[no-any-return]
+    return ops.clamp(tensor(a), a_min if min is None else min, a_max if max is None else max)
 
 
 def _dot(a: Any, b: Any) -> Tensor:
     x, y = tensor(a), tensor(b)
     if x.ndim == 0 or y.ndim == 0:
-        return x * y  # type: ignore[operator,no-any-return]
+        return x * y
     if y.ndim <= 2:
-        return ops.matmul(x, y)  # type: ignore[no-any-return]
-    return ops.tensordot(x, y, ([-1], [-2]))  # type: ignore[no-any-return]
+        return ops.matmul(x, y)
+    return ops.tensordot(x, y, ([-1], [-2]))
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if np.ndim(axes):
         axes = [list(each) if np.ndim(each) else [each] for each in axes]
-    return ops.tensordot(tensor(a), tensor(b), axes)  # type: ignore[no-any-return]
+    return ops.tensordot(tensor(a), tensor(b), axes)
 
 
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = ops.movedim(tensor(a), axisa, -1), ops.movedim(tensor(b), axisb, -1)
-    return ops.movedim(linalg.cross(x, y, dim=-1), -1, axisc)  # type: ignore[no-any-return]
+    return ops.movedim(linalg.cross(*ops.broadcast_tensors(x, y), dim=-1), -1, axisc)
 
 
 def _gradient(f: Any, *spacings: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -365,11 +366,11 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
     _only("interp", "period", period, None)
     x, xp, fp = tensor(x), tensor(xp), tensor(fp)
     place = np.clip(np.searchsorted(xp.array, x.array, side="right"), 1, len(xp) - 1)
-    x0, x1, f0, f1 = xp[place - 1], xp[place], fp[place - 1], fp[place]  # type: ignore[index]
+    x0, x1, f0, f1 = xp[place - 1], xp[place], fp[place - 1], fp[place]
     weight = ops.clamp((x - x0) / (x1 - x0), 0, 1)
     y = f0 + weight * (f1 - f0)
-    y = ops.where(tensor(x.array < xp.array[0]), fp[0] if left is None else left, y)  # type: ignore[index]
-    return ops.where(tensor(x.array > xp.array[-1]), fp[-1] if right is None else right, y)  # type: ignore[index,no-any-return]
+    y = ops.where(tensor(x.array < xp.array[0]), fp[0] if left is None else left, y)
+    return ops.where(tensor(x.array > xp.array[-1]), fp[-1] if right is None else right, y)
 
 
 def _convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
@@ -379,14 +380,14 @@ def _convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     width = len(kernel)
     before = {"full": width - 1, "same": width // 2, "valid": 0}[mode]
     after = {"full": width - 1, "same": width - 1 - width // 2, "valid": 0}[mode]
-    windows = ops.unfold(functional.pad(x, [before, after]), 0, width, 1)
-    return ops.matmul(windows, ops.flip(kernel, (0,)))  # type: ignore[no-any-return]
+    windows = functional.pad(x, [before, after]).unfold(0, width, 1)
+    return ops.matmul(windows, ops.flip(kernel, (0,)))
 
 
 def _stacked(name: str) -> Callable[..., Tensor]:
     def rule(tup: Sequence[Any], *, dtype: Any = None, casting: Any = None) -> Tensor:
         joined = getattr(ops, name)(tensors(tup))
-        return joined if dtype is None else joined.astype(dtype)  # type: ignore[no-any-return]
+        return joined if dtype is None else joined.astype(dtype)
 
     return rule
 
@@ -410,12 +411,12 @@ def _fourier(name: str) -> Callable[..., Tensor]:
         default = (-2, -1) if name.endswith("2") else None
 
         def several(a: Any, s: Any = None, axes: Any = default, norm: Any = None) -> Tensor:
-            return getattr(fft, name)(tensor(a), s, axes, norm)  # type: ignore[no-any-return]
+            return getattr(fft, name)(tensor(a), s, axes, norm)
 
         return several
 
     def one(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Tensor:
-        return getattr(fft, name)(tensor(a), n, axis, norm)  # type: ignore[no-any-return]
+        return getattr(fft, name)(tensor(a), n, axis, norm)
 
     return one
 
@@ -423,7 +424,7 @@ def _fourier(name: str) -> Callable[..., Tensor]:
 def _cov(m: Any, y: None = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, **weights: Any) -> Tensor:
     _only("cov", "y", y, None)
     x = tensor(m) if rowvar or tensor(m).ndim < 2 else ops.t(tensor(m))
-    return ops.cov(x, correction=(0 if bias else 1) if ddof is None else ddof, **weights)  # type: ignore[no-any-return]
+    return ops.cov(x, correction=(0 if bias else 1) if ddof is None else ddof, **weights)
 
 
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
@@ -556,7 +557,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "sinc": lambda x: ops.sinc(tensor(x)),
     "i0": lambda x: ops.i0(tensor(x)),
     "copy": lambda a, order="K", subok=False: ops.clone(tensor(a)),
-    "astype": lambda x, dtype, /, *, copy=True, device=None: tensor(x).astype(dtype, copy=copy),  # type: ignore[attr-defined]
+    "astype": lambda x, dtype, /, *, copy=True, device=None: tensor(x).astype(dtype, copy=copy),
     # creation
     "zeros_like": _like("zeros_like"),
     "ones_like": _like("ones_like"),
@@ -596,7 +597,22 @@ RULES: dict[str, Callable[..., Any]] = {
     # Fourier transforms
     **{
         f"fft.{name}": _fourier(name)
-        for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"]
+        for name in [
+            "fft",
+            "ifft",
+            "rfft",
+            "irfft",
+            "hfft",
+            "ihfft",
+            "fft2",
+            "ifft2",
+            "rfft2",
+            "irfft2",
+            "fftn",
+            "ifftn",
+            "rfftn",
+            "irfftn",
+        ]
     },
     "fft.fftshift": lambda x, axes=None: fft.fftshift(tensor(x), axes),
     "fft.ifftshift": lambda x, axes=None: fft.ifftshift(tensor(x), axes),
@@ -611,12 +627,14 @@ RULES: dict[str, Callable[..., Any]] = {
 
 # Results without a derivative: indices, counts, truth.
 INDICES = set(
-    ["all", "any", "argmax", "argmin", "argsort", "argwhere", "nonzero", "flatnonzero", "count_nonzero", "searchsorted", "digitize", "bincount", "isclose", "isin", "lexsort", "argpartition", "nanargmax", "nanargmin", "isneginf", "isposinf", "iscomplex", "isreal", "tril_indices_from", "triu_indices_from", "unravel_index", "ravel_multi_index"]
+    """all any argmax argmin argsort argwhere nonzero flatnonzero count_nonzero searchsorted digitize bincount isclose
+    isin lexsort argpartition nanargmax nanargmin isneginf isposinf iscomplex isreal tril_indices_from
+    triu_indices_from""".split()  # noqa: SIM905
 )
 FACTS = set(
-    ["allclose", "array_equal", "array_equiv", "iscomplexobj", "isrealobj", "result_type", "can_cast", "may_share_memory", "shares_memory", "min_scalar_type", "common_type", "linalg.matrix_rank"]
+    """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
+    min_scalar_type common_type linalg.matrix_rank""".split()  # noqa: SIM905
 )
-
 
 _found: dict[Any, Callable[..., Any] | None] = {}
 

@@ -1,7 +1,7 @@
 """NumPy's protocols: ``np.exp(t)``, ``np.sum(t, axis=0)``, ``array + t`` find the operators of Tensors here.
 
-A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``numpy_functions``. What has no rule is a TypeError
-by name: a Tensor never turns into a bare array on the way.
+A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``numpy_functions``. What has no rule is a
+TypeError by name: a Tensor never turns into a bare array on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from .numpy_functions import RULES, rule_of
 from .registry import OPERATORS, UFUNCS, assign
 
-# The operator of a ufunc that several arguments or an axis keep from being the same function, by its name in the table.
+# Ufuncs whose operator has another name.
 UFUNC_NAMES = {
     "absolute": "abs",
     "arccos": "acos",
@@ -49,7 +49,7 @@ UFUNC_NAMES = {
     "vecdot": "linalg.vecdot",
 }
 
-REDUCTIONS = {
+REDUCTIONS: dict[np.ufunc, str] = {
     np.add: "sum",
     np.multiply: "prod",
     np.maximum: "amax",
@@ -58,7 +58,7 @@ REDUCTIONS = {
     np.logical_or: "any",
     np.logaddexp: "logsumexp",
 }
-ACCUMULATIONS = {
+ACCUMULATIONS: dict[np.ufunc, str] = {
     np.add: "cumsum",
     np.multiply: "cumprod",
     np.maximum: "cummax",
@@ -158,13 +158,13 @@ def _array_function(
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if rule is None:
         raise TypeError(
-            f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy() where no gradient "
-            "is needed"
+            f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy() where no "
+            "gradient is needed"
         )
     out = kwargs.pop("out", None)
     result = rule(*args, **{key: value for key, value in kwargs.items() if value is not np._NoValue})
     return result if out is None else write_out(name, out, result)
 
 
-Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
-Tensor.__array_function__ = _array_function  # type: ignore[attr-defined]
+Tensor.__array_ufunc__ = _array_ufunc
+Tensor.__array_function__ = _array_function

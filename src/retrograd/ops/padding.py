@@ -34,7 +34,7 @@ def _pad_rule(g: Any, widths: Widths) -> Any:
     return PAD(g, widths=tuple([(-left, -right) for left, right in widths]), value=0)
 
 
-PAD = Primitive("pad", _pad, "x", [_pad_rule])
+PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule])
 
 _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -61,13 +61,13 @@ def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
     return x
 
 
-PAD_EDGES = Primitive(
+PAD_EDGES: Primitive = Primitive(
     "pad",
     lambda x, widths, mode: array_module(x).pad(x, widths, _NUMPY_MODE[mode]),
     "x",
     [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
 )
-FOLD_EDGES = Primitive(
+FOLD_EDGES: Primitive = Primitive(
     "pad_backward", _fold_edges, "x", [lambda g, widths, mode: PAD_EDGES(g, widths=widths, mode=mode)]
 )
 
@@ -146,6 +146,7 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most:
             raise RuntimeError(
-                f"pad: width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of {describe(x)}"
+                f"pad: width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
+                f"{describe(x)}"
             )
     return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

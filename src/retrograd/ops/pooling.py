@@ -36,85 +36,90 @@ def _along(axis: int, places: slice, ndim: int) -> tuple[slice, ...]:
 # Maxima. The winner of a window is the number of its element in the kernel, row by row, in the smallest dtype.
 
 
-def _lowest(dtype: Any) -> Any:
-    return -inf if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, exact: bool) -> tuple[Any, Any]:
-    """Maxima along one axis, and the winners: ``weight`` times the offset on this axis, plus the winner further in.
+def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, kind: Any, exact: bool) -> Any:
+    """Maxima along one axis and, with a dtype ``kind``, the winners: ``weight`` times the offset on this axis, plus the
+    winner further in (None: no axis further in).
 
     With ``exact`` the last NaN of a window wins, as in PyTorch; else a NaN goes to the maximum but not to the winner.
     """
     xp = array_module(value)
-    ndim, place = value.ndim, axis + 2
-    shape = value.shape[:place] + (window.out[axis],) + value.shape[place + 1 :]
+    ndim, place, out = value.ndim, axis + 2, window.out[axis]
     found = axis_taps(window, axis)
-    if not found:
-        best = xp.full(shape, _lowest(value.dtype), dtype=value.dtype)
-        return best, None if winner is None else xp.zeros(shape, dtype=winner.dtype)
-    # Later offsets reach windows further to the left: those left of `covered` have met no element yet.
-    _, places, reads = found[0]
-    covered = places.start
-    whole = covered == 0 and places.stop == window.out[axis]
-    if whole:
-        best = value[_along(place, reads, ndim)].copy()
-        won = None if winner is None else winner[_along(place, reads, ndim)] + winner.dtype.type(found[0][0] * weight)
-    else:
-        best = xp.full(shape, _lowest(value.dtype), dtype=value.dtype)
-        won = None if winner is None else xp.zeros(shape, dtype=winner.dtype)
-        covered = window.out[axis]
-    for offset, places, reads in found[1:] if whole else found:
+
+    def number(offset: int, source: Any) -> Any:
+        here = kind.type(offset * weight)
+        return here if winner is None else winner[source] + here
+
+    def beats(new: Any, old: Any) -> Any:
+        return (new > old) | (new != new) if exact else new > old
+
+    if found and all(places == slice(0, out) for _, places, _ in found):
+        offset, _, reads = found[0]
         source = _along(place, reads, ndim)
+        best, won = value[source], number(offset, source) if kind else None
+        for offset, _, reads in found[1:]:
+            source = _along(place, reads, ndim)
+            new = value[source]
+            if kind:
+                won = xp.where(beats(new, best), number(offset, source), won)
+            best = xp.maximum(best, new)
+        if kind and len(found) == 1 and winner is None:
+            won = xp.full(best.shape, won, dtype=kind)
+        return best, won
+
+    shape = value.shape[:place] + (out,) + value.shape[place + 1 :]
+    lowest = -inf if value.dtype.kind == "f" else np.iinfo(value.dtype).min
+    best = xp.full(shape, lowest, dtype=value.dtype)
+    won = xp.zeros(shape, dtype=kind) if kind else None
+    # Later offsets reach windows further to the left: those left of `met` have met no element yet, and take the first.
+    met = out
+    for offset, places, reads in found:
+        source = _along(place, reads, ndim)
+        fresh, again = slice(places.start, min(places.stop, met)), slice(max(places.start, met), places.stop)
+        split = fresh.stop - fresh.start
         new = value[source]
-        target = _along(place, places, ndim)
-        old = best[target]
+        late, target = new[_along(place, slice(split, None), ndim)], _along(place, again, ndim)
         if won is not None:
-            number = winner[source] + winner.dtype.type(offset * weight)
-            better = new > old
-            if exact:
-                better = better | (new != new)
-            if not whole:
-                # The first element of a window wins whatever it is, minus infinity included.
-                unmet = xp.zeros(window.out[axis], dtype=bool)
-                unmet[places.start : min(places.stop, covered)] = True
-                better = better | unmet[places].reshape((-1,) + (1,) * (ndim - 1 - place))
-            won[target] = xp.where(better, number, won[target])
-        covered = min(covered, places.start)
-        best[target] = xp.maximum(old, new)
+            numbers = xp.broadcast_to(number(offset, source), new.shape)
+            won[_along(place, fresh, ndim)] = numbers[_along(place, slice(0, split), ndim)]
+            late_numbers = numbers[_along(place, slice(split, None), ndim)]
+            won[target] = xp.where(beats(late, best[target]), late_numbers, won[target])
+        best[_along(place, fresh, ndim)] = new[_along(place, slice(0, split), ndim)]
+        best[target] = xp.maximum(best[target], late)
+        met = min(met, places.start)
     return best, won
 
 
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """The maximum of each window, and its winner if asked for."""
     xp = array_module(x)
-    exact = xp is not np and x.dtype.kind == "f"
+    kind = np.min_scalar_type(prod(window.kernel) - 1) if number else None
 
     def reduce(exact: bool) -> tuple[Any, Any]:
-        value = x
-        winner = xp.zeros((1,) * x.ndim, dtype=np.min_scalar_type(prod(window.kernel))) if number else None
-        if winner is not None:
-            winner = xp.broadcast_to(winner, x.shape)
-        weight = 1
+        value, winner, weight = x, None, 1
         for axis in reversed(range(len(window.size))):
-            value, winner = _max_along(value, winner, window, axis, weight, exact)
+            value, winner = _max_along(value, winner, window, axis, weight, kind, exact)
             weight *= window.kernel[axis]
         return value, winner
 
-    value, winner = reduce(exact)
-    if number and not exact and x.dtype.kind == "f" and value.size and np.isnan(value.max()):
+    # Finding NaN is cheaper than heeding it everywhere, but waits for a GPU.
+    floating = x.dtype.kind == "f"
+    value, winner = reduce(floating and xp is not np)
+    if number and floating and xp is np and value.size and np.isnan(value.max()):
         value, winner = reduce(True)
-    return value, winner
+    return value.copy() if prod(window.kernel) == 1 else value, winner
 
 
 def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     """Each window's element at the place of its winner; windows that share one are added."""
     xp = array_module(g)
-    x = xp.zeros((*g.shape[:2], *window.size), dtype=g.dtype)
+    apart = window.is_partition
+    x = (xp.empty if apart else xp.zeros)((*g.shape[:2], *window.size), dtype=g.dtype)
     zero = g.dtype.type(0)
     for offset, places, reads in taps(window):
         number = _number(offset, window.kernel)
         chosen = xp.where(winners[EVERY + places] == number, g[EVERY + places], zero)
-        if window.is_partition:
+        if apart:
             x[EVERY + reads] = chosen
         else:
             x[EVERY + reads] += chosen
@@ -215,29 +220,50 @@ WRITE_AT: Primitive = Primitive(
 # Sums
 
 
+def _splits(window: Window, axis: int) -> bool:
+    """Whether the windows split an axis into long pieces, of which a reshape is the faster view."""
+    length, kernel = window.size[axis], window.kernel[axis]
+    return (
+        kernel > 4
+        and window.stride[axis] == kernel
+        and window.padding[axis] == 0
+        and window.out[axis] * kernel == length
+    )
+
+
 def _window_sum(x: Any, window: Window) -> Any:
     xp = array_module(x)
+    if window.is_partition and prod(window.out) == 1:
+        return x.reshape((*x.shape[:2], prod(window.size))).sum(axis=2).reshape((*x.shape[:2], *window.out))
     for axis in reversed(range(len(window.size))):
         place, ndim = axis + 2, x.ndim
-        shape = x.shape[:place] + (window.out[axis],) + x.shape[place + 1 :]
+        before, after = x.shape[:place], x.shape[place + 1 :]
+        if _splits(window, axis):
+            x = x.reshape((*before, window.out[axis], window.kernel[axis], *after)).sum(axis=place + 1)
+            continue
         total: Any = None
         for _, places, reads in axis_taps(window, axis):
             source = x[_along(place, reads, ndim)]
             if total is None:
-                if source.shape == shape:
+                if source.shape[place] == window.out[axis]:
                     total = source.copy()
                     continue
-                total = xp.zeros(shape, dtype=x.dtype)
+                total = xp.zeros((*before, window.out[axis], *after), dtype=x.dtype)
             total[_along(place, places, ndim)] += source
-        x = xp.zeros(shape, dtype=x.dtype) if total is None else total
+        x = xp.zeros((*before, window.out[axis], *after), dtype=x.dtype) if total is None else total
     return x
 
 
 def _window_spread(g: Any, window: Window) -> Any:
     """The transpose of ``_window_sum``."""
     xp = array_module(g)
+    if window.is_partition and prod(window.out) == 1:
+        return xp.broadcast_to(g, (*g.shape[:2], *window.size))
     for axis in range(len(window.size)):
         place, ndim = axis + 2, g.ndim
+        if _splits(window, axis):
+            g = xp.repeat(g, window.kernel[axis], axis=place)
+            continue
         x = xp.zeros(g.shape[:place] + (window.size[axis],) + g.shape[place + 1 :], dtype=g.dtype)
         for _, places, reads in axis_taps(window, axis):
             x[_along(place, reads, ndim)] += g[_along(place, places, ndim)]
@@ -336,12 +362,22 @@ def _max_pool(
     real(name, x)
     window = _sliding(name, x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if return_indices:
+        if not all(_meets_all(window, axis) for axis in range(axes)):
+            raise RuntimeError(
+                f"{name}: a window lies wholly in the padding of {describe(x)}; it has no index: {window}"
+            )
         _, winners = window_max(x.array, window, True)
         return at_maxima(x, flat_places(winners, window), single)
     # The winners are for the derivative alone.
     number = modes.grad_enabled and x._requires
     result = apply(MAX_POOL, (x,), {"window": window, "number": number})
     return result[0] if single else result
+
+
+def _meets_all(window: Window, axis: int) -> bool:
+    """Whether every window along an axis has an element that is no padding."""
+    met = {t for _, places, _ in axis_taps(window, axis) for t in range(places.start, places.stop)}
+    return len(met) == window.out[axis]
 
 
 def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
@@ -500,8 +536,8 @@ def avg_pool2d(
     >>> import retrograd as rg
     >>> import retrograd.nn.functional as F
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
-    tensor([[[[ 2.5000,  4.5000],
-              [10.5000, 12.5000]]]])
+    tensor([[[[ 2.5,  4.5],
+              [10.5, 12.5]]]])
     """
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 

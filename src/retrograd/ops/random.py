@@ -1,7 +1,7 @@
 """Random numbers: generators, and Tensors drawn from them.
 
-On the CPU a ``Generator`` draws from NumPy's PCG64. On a GPU it makes a stream of its own from seed and a counter: number n
-is a hash of the two (SplitMix64), so a seed gives the same numbers there on every machine.
+On the CPU a ``Generator`` draws from NumPy's PCG64. On a GPU it makes a stream of its own from seed and a counter:
+number n is a hash of the two (SplitMix64), so a seed gives the same numbers there on every machine.
 """
 
 from __future__ import annotations
@@ -457,7 +457,7 @@ def normal(
 
 
 # The derivative of what is drawn by probabilities is zero, as PyTorch has it.
-BERNOULLI = Primitive("bernoulli", lambda x, drawn: drawn, "x", [lambda g: ZEROS(g)])
+BERNOULLI: Primitive = Primitive("bernoulli", lambda x, drawn: drawn, "x", [lambda g: ZEROS(g)])
 
 
 def _check_probabilities(name: str, p: Any) -> None:
@@ -513,7 +513,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > choices:
         raise RuntimeError(
-            f"multinomial: cannot sample {num_samples} > {choices} (the length of the last dimension) without replacement"
+            f"multinomial: cannot sample {num_samples} > {choices} (the length of a row) without replacement"
         )
     if not bool((xp.isfinite(weights) & (weights >= 0)).all()):
         raise RuntimeError("multinomial: the weights contain inf, nan or a negative element")

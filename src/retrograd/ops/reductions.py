@@ -87,11 +87,11 @@ LONG = 4096  # elements from which a sum over leading dimensions is worth blocki
 
 
 def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
-    """Sum with an error that grows with the logarithm of the length, or its square root over :data:`BLOCK`.
+    """The sum, with an error that grows no faster than the logarithm of the length once that exceeds ``BLOCK``.
 
     NumPy sums pairwise only along contiguous memory; over other dimensions it adds row by row, with an error that grows
-    with the length. There, a product of each block of rows with ones gives one row per block (BLAS, which is
-    faster, too), and the rows of the blocks are summed likewise. float16 is summed in float32.
+    with their number. There, a product of each block of rows with ones gives one row per block (by BLAS, which is
+    faster, too), and these rows are summed likewise. float16 is summed in float32.
     """
     dtype = x.dtype
     if dtype.kind in "biu":
@@ -118,11 +118,9 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The sum over the middle one of three dimensions."""
     before, rows, width = x.shape
-    if rows < 64:
+    if rows <= BLOCK:
         return x.sum(axis=1)
     blocks, rest = divmod(rows, BLOCK)
-    if not blocks:
-        return np.matmul(np.ones(rows, x.dtype), x)
     whole = x[:, : rows - rest].reshape(before, blocks, BLOCK, width)
     total = _sum_rows(np.matmul(np.ones(BLOCK, x.dtype), whole))
     return total + x[:, rows - rest :].sum(axis=1) if rest else total
@@ -263,7 +261,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 @operator(differentiable=False)
 @numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the largest element, of the flattened input or along ``dim``; the first of equals, or the first NaN.
+    """The index of the largest element, of all or along ``dim``: of equals the first, or the first NaN.
 
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
@@ -278,7 +276,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 @operator(differentiable=False)
 @numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the smallest element, of the flattened input or along ``dim``; the first of equals, or the first NaN.
+    """The index of the smallest element, of all or along ``dim``: of equals the first, or the first NaN.
 
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
@@ -292,6 +290,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def _index_of_extreme(name: str, input: Any, dim: int | None, keepdim: bool) -> Tensor:
     x = operand(name, input)
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}: bools are not supported, got {describe(x)}")
     if dim is None:
         if x.array.size == 0:
             raise IndexError(f"{name}: expected a dimension to reduce for {describe(x)}, which has no elements")
@@ -434,7 +434,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
         dim = dimension("prod", dim, x.array.ndim)
         if x.array.ndim == 0:
             dim = None
-    return apply(PROD, (x,), {"dim": dim, "keepdim": keepdim})  # type: ignore[no-any-return]
+    return apply(PROD, (x,), {"dim": dim, "keepdim": keepdim})
 
 
 # Sums that leave NaN out
@@ -463,7 +463,8 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     x = converted(operand("nansum", input), dtype)
     if x.array.dtype.kind == "c":
         raise RuntimeError(f"nansum: complex numbers are not supported, got {describe(x)}")
-    return reduce_(SUM, apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind == "f" else x, dim, keepdim)
+    axes = reduced("nansum", dim, x.array.ndim)
+    return reduce_(SUM, apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind == "f" else x, axes, keepdim)
 
 
 @operator()
@@ -477,12 +478,12 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
     >>> import retrograd as rg
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
-    tensor(1.5000)
+    tensor(1.5)
     """
     x = floating("nanmean", input, dtype)
     axes = reduced("nanmean", dim, x.array.ndim)
     numbers = (x.array == x.array).sum(axis=axes, keepdims=keepdim, dtype=x.array.dtype)
-    return nansum(x, dim, keepdim) / array_module(x).asarray(numbers)  # type: ignore[operator,no-any-return]
+    return nansum(x, dim, keepdim) / array_module(x).asarray(numbers)
 
 
 # Truth and counts
@@ -490,7 +491,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Tensor:
     x = operand(name, input)
-    axes = reduced(name, dim, x.array.ndim)
+    axes = () if dim == () else reduced(name, dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
     out = getattr(x.array != 0, name)(axis=axes, keepdims=keepdim)
     out = array_module(x).asarray(out)
     return new_tensor(out.astype(np.uint8) if x.array.dtype == np.uint8 else out)

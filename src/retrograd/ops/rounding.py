@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.primitive import apply, apply1, operand
 from ..core.tensor import Tensor
-from .elementwise import elementwise, unary, zero_rule
+from .elementwise import elementwise, tensor_method, unary, zero_rule
 from .registry import operator
 
 
@@ -77,7 +77,7 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
     >>> rg.round(rg.tensor([1.236]), decimals=2)
-    tensor([1.2400])
+    tensor([1.24])
     """
     if decimals == 0:
         return apply1(RINT, input)
@@ -87,10 +87,10 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     return apply(ROUND, (input,), {"decimals": decimals})
 
 
-Tensor.__round__ = lambda self, decimals=0: round_(self, decimals=decimals or 0)  # type: ignore[attr-defined]
-Tensor.__floor__ = floor  # type: ignore[attr-defined]
-Tensor.__ceil__ = ceil  # type: ignore[attr-defined]
-Tensor.__trunc__ = trunc  # type: ignore[attr-defined]
+tensor_method(lambda self, decimals=None: round_(self, decimals=decimals or 0), "__round__")
+tensor_method(floor, "__floor__")
+tensor_method(ceil, "__ceil__")
+tensor_method(trunc, "__trunc__")
 
 
 @operator(inplace=True, note="1 everywhere")
@@ -102,9 +102,12 @@ def frac(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.frac(rg.tensor([-1.5, 1.25]))
-    tensor([-0.5000,  0.2500])
+    tensor([-0.5 ,  0.25])
     """
     input = operand("frac", input)
     if input.array.dtype.kind != "f":
         raise NotImplementedError(f"frac: is not implemented for {input.dtype}, only for floating Tensors")
     return apply1(FRAC, input)
+
+
+operator(namespace="special", method=False, name="round", note="zero gradient")(round_)

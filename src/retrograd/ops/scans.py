@@ -84,7 +84,7 @@ def _cumsum(x: Any, dim: int) -> Any:
     return x.cumsum(axis=dim)
 
 
-CUMSUM = Primitive(
+CUMSUM: Primitive = Primitive(
     "cumsum", _cumsum, "x", [lambda g, dim: np.flip(CUMSUM(np.flip(g, dim), dim=dim), dim)], signals=True
 )
 
@@ -112,7 +112,7 @@ def _scan(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
         dtype = int64
     if dtype is not None and x.array.dtype != dtype:
         x = apply(CAST, (x,), {"dtype": np.dtype(dtype)})
-    return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})  # type: ignore[attr-defined,no-any-return]
+    return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
 @operator(inplace=True)
@@ -206,7 +206,7 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 
 
 def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
-    """``sum over k >= i of g[k] exp(x[i] - y[k])``, as a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
+    """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
     factors = np.exp(shifted(ans, dim, -np.inf) - ans)
     return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
 
@@ -230,8 +230,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         IndexError: ``dim`` is out of range.
 
     >>> import retrograd as rg
-    >>> rg.logcumsumexp(rg.tensor([1000.0, 1000.0]), 0)
-    tensor([1000.    , 1000.6931])
+    >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
+    tensor([100.    , 100.6931])
     """
     return _scan(
         LOGCUMSUMEXP, input, dim, get_default_dtype() if operand("logcumsumexp", input).dtype.kind in "biu" else None

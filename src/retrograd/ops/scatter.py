@@ -84,7 +84,7 @@ def _same_dtype(name: str, x: Tensor, src: Any, argument: str) -> Tensor:
 
 
 def _along(name: str, x: Tensor, dim: Any, index: Any) -> tuple[Index, Tensor]:
-    """The Index of ``x[i][index[i][j]][k]`` at dimension 1, and so on: index arrays of every dimension, of index's shape."""
+    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
     place = dimension(name, dim, x.array.ndim)
     index = _positions(name, index, x)
     shape, own = index.array.shape, x.array.shape
@@ -321,7 +321,7 @@ def _scatter(
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """A copy with elements written along ``dim``: for dimension 1 of three, ``out[i, index[i, j, k], k] = src[i, j, k]``.
+    """A copy with elements written along ``dim``: for dimension 1 of 3, ``out[i, index[i, j, k], k] = src[i, j, k]``.
 
     Args:
         input: a Tensor.
@@ -654,7 +654,7 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
             getattr(array_module(out), ufunc).at(out, index.key, src)
 
     def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
-        out = x.copy()
+        out = array_module(x).array(x)
         write(out, x, src, index, include_self)
         return out
 
@@ -664,9 +664,11 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
 def _multiply_at(out: Any, index: Index, src: Any) -> None:
     """``multiply.at``, which CuPy lacks: the values for one place are multiplied in rounds, one per round."""
     xp = array_module(out)
-    places = xp.arange(out.size).reshape(out.shape)[index.key].reshape(-1)
+    places = xp.arange(out.size).reshape(out.shape)[index.key]
+    src = xp.broadcast_to(src, places.shape).reshape(-1)
+    places = places.reshape(-1)
     order = xp.argsort(places)
-    places, values = places[order], xp.broadcast_to(src, index.key[0].shape).reshape(-1)[order]
+    places, values = places[order], src[order]
     first = xp.searchsorted(places, places)
     turn = xp.arange(places.size) - first
     flat = out.reshape(-1)
@@ -696,7 +698,7 @@ def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_se
         mine[index.key] = False
     count = mine.astype(ans.dtype)
     add_at(count, index, theirs.astype(ans.dtype))
-    return g / array_module(ans).maximum(count, 1), mine, theirs
+    return g / count, mine, theirs
 
 
 def _extreme_rule(
@@ -727,12 +729,12 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
 
 def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
-    return Primitive(name, forward, "x src", vjp=rule, write=write)
+    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True)
 
 
-SCATTER_PROD = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)
-SCATTER_AMAX = _reduction("scatter_amax", "maximum", _lowest, _extreme_rule)
-SCATTER_AMIN = _reduction("scatter_amin", "minimum", _highest, _extreme_rule)
+SCATTER_PROD: Primitive = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)
+SCATTER_AMAX: Primitive = _reduction("scatter_amax", "maximum", _lowest, _extreme_rule)
+SCATTER_AMIN: Primitive = _reduction("scatter_amin", "minimum", _highest, _extreme_rule)
 
 
 @operator(inplace=True, note="amax, amin: the gradient is divided equally among all that equal the extreme value")
@@ -740,7 +742,7 @@ SCATTER_AMIN = _reduction("scatter_amin", "minimum", _highest, _extreme_rule)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """As ``scatter``, but all values for one place are reduced, together with the input's unless ``include_self`` is False.
+    """As ``scatter``, but all values for one place are reduced, with the input's unless ``include_self`` is False.
 
     Args:
         input: a Tensor.

@@ -12,7 +12,7 @@ from ..core.primitive import Primitive, apply, apply2, operand
 from ..core.tensor import Tensor, new_tensor
 from .comparison import ISFINITE, ISNAN
 from .conversion import CAST
-from .elementwise import KEEP, SIGN, WHERE, binary, elementwise, zero_rule
+from .elementwise import KEEP, SIGN, WHERE, binary, elementwise, tensor_method, zero_rule
 from .registry import operator
 
 
@@ -118,6 +118,14 @@ CLAMP = elementwise(
 )
 
 
+CLAMP_TO_NUMBERS = elementwise(
+    "clamp",
+    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "x",
+    [lambda g, x, low, high: KEEP(g, (x >= low) & (x <= high))],
+)
+
+
 def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
     _refuse_complex(name, input, low, high)
     if low is None and high is None:
@@ -143,9 +151,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
-    tensor([-1.0000,  0.5000,  1.0000])
+    tensor([-1. ,  0.5,  1. ])
     """
-    primitive, inputs = _clamp_call("clamp", operand("clamp", input), min, max)
+    input = operand("clamp", input)
+    if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind == "f":
+        return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
+    primitive, inputs = _clamp_call("clamp", input, min, max)
     return apply(primitive, inputs, {})
 
 
@@ -155,7 +166,7 @@ def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return apply_inplace(primitive, *inputs)
 
 
-Tensor.clamp_ = Tensor.clip_ = _clamp_  # type: ignore[attr-defined]
+tensor_method(_clamp_, "clamp_", "clip_")
 
 
 @operator(inplace=CLAMP_MIN, note="passes to the input at the bound")
@@ -164,7 +175,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
-    tensor([0.0000, 0.5000])
+    tensor([0. , 0.5])
     """
     _refuse_complex("clamp_min", input, min)
     return apply2(CLAMP_MIN, input, min)
@@ -176,7 +187,7 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
-    tensor([0.5000, 1.0000])
+    tensor([0.5, 1. ])
     """
     _refuse_complex("clamp_max", input, max)
     return apply2(CLAMP_MAX, input, max)
@@ -286,7 +297,8 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
     """
-    return where(condition, self, other)  # type: ignore[no-any-return]
+    result: Tensor = where(condition, self, other)
+    return result
 
 
 def _fill_where(out: Any, x: Any, mask: Any, value: Any) -> None:
@@ -344,4 +356,4 @@ def _masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     return apply_inplace(MASKED_FILL, self, mask, _fill_value("masked_fill_", self, value))
 
 
-Tensor.masked_fill_ = _masked_fill_  # type: ignore[attr-defined]
+tensor_method(_masked_fill_, "masked_fill_")

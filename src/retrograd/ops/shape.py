@@ -12,13 +12,39 @@ import numpy as np
 
 from ..core.devices import array_module
 from ..core.dtypes import DType
-from ..core.errors import describe
-from ..core.graph import unbroadcast
-from ..core.primitive import Primitive, apply, operand, shares_memory
+from ..core.errors import describe, operator_error
+from ..core.graph import new_node, unbroadcast
+from ..core.modes import modes
+from ..core.primitive import Primitive, operand, shares_memory
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension, dimensions, integers, tensor_list
 from .registry import operator
+
+
+def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
+    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only."""
+    if not isinstance(a, Tensor):
+        a = operand(primitive.name, a)
+    x = a.array
+    try:
+        out = primitive.forward(x, **params)
+    except Exception as error:
+        raise operator_error(primitive.name, (a,), params, error) from None
+    view = new_tensor(out)
+    recording = modes.grad_enabled
+    if recording and a._requires:
+        plan = primitive.plans.get(1) or primitive.plan(1)
+        shape = x.shape
+        saved = (None, None, *[shape if name == "x_shape" else params[name] for name in primitive.layout[2:]])
+        node = a._node
+        view._node = new_node(plan, (a if node is None else node,), saved, out.shape, out.dtype)
+        view._requires = True
+    owner = out.base
+    if out is x or owner is not None and (owner is x or owner is x.base or shares_memory(out, x)):
+        share(view, a, recording)
+    return view
+
 
 # The same elements in the same order, under another shape
 
@@ -41,19 +67,18 @@ def _reshaping(name: str, forward: Any = _reshape) -> Primitive:
     return Primitive(name, forward, "x", [lambda g, x_shape: RESHAPE(g, shape=x_shape)], view=True)
 
 
-RESHAPE = _reshaping("reshape")
-VIEW = _reshaping("view", _view)
-SQUEEZE = _reshaping("squeeze")
-UNSQUEEZE = _reshaping("unsqueeze")
-FLATTEN = _reshaping("flatten")
-UNFLATTEN = _reshaping("unflatten")
+RESHAPE: Primitive = _reshaping("reshape")
+VIEW: Primitive = _reshaping("view", _view)
+SQUEEZE: Primitive = _reshaping("squeeze")
+UNSQUEEZE: Primitive = _reshaping("unsqueeze")
+FLATTEN: Primitive = _reshaping("flatten")
+UNFLATTEN: Primitive = _reshaping("unflatten")
 
 
 def _checked_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, in which NumPy would read any negative number as the one length to infer."""
-    for length in shape:
-        if length < -1:
-            raise RuntimeError(f"{name}: invalid length {length} in the shape {shape} for {describe(x)}")
+    if shape and min(shape) < -1:
+        raise RuntimeError(f"{name}: invalid length {min(shape)} in the shape {shape} for {describe(x)}")
     return shape
 
 
@@ -74,7 +99,7 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     if keywords:
         shape = (_only_keyword("reshape", "shape", shape, keywords),)
     x = operand("reshape", input)
-    return apply(RESHAPE, (x,), {"shape": _checked_shape("reshape", x, integers("reshape", shape, "shape"))})
+    return apply_view(RESHAPE, x, {"shape": _checked_shape("reshape", x, integers("reshape", shape, "shape"))})
 
 
 def _only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -88,7 +113,7 @@ def _only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords
 def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     """The same memory under another shape (as ``reshape``, but never a copy) or read as another dtype.
 
-    ``x.view(dtype)`` reinterprets the bytes; the last dimension changes with the size of the elements. It has no gradient.
+    ``x.view(dtype)`` reinterprets the bytes, without a gradient; the last dimension changes with the elements' size.
 
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
@@ -99,9 +124,9 @@ def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     """
     if keywords:
         shape = (keywords.pop("dtype", None) or _only_keyword("view", "size", shape, keywords),)
-    if len(shape) == 1 and (isinstance(shape[0], np.dtype) or isinstance(shape[0], type)):
+    if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return _view_as_dtype(self, np.dtype(shape[0]))
-    return apply(VIEW, (self,), {"shape": _checked_shape("view", self, integers("view", shape))})
+    return apply_view(VIEW, self, {"shape": _checked_shape("view", self, integers("view", shape))})
 
 
 def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
@@ -150,7 +175,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     shape = x.array.shape
     dims = range(len(shape)) if dim is None else dimensions("squeeze", dim, len(shape))
     shape = tuple([length for place, length in enumerate(shape) if length != 1 or place not in dims])
-    return apply(SQUEEZE, (x,), {"shape": shape})
+    return apply_view(SQUEEZE, x, {"shape": shape})
 
 
 @operator()
@@ -167,7 +192,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     x = operand("unsqueeze", input)
     shape = x.array.shape
     place = dimension("unsqueeze", dim, len(shape) + 1)
-    return apply(UNSQUEEZE, (x,), {"shape": (*shape[:place], 1, *shape[place:])})
+    return apply_view(UNSQUEEZE, x, {"shape": (*shape[:place], 1, *shape[place:])})
 
 
 @operator()
@@ -187,7 +212,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = dimension("flatten", start_dim, len(shape)), dimension("flatten", end_dim, len(shape))
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
-    return apply(FLATTEN, (x,), {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
+    return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
 
 
 @operator()
@@ -223,7 +248,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     if missing > 1 or (known == 0 or shape[place] % known if missing else known != shape[place]):
         raise RuntimeError(f"unflatten: sizes {lengths} do not multiply to the length of dim {dim} of {describe(x)}")
     lengths = tuple([shape[place] // known if length == -1 else length for length in lengths])
-    return apply(UNFLATTEN, (x,), {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
+    return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
 
 def _at_least(name: str, tensors: tuple[Any, ...], widen: Any) -> Any:
@@ -272,14 +297,14 @@ def atleast_3d(*tensors: Any) -> Any:
 
 # The dimensions in another order
 
-TRANSPOSE = Primitive(
+TRANSPOSE: Primitive = Primitive(
     "transpose",
     lambda x, dim0, dim1: x.swapaxes(dim0, dim1),
     "x",
     [lambda g, dim0, dim1: TRANSPOSE(g, dim0=dim0, dim1=dim1)],
     view=True,
 )
-PERMUTE = Primitive(
+PERMUTE: Primitive = Primitive(
     "permute", lambda x, dims: x.transpose(dims), "x", [lambda g, dims: PERMUTE(g, dims=inverse(dims))], view=True
 )
 
@@ -296,8 +321,8 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     """With two dimensions exchanged: ``transpose(x, dim0, dim1)``, as PyTorch's.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor has
-    dimensions (unless these are two), gives them a new order.
+    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a
+    Tensor has dimensions (unless these are two), gives them a new order.
 
     Raises:
         IndexError: a dimension is out of range.
@@ -312,13 +337,13 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         dims = _two_keywords(dims, keywords)
     if len(dims) != 2:
         if not dims or dims == (None,):
-            return apply(PERMUTE, (x,), {"dims": tuple(range(x.array.ndim))[::-1]})
+            return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
         return permute(x, *dims)
     ndim = x.array.ndim
     dim0, dim1 = dimension("transpose", dims[0], ndim), dimension("transpose", dims[1], ndim)
     if not ndim:
-        return apply(PERMUTE, (x,), {"dims": ()})
-    return apply(TRANSPOSE, (x,), {"dim0": dim0, "dim1": dim1})
+        return apply_view(PERMUTE, x, {"dims": ()})
+    return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
 
 
 def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
@@ -343,7 +368,7 @@ def t(input: Tensor) -> Tensor:
     x = operand("t", input)
     if x.ndim > 2:
         raise RuntimeError(f"t: wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
-    return apply(PERMUTE, (x,), {"dims": tuple(range(x.ndim))[::-1]})
+    return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
 @operator()
@@ -366,7 +391,7 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         raise RuntimeError(
             f"permute: dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once"
         )
-    return apply(PERMUTE, (x,), {"dims": dimensions("permute", order, x.array.ndim)})
+    return apply_view(PERMUTE, x, {"dims": dimensions("permute", order, x.array.ndim)})
 
 
 @operator(aliases=("moveaxis",))
@@ -385,11 +410,11 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     if len(sources) != len(places):
         raise RuntimeError(f"movedim: source {source} and destination {destination} differ in number")
     if not x.ndim:
-        return apply(PERMUTE, (x,), {"dims": ()})
+        return apply_view(PERMUTE, x, {"dims": ()})
     order = [dim for dim in range(x.ndim) if dim not in sources]
     for place, dim in sorted(zip(places, sources, strict=True)):
         order.insert(place, dim)
-    return apply(PERMUTE, (x,), {"dims": tuple(order)})
+    return apply_view(PERMUTE, x, {"dims": tuple(order)})
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:
@@ -397,12 +422,12 @@ def _matrix_transpose(self: Tensor) -> Tensor:
     ndim = self.array.ndim
     if ndim < 2:
         raise RuntimeError(f"mT: wanted at least 2 dimensions, got {describe(self)}")
-    return apply(TRANSPOSE, (self,), {"dim0": ndim - 2, "dim1": ndim - 1})
+    return apply_view(TRANSPOSE, self, {"dim0": ndim - 2, "dim1": ndim - 1})
 
 
 def _reversed_dimensions(self: Tensor) -> Tensor:
     """The dimensions in reverse order: the transpose of a matrix."""
-    return apply(PERMUTE, (self,), {"dims": tuple(range(self.array.ndim))[::-1]})
+    return apply_view(PERMUTE, self, {"dims": tuple(range(self.array.ndim))[::-1]})
 
 
 def _conjugated(x: Tensor) -> Tensor:
@@ -430,9 +455,33 @@ for _name, _function in (
     setattr(Tensor, _name, property(_function))
 
 
+def _reshaping_method(name: str, function: Any) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if modes.grad_enabled and self._requires and self._node is None:
+            raise RuntimeError(f"{name}: a leaf Tensor that requires grad cannot change its shape in place")
+        view = function(self, *args, **kwargs)
+        self.array, self._requires, self._node = view.array, view._requires, view._node
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place form of ``{name[:-1]}``: this Tensor itself takes the new shape, on the same memory."
+    return method
+
+
+for _name, _function in (
+    ("squeeze", squeeze),
+    ("unsqueeze", unsqueeze),
+    ("transpose", transpose),
+    ("swapaxes", transpose),
+    ("swapdims", transpose),
+    ("t", t),
+):
+    setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _function))
+
+
 # The same elements repeated, without a copy
 
-EXPAND = Primitive(
+EXPAND: Primitive = Primitive(
     "expand",
     lambda x, shape: x[...] if x.shape == shape else array_module(x).broadcast_to(x, shape),
     "x",
@@ -465,7 +514,7 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
             f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
         )
     shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
-    return apply(EXPAND, (self,), {"shape": shape})
+    return apply_view(EXPAND, self, {"shape": shape})
 
 
 @operator(namespace="Tensor")
@@ -509,7 +558,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
         raise RuntimeError(
             f"broadcast_tensors: the shapes do not broadcast: {', '.join(map(describe, inputs))}"
         ) from None
-    return tuple([apply(EXPAND, (x,), {"shape": shape}) for x in inputs])
+    return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
 
 
 @operator(namespace="Tensor")

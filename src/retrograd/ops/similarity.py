@@ -12,6 +12,7 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
 from .arguments import dimension
+from .composite_rules import raw
 from .matmul import MATMUL
 from .registry import operator
 
@@ -26,7 +27,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
     >>> import retrograd as rg
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
-    tensor([0.9600])
+    tensor([0.96])
     """
     name = "cosine_similarity"
     x, y = operand(name, x1, "x1"), operand(name, x2, "x2")
@@ -83,7 +84,7 @@ def _cdist_expanded(x: Any, y: Any) -> Any:
 
 def _slope(g: Any, ans: Any) -> Any:
     """``g / distance``, 0 where points coincide."""
-    zero = getattr(ans, "array", ans) == 0
+    zero = raw(ans) == 0
     return g * (~zero).astype(ans.dtype) / (ans + zero.astype(ans.dtype))
 
 
@@ -113,9 +114,7 @@ _MODES = {
 
 
 @operator(method=False, note="derivative 0 between points that coincide")
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm distance of every row of ``x1`` from every row of ``x2``: ``(..., P, M), (..., R, M) -> (..., P, R)``.
 
     Args:
@@ -142,7 +141,9 @@ def cdist(
     if p < 0:
         raise RuntimeError(f"cdist: only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
-        raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
+        raise ValueError(
+            f"cdist: {compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}"
+        )
     try:
         lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:
@@ -150,7 +151,7 @@ def cdist(
     if p == 2:
         x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
         expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
-        return apply(CDIST, (x, y), {"expand": expand})  # type: ignore[no-any-return]
+        return apply(CDIST, (x, y), {"expand": expand})
     return _p_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p)
 
 

@@ -23,7 +23,7 @@ class ValuesIndices(NamedTuple):
     indices: Tensor
 
 
-# Elements picked along a dimension, and their derivative. max(dim), median, sort, topk, cummax ... are all of them picks.
+# Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
 
 
 def mesh(index: Any, dim: int) -> tuple[Any, ...]:
@@ -59,7 +59,7 @@ def _place_once(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
 
 
 def picking(name: str, *, repeats: bool = False) -> Primitive:
-    """A primitive that takes from x, along ``dim``, the elements at ``index`` (with its size there; one, without ``keepdim``).
+    """A primitive that takes from x, along ``dim``, the elements at ``index``; a single one also without ``keepdim``.
 
     ``repeats`` says that an element may be taken several times, so that its cotangents must be added.
     """
@@ -260,7 +260,7 @@ def unique_consecutive(
         shape = (array.shape[dim],) if array.ndim else (1,)
         array = array.reshape(1) if not array.ndim else array
     length = array.shape[dim]
-    rows = xp.moveaxis(array, dim, 0).reshape(length, -1)
+    rows = xp.moveaxis(array, dim, 0).reshape(length, array.size // max(1, length))
     new = xp.ones(length, bool)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     starts = new.nonzero()[0]
@@ -279,7 +279,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where to insert each value to keep ``sorted_sequence`` sorted: before equal elements, or with ``right`` after them.
+    """Where to insert each value to keep the sequence sorted: before equal elements, or with ``right`` after them.
 
     A sequence of several dimensions is a stack of sequences, for values with the same leading dimensions.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.primitive import apply, apply1, operand
+from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
-from .elementwise import SIGN, WHERE, elementwise, unary
+from .elementwise import ADD, SIGN, SUB, WHERE, elementwise, unary
 from .exponential import LOG
 from .registry import operator
 from .special_library import from_library, library_for
@@ -24,8 +25,8 @@ def _polygamma(x: Any, n: int) -> Any:
 
 
 LGAMMA = unary("lgamma", from_library("gammaln"), lambda g, x: g * DIGAMMA(x), signals=True)
-DIGAMMA = unary("digamma", from_library("digamma"), lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
-POLYGAMMA = elementwise(
+DIGAMMA: Primitive = unary("digamma", from_library("digamma"), lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
+POLYGAMMA: Primitive = elementwise(
     "polygamma", _polygamma, "x", [lambda g, x, n: g * POLYGAMMA(x, n=n + 1)], promote="float", signals=True
 )
 
@@ -39,7 +40,7 @@ def lgamma(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.lgamma(rg.tensor([1.0, 5.0]))
-    tensor([0.0000, 3.1781])
+    tensor([0.    , 3.1781])
     """
     return apply1(LGAMMA, input)
 
@@ -109,8 +110,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     input = operand("mvlgamma", input)
     total = apply1(LGAMMA, input)
     for j in range(1, p):
-        total = total + apply1(LGAMMA, input - 0.5 * j)
-    return total + 0.25 * p * (p - 1) * math.log(math.pi)  # type: ignore[no-any-return]
+        total = apply2(ADD, total, apply1(LGAMMA, apply2(SUB, input, 0.5 * j)))
+    return apply2(ADD, total, 0.25 * p * (p - 1) * math.log(math.pi))
 
 
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
@@ -123,9 +124,9 @@ def _first_order_rule(i0: Any, ans: Any, x: Any) -> Any:
 
 
 I0 = unary("i0", from_library("i0"), lambda g, x: g * I1(x), signals=True)
-I1 = unary("i1", from_library("i1"), lambda g, x, ans: g * _first_order_rule(I0(x), ans, x), signals=True)
+I1: Primitive = unary("i1", from_library("i1"), lambda g, x, ans: g * _first_order_rule(I0(x), ans, x), signals=True)
 I0E = unary("i0e", from_library("i0e"), lambda g, x, ans: g * (I1E(x) - SIGN(x) * ans), signals=True)
-I1E = unary(
+I1E: Primitive = unary(
     "i1e",
     from_library("i1e"),
     lambda g, x, ans: g * (_first_order_rule(I0E(x), ans, x) - SIGN(x) * ans),
@@ -142,7 +143,7 @@ def i0(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.i0(rg.tensor([0.0, 1.0]))
-    tensor([1.0000, 1.2661])
+    tensor([1.    , 1.2661])
     """
     return apply1(I0, input)
 
@@ -156,7 +157,7 @@ def i0e(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
-    tensor([1.0000, 0.4658])
+    tensor([1.    , 0.4658])
     """
     return apply1(I0E, input)
 
@@ -170,7 +171,7 @@ def i1(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.i1(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.5652])
+    tensor([0.    , 0.5652])
     """
     return apply1(I1, input)
 
@@ -184,7 +185,7 @@ def i1e(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.2079])
+    tensor([0.    , 0.2079])
     """
     return apply1(I1E, input)
 
@@ -206,17 +207,18 @@ def entr(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
-    tensor([0.0000, 0.3466, 0.0000])
+    tensor([ 0.    ,  0.3466, -0.    ])
     """
     return apply1(ENTR, input)
 
 
-for _name, _function in {
+_aliases: dict[str, Callable[..., Tensor]] = {
     "gammaln": lgamma,
     "digamma": digamma,
     "psi": digamma,
     "polygamma": polygamma,
     "multigammaln": mvlgamma,
     "i0": i0,
-}.items():
+}
+for _name, _function in _aliases.items():
     operator(namespace="special", method=False, name=_name)(_function)

@@ -11,10 +11,15 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension
+from .complex_numbers import conj, real
+from .exponential import sqrt
 from .reductions import MEAN, accurate_sum, count, floating, kept, reduce_
 from .registry import numpy_names, operator
 from .scans import running
+from .selection import clamp, where
+from .shape import movedim
 from .sorting import ValuesIndices, argsorted, mesh, picking, selected
+from .views import diagonal
 
 # Variance
 
@@ -50,7 +55,7 @@ STD = Primitive("std", lambda x, **params: np.sqrt(_var(x, **params)), "x", [_st
 
 
 def _spread(primitive: Primitive, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Tensor:
-    """The forms ``var(x, unbiased)``, ``var(x, dim, unbiased, keepdim)`` and ``var(x, dim, correction=..., keepdim=...)``."""
+    """The forms ``f(x, unbiased)``, ``f(x, dim, unbiased, keepdim)`` and ``f(x, dim, correction=..., keepdim=...)``."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -314,11 +319,11 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
         raise RuntimeError(f"{name}: argument q must lie in [0, 1], got {describe(q)}")
     shape = x.array.shape
     if dim is None:
-        rows = x.reshape((-1,))  # type: ignore[attr-defined]
+        rows = x.reshape((-1,))
         outer = (1,) * len(shape) if keepdim else ()
     else:
         dim = dimension(name, dim, len(shape))
-        rows = np.moveaxis(x, dim, -1) if shape else x.reshape((1,))  # type: ignore[call-overload,attr-defined]
+        rows = movedim(x, dim, -1) if shape else x.reshape((1,))
         outer = shape[:dim] + ((1,) if keepdim else ()) + shape[dim + 1 :] if shape else ()
     array = rows.array
     last = array.ndim - 1
@@ -329,7 +334,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
     else:
         top = xp.where(missing > 0, -1, highest)
     # Ranks (rows, q); of a row with NaN that is not ignored the last element, NaN, whatever the level.
-    ranks = levels.reshape((1,) * last + (-1,)) * new_tensor(xp.maximum(top, 0).astype(array.dtype))  # type: ignore[attr-defined]
+    ranks = levels.reshape((1,) * last + (-1,)) * new_tensor(xp.maximum(top, 0).astype(array.dtype))
     place = xp.where(top < 0, highest, ranks.array)
     if interpolation in ("lower", "higher", "nearest"):
         place = {"lower": xp.floor, "higher": xp.ceil, "nearest": xp.round}[interpolation](place)
@@ -337,16 +342,16 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
     order = argsorted(array, last)
 
     def pick(at: Any) -> Tensor:
-        return apply(QUANTILE, (rows, new_tensor(order[mesh(at, last)])), {"dim": last, "keepdim": True})  # type: ignore[no-any-return]
+        return apply(QUANTILE, (rows, new_tensor(order[mesh(at, last)])), {"dim": last, "keepdim": True})
 
     lower = pick(below)
     if interpolation in ("linear", "midpoint"):
-        weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))  # type: ignore[operator]
+        weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))
         # Where both are the same element the weight is 0, also for infinities, whose difference is NaN.
         exact = new_tensor(below == above)
-        lower = np.where(exact, lower, lower + weight * (pick(above) - np.where(exact, 0, lower)))  # type: ignore[operator,call-overload]
-    first = np.moveaxis(lower, -1, 0)  # type: ignore[call-overload]
-    return first.reshape(levels.array.shape + outer)  # type: ignore[no-any-return]
+        lower = where(exact, lower, lower + weight * (pick(above) - where(exact, 0, lower)))
+    first = movedim(lower, -1, 0)
+    return first.reshape(levels.array.shape + outer)
 
 
 @operator()
@@ -369,7 +374,7 @@ def quantile(
 
     >>> import retrograd as rg
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
-    tensor(2.5000)
+    tensor(2.5)
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation)
 
@@ -414,23 +419,23 @@ def cov(
     x = operand("cov", input)
     if x.array.ndim > 2:
         raise RuntimeError(f"cov: wanted at most 2 dimensions, got {describe(x)}")
-    x = floating("cov", x if x.array.dtype.kind in "fc" else x * 1.0)  # type: ignore[operator]
-    rows = x.reshape((1, -1)) if x.array.ndim < 2 else x  # type: ignore[attr-defined]
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"cov: bools are not supported, got {describe(x)}")
+    x = floating("cov", x if x.array.dtype.kind in "fc" else x * 1.0)
+    rows = x.reshape((1, -1)) if x.array.ndim < 2 else x
     observations = rows.array.shape[1]
     weights = _observation_weights(fweights, aweights, observations)
     if weights is None:
-        centred = rows - rows.mean(1, True)  # type: ignore[attr-defined]
+        centred = rows - rows.mean(1, True)
         weighted, norm = centred, max(0, observations - correction)
     else:
-        total = weights.sum()  # type: ignore[attr-defined]
+        total = weights.sum()
         centred = rows - (rows * weights).sum(1, True) / total
         weighted = centred * weights
         norm = total - correction if aweights is None else total - correction * (weights * aweights).sum() / total
         norm = new_tensor(np.maximum(norm.array, 0)) if not norm.requires_grad else norm
-    product = (
-        weighted @ np.conj(centred).transpose(0, 1) if x.array.dtype.kind == "c" else weighted @ centred.transpose(0, 1)
-    )
-    return (product / norm).reshape((rows.array.shape[0],) * 2 if x.array.ndim == 2 else ())  # type: ignore[no-any-return]
+    product = weighted @ conj(centred).transpose(0, 1)
+    return (product / norm).reshape((rows.array.shape[0],) * 2 if x.array.ndim == 2 else ())
 
 
 def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Tensor | None:
@@ -444,7 +449,7 @@ def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Ten
                 raise RuntimeError(f"cov: {name} must not be negative")
     if fweights is None:
         return None if aweights is None else operand("cov", aweights, "aweights")
-    return operand("cov", fweights) if aweights is None else operand("cov", fweights) * aweights  # type: ignore[operator,no-any-return]
+    return operand("cov", fweights) if aweights is None else operand("cov", fweights) * aweights
 
 
 @operator()
@@ -461,10 +466,10 @@ def corrcoef(input: Tensor) -> Tensor:
     """
     c = cov(input)
     if c.array.ndim == 0:
-        return c / c  # type: ignore[operator,no-any-return]
-    deviations = np.sqrt(np.real(np.diagonal(c)))  # type: ignore[call-overload,arg-type]
+        return c / c
+    deviations = sqrt(real(diagonal(c)))
     r = c / deviations.reshape((-1, 1)) / deviations
-    return r if r.dtype.kind == "c" else np.clip(r, -1, 1)  # type: ignore[no-any-return]
+    return r if r.dtype.kind == "c" else clamp(r, -1, 1)
 
 
 # Counts
@@ -477,6 +482,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     Elements outside are left out. With ``min == max`` the range is that of the elements.
 
     Raises:
+        NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
     >>> import retrograd as rg
@@ -486,6 +492,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     x = operand("histc", input)
     array = x.array
     xp = array_module(array)
+    if array.dtype.kind != "f":
+        raise NotImplementedError(f"histc: wanted a floating dtype, got {describe(x)}")
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be positive, got {bins}")
     low, high = float(min), float(max)
@@ -506,7 +514,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each number 0, 1, 2, ... occurs, or with ``weights`` the sum of the weights where it does.
 
     Raises:
-        RuntimeError: the input is not 1-dimensional, holds negative or floating numbers, or the weights do not fit.
+        RuntimeError: the input is not 1-dimensional, does not hold integers from 0, or the weights do not fit.
 
     >>> import retrograd as rg
     >>> rg.bincount(rg.tensor([1, 3, 1]))
@@ -514,8 +522,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """
     x = operand("bincount", input)
     array = x.array
-    if array.dtype.kind not in "iu" or array.ndim != 1 or (array.size and bool((array < 0).any())):
-        raise RuntimeError(f"bincount: wanted one dimension of integers from 0, got {describe(x)}")
+    if array.dtype.kind not in "iu":
+        raise NotImplementedError(f"bincount: wanted integers, got {describe(x)}")
+    if array.ndim != 1 or (array.size and bool((array < 0).any())):
+        raise RuntimeError(f"bincount: wanted one dimension of integers that are not negative, got {describe(x)}")
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
     heavy = None if weights is None else operand("bincount", weights, "weights").array

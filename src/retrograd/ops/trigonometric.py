@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import apply1, apply2
+from ..core.primitive import Primitive, apply1, apply2
 from ..core.tensor import Tensor
 from .elementwise import KEEP, WHERE, binary, unary
 from .exponential import RSQRT
 from .registry import operator
 
 SIN = unary("sin", np.sin, lambda g, x: g * COS(x), signals=True)
-COS = unary("cos", np.cos, lambda g, x: -g * SIN(x), signals=True)
+COS: Primitive = unary("cos", np.cos, lambda g, x: -g * SIN(x), signals=True)
 TAN = unary("tan", np.tan, lambda g, ans: g * (1 + ans * ans), signals=True)
 ASIN = unary("asin", np.arcsin, lambda g, x: g * RSQRT(1 - x * x), signals=True)
 ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True)
 ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
-COSH = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
+COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
 TANH = unary("tanh", np.tanh, lambda g, ans: g * (1 - ans * ans), signals=True)
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
@@ -33,7 +33,7 @@ def sin(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sin(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4794])
+    tensor([0.    , 0.4794])
     """
     return apply1(SIN, input)
 
@@ -44,7 +44,7 @@ def cos(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.cos(rg.tensor([0.0, 0.5]))
-    tensor([1.0000, 0.8776])
+    tensor([1.    , 0.8776])
     """
     return apply1(COS, input)
 
@@ -55,7 +55,7 @@ def tan(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.tan(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.5463])
+    tensor([0.    , 0.5463])
     """
     return apply1(TAN, input)
 
@@ -66,7 +66,7 @@ def asin(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.asin(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.5236])
+    tensor([0.    , 0.5236])
     """
     return apply1(ASIN, input)
 
@@ -88,7 +88,7 @@ def atan(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.atan(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4636])
+    tensor([0.    , 0.4636])
     """
     return apply1(ATAN, input)
 
@@ -99,7 +99,7 @@ def sinh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.5211])
+    tensor([0.    , 0.5211])
     """
     return apply1(SINH, input)
 
@@ -110,7 +110,7 @@ def cosh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
-    tensor([1.0000, 1.1276])
+    tensor([1.    , 1.1276])
     """
     return apply1(COSH, input)
 
@@ -121,7 +121,7 @@ def tanh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4621])
+    tensor([0.    , 0.4621])
     """
     return apply1(TANH, input)
 
@@ -132,7 +132,7 @@ def asinh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4812])
+    tensor([0.    , 0.4812])
     """
     return apply1(ASINH, input)
 
@@ -143,7 +143,7 @@ def acosh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
-    tensor([0.0000, 1.3170])
+    tensor([0.   , 1.317])
     """
     return apply1(ACOSH, input)
 
@@ -154,7 +154,7 @@ def atanh(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.5493])
+    tensor([0.    , 0.5493])
     """
     return apply1(ATANH, input)
 
@@ -239,7 +239,7 @@ def sinc(input: Tensor) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
-    tensor([ 1.0000,  0.6366, -0.2122])
+    tensor([ 1.    ,  0.6366, -0.2122])
     """
     return apply1(SINC, input)
 

@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from .arguments import dimension, dimensions, integers
 from .indexing import GETITEM
 from .registry import operator
-from .shape import flatten
+from .shape import apply_view, flatten
 
 
 @operator()
@@ -40,7 +40,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise RuntimeError(
             f"narrow: start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}"
         )
-    return apply(GETITEM, (x,), {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
+    return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
 
 
 @operator()
@@ -61,7 +61,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     (position,) = integers("select", (index,), "index")
     if not -x.array.shape[place] <= position < x.array.shape[place]:
         raise IndexError(f"select: index {position} is out of range of dimension {dim} of {describe(x)}")
-    return apply(GETITEM, (x,), {"index": (*(slice(None),) * place, position, Ellipsis)})
+    return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
 
 
 # Diagonals
@@ -80,7 +80,7 @@ def _on_diagonal(x: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: i
     return out
 
 
-DIAGONAL = Primitive(
+DIAGONAL: Primitive = Primitive(
     "diagonal",
     _diagonal,
     "x",
@@ -89,7 +89,7 @@ DIAGONAL = Primitive(
     ],
     view=True,
 )
-DIAG_EMBED = Primitive(
+DIAG_EMBED: Primitive = Primitive(
     "diag_embed",
     _on_diagonal,
     "x",
@@ -125,7 +125,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     (place,) = integers("diagonal", (offset,), "offset")
     # NumPy reaches past the end of the matrix with offsets that do.
     place = max(-x.array.shape[first], min(place, x.array.shape[second]))
-    return apply(DIAGONAL, (x,), {"offset": place, "dim1": first, "dim2": second})
+    return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
 
 
 @operator()
@@ -219,14 +219,14 @@ def _sum_windows(x: Any, dim: int, size: int, step: int, shape: tuple[int, ...])
     return out
 
 
-UNFOLD = Primitive(
+UNFOLD: Primitive = Primitive(
     "unfold",
     _windows,
     "x",
     [lambda g, dim, size, step, x_shape: SUM_WINDOWS(g, dim=dim, size=size, step=step, shape=x_shape)],
     view=True,
 )
-SUM_WINDOWS = Primitive(
+SUM_WINDOWS: Primitive = Primitive(
     "unfold_backward",
     _sum_windows,
     "x",
@@ -257,7 +257,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         )
     if stride <= 0:
         raise RuntimeError(f"unfold: step is {stride} but must be > 0")
-    return apply(UNFOLD, (x,), {"dim": dim, "size": width, "step": stride})
+    return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
 
 
 class Layout(NamedTuple):
@@ -291,7 +291,7 @@ def _relay(x: Any, source: Layout, target: Layout, base: Layout, extent: int) ->
     return (memory / xp.maximum(shares.real, 1)).astype(x.dtype, copy=False)[_places(target, xp)]
 
 
-RELAY = Primitive(
+RELAY: Primitive = Primitive(
     "as_strided_backward",
     _relay,
     "x",
@@ -299,7 +299,7 @@ RELAY = Primitive(
         lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
     ],
 )
-AS_STRIDED = Primitive(
+AS_STRIDED: Primitive = Primitive(
     "as_strided",
     lambda x, source, target, base, extent: _strided(
         x,
@@ -357,8 +357,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     extent = (memory_stop - memory_start) // itemsize
     if start < 0 or 0 not in shape and last >= extent:
         raise RuntimeError(
-            f"as_strided: size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of memory of "
-            f"{describe(x)}"
+            f"as_strided: size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
+            f"memory of {describe(x)}"
         )
     base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)
     target = Layout(shape, strides, start)

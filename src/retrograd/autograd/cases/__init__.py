@@ -57,6 +57,8 @@ class Case:
         dtypes: floating dtypes in which the result must keep the inputs' dtype.
         tolerance: relative error allowed of first-order gradients against central differences.
         torch_tolerance: relative error allowed against PyTorch, which rounds some constants to float32 (celu, hardsigmoid).
+        wrap: makes of the operator (and of the reference and PyTorch's) the function to exercise, where not every point or
+            result serves: a decomposition of a symmetric matrix, say, as a function of any matrix.
         random: the result is random; only shape, dtype and gradient given a seed are checked.
     """
 
@@ -69,7 +71,12 @@ class Case:
     dtypes: tuple[str, ...] = ("float32", "float16")
     tolerance: float = 1e-6
     torch_tolerance: float = 1e-10
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     random: bool = False
+
+    def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function to exercise, made of the operator's."""
+        return function if self.wrap is None else self.wrap(function)
 
 
 def all_cases() -> Iterator[Case]:

@@ -20,7 +20,11 @@ CASES = [
     Case("conj", unary_calls(complex_normal, empty=False, also=normal), np.conj, dtypes=narrow),
     Case("conj_physical", unary_calls(complex_normal, empty=False, also=normal), np.conj, dtypes=narrow),
     Case(
-        "angle", unary_calls(complex_normal, also=away_from_zero), np.angle, dtypes=narrow, edge_calls=at(0.0, -0.0, 1.0)
+        "angle",
+        unary_calls(complex_normal, also=away_from_zero),
+        np.angle,
+        dtypes=narrow,
+        edge_calls=at(0.0, -0.0, 1.0),
     ),
     Case("view_as_real", unary_calls(complex_normal, empty=False), dtypes=narrow),
     Case("view_as_complex", unary_calls(pairs, empty=False), dtypes=narrow),

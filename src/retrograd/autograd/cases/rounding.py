@@ -16,5 +16,6 @@ CASES = [
         many(unary_calls(uniform(0.1, 0.4)), unary_calls(uniform(0.31, 0.34), decimals=1)),
         edge_calls=many(at(0.5, 1.5, -2.5, INF), at(1.25, 27.0, decimals=-1), at(0.125, 2.345, decimals=2)),
     ),
+    Case("special.round", unary_calls(uniform(0.31, 0.34), decimals=1)),
     Case("frac", unary_calls(quotient_draw), lambda x: x - np.trunc(x)),
 ]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import Call, Case
-from .elementwise import normal
-from .reductions import Calls, Draw, away_from_zero, calls_of, distinct, together, with_nan, with_ties, zero_in_products
+from .elementwise import Draw, normal
+from .reductions import Calls, away_from_zero, calls_of, distinct, together, with_nan, with_ties, zero_in_products
 
 
 def along_one(draw: Draw = normal) -> Calls:

@@ -1,0 +1,364 @@
+"""Convolutions, their transposes, and the patches they are made of."""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import Any, ClassVar
+
+from ..core.errors import describe
+from ..core.tensor import Tensor
+from . import functional as F
+from . import init
+from .arguments import ntuple
+from .module import Module
+from .parameter import Parameter, new_parameter
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _Convolution(Module):
+    """What all convolutions hold; ``rank`` is the number of spatial dimensions."""
+
+    rank: ClassVar[int]
+    transposed: ClassVar[bool] = False
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        output_padding: Any,
+        dilation: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if groups <= 0:
+            raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{name}: in_channels={in_channels} and out_channels={out_channels} must be divisible by groups={groups}"
+            )
+        if padding_mode not in PADDING_MODES:
+            raise ValueError(f"{name}: padding_mode must be one of {PADDING_MODES}, got {padding_mode!r}")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = ntuple(kernel_size, self.rank)
+        self.stride = ntuple(stride, self.rank)
+        self.padding = padding if isinstance(padding, str) else ntuple(padding, self.rank)
+        self.dilation = ntuple(dilation, self.rank)
+        self.output_padding = ntuple(output_padding, self.rank)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"{name}: padding must be 'same', 'valid' or numbers, got {padding!r}")
+            if padding == "same" and any(step != 1 for step in self.stride):
+                raise ValueError(
+                    f"{name}: padding='same' is not supported for strided convolutions, got stride={stride}"
+                )
+        channels = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
+        self.weight = new_parameter((*channels, *self.kernel_size), device, dtype)
+        self.register_parameter("bias", new_parameter((out_channels,), device, dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values."""
+        init.kaiming_uniform_(self.weight, a=sqrt(5))
+        fan_in = prod(self.weight.shape[1:])
+        if self.bias is not None and fan_in:
+            init.uniform_(self.bias, -1 / sqrt(fan_in), 1 / sqrt(fan_in))
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        if self.padding != (0,) * self.rank:
+            parts.append(f"padding={self.padding}")
+        if self.dilation != (1,) * self.rank:
+            parts.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * self.rank:
+            parts.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            parts.append(f"groups={self.groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(parts)
+
+
+class _Direct(_Convolution):
+    """A convolution; the functional is named after the rank."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            0,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _borders(self) -> tuple[int, ...]:
+        """The widths of the padding as ``F.pad`` takes them: last dimension first, before and after."""
+        widths: list[int] = []
+        for place in reversed(range(self.rank)):
+            if self.padding == "same":
+                total = self.dilation[place] * (self.kernel_size[place] - 1)
+                widths += [total // 2, total - total // 2]
+            elif self.padding == "valid":
+                widths += [0, 0]
+            else:
+                widths += [self.padding[place], self.padding[place]]
+        return tuple(widths)
+
+    def _convolve(self, convolution: Any, input: Tensor) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._borders(), mode=self.padding_mode)
+            padding = 0
+        return convolution(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_Direct):
+    """Cross-correlation with learned kernels: ``(N, C, L)`` to ``(N, C', L')``.
+
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+
+    Args:
+        in_channels, out_channels: C and C'.
+        kernel_size, stride, padding, dilation: a number, or one per dimension; padding may be "same" or "valid".
+        groups: the channels are split into as many parts that do not see each other.
+        bias: whether there is an offset per output channel.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Attributes:
+        weight: ``(C', C / groups, *kernel_size)``, uniform in ``±1 / sqrt(C / groups * prod(kernel_size))`` at first.
+        bias: ``(C',)``, likewise, or None.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Conv1d(3, 8, 5, padding=2)(rg.ones(2, 3, 10)).shape
+    (2, 8, 10)
+    """
+
+    rank = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolve(F.conv1d, input)
+
+
+class Conv2d(_Direct):
+    """Cross-correlation with learned kernels: ``(N, C, H, W)`` to ``(N, C', H', W')``; arguments as ``Conv1d``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Conv2d(3, 8, 3, stride=2, padding=1)(rg.ones(2, 3, 8, 8)).shape
+    (2, 8, 4, 4)
+    """
+
+    rank = 2
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolve(F.conv2d, input)
+
+
+class Conv3d(_Direct):
+    """Cross-correlation with learned kernels: ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``; arguments as ``Conv1d``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Conv3d(1, 2, 3)(rg.ones(2, 1, 5, 5, 5)).shape
+    (2, 2, 3, 3, 3)
+    """
+
+    rank = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolve(F.conv3d, input)
+
+
+class _Transposed(_Convolution):
+    """The transpose of a convolution."""
+
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f"{type(self).__name__}: only padding_mode 'zeros' is supported, got {padding_mode!r}")
+        if isinstance(padding, str):
+            raise ValueError(f"{type(self).__name__}: padding must be numbers, got {padding!r}")
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _convolve(self, convolution: Any, input: Tensor, output_size: Any) -> Tensor:
+        extra = self.output_padding if output_size is None else self._output_padding(input, output_size)
+        return convolution(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+    def _output_padding(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
+        """What must be added to the smallest output to give the wanted one."""
+        wanted = tuple(output_size)[-self.rank :]
+        if len(output_size) not in (self.rank, input.ndim) or input.ndim not in (self.rank + 1, self.rank + 2):
+            raise ValueError(
+                f"{type(self).__name__}: output_size must have {self.rank} or {input.ndim} elements, got {tuple(output_size)}"
+            )
+        extra = []
+        for place, length in enumerate(input.shape[-self.rank :]):
+            smallest = (length - 1) * self.stride[place] - 2 * self.padding[place]
+            smallest += self.dilation[place] * (self.kernel_size[place] - 1) + 1
+            if not smallest <= wanted[place] < smallest + self.stride[place]:
+                raise ValueError(
+                    f"{type(self).__name__}: output_size {wanted} is out of reach for the input {describe(input)}: dimension "
+                    f"{place} may be {smallest} to {smallest + self.stride[place] - 1}"
+                )
+            extra.append(wanted[place] - smallest)
+        return tuple(extra)
+
+
+class ConvTranspose1d(_Transposed):
+    """The transpose of ``Conv1d`` as a linear map: ``(N, C, L)`` to ``(N, C', L')``.
+
+    ``L' = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Attributes:
+        weight: ``(C, C' / groups, *kernel_size)``.
+        bias: ``(C',)``, or None.
+
+    >>> import retrograd as rg
+    >>> up = rg.nn.ConvTranspose1d(3, 8, 4, stride=2, padding=1)
+    >>> up(rg.ones(2, 3, 5)).shape, up(rg.ones(2, 3, 5), output_size=[11]).shape
+    ((2, 8, 10), (2, 8, 11))
+    """
+
+    rank = 1
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._convolve(F.conv_transpose1d, input, output_size)
+
+
+class ConvTranspose2d(_Transposed):
+    """The transpose of ``Conv2d``: ``(N, C, H, W)`` to ``(N, C', H', W')``; arguments as ``ConvTranspose1d``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.ConvTranspose2d(3, 8, 2, stride=2)(rg.ones(2, 3, 4, 4)).shape
+    (2, 8, 8, 8)
+    """
+
+    rank = 2
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._convolve(F.conv_transpose2d, input, output_size)
+
+
+class ConvTranspose3d(_Transposed):
+    """The transpose of ``Conv3d``: ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``; arguments as ``ConvTranspose1d``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.ConvTranspose3d(1, 2, 2, stride=2)(rg.ones(1, 1, 2, 2, 2)).shape
+    (1, 2, 4, 4, 4)
+    """
+
+    rank = 3
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._convolve(F.conv_transpose3d, input, output_size)
+
+
+class Unfold(Module):
+    """The patches a convolution sees, as columns: ``(N, C, H, W)`` to ``(N, C * prod(kernel_size), patches)``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Unfold(2)(rg.ones(1, 3, 4, 4)).shape
+    (1, 12, 9)
+    """
+
+    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Module):
+    """The sum of patches at their places, the transpose of ``Unfold``: back to ``(N, C, *output_size)``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.Fold((4, 4), 2)(rg.ones(1, 12, 9)).shape
+    (1, 3, 4, 4)
+    """
+
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, stride={self.stride}"
+        )

@@ -1,0 +1,141 @@
+"""Gradients kept within bounds before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.modes import no_grad
+from ...core.tensor import Tensor, new_tensor
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [x.grad for x in tensors if x.grad is not None]
+
+
+def _norm(x: Any, p: float) -> Any:
+    """The p-norm of all elements, as a 0-d array."""
+    xp = array_module(x)
+    if x.dtype.itemsize < 4:
+        x = x.astype(np.float32)  # squares of half precision overflow
+    flat = x.reshape(-1)
+    if p == 2:
+        return xp.sqrt(xp.vdot(flat, flat).real)
+    if p == np.inf:
+        return abs(flat).max() if flat.size else xp.zeros((), flat.real.dtype)
+    if p == 0:
+        return (flat != 0).sum().astype(flat.real.dtype)
+    return (abs(flat) ** p).sum() ** (1.0 / p)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The p-norm of all elements of all Tensors together, p being ``norm_type``.
+
+    Args:
+        tensors: the Tensors.
+        norm_type: p, which may be infinity.
+        error_if_nonfinite: refuse a norm that is infinite or NaN.
+        foreach: accepted for PyTorch's sake.
+
+    Raises:
+        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
+
+    >>> import retrograd as rg
+    >>> rg.nn.utils.get_total_norm([rg.tensor([3.0]), rg.tensor([4.0])])
+    tensor(5.)
+    """
+    arrays = [x.array for x in ([tensors] if isinstance(tensors, Tensor) else tensors)]
+    if not arrays:
+        return Tensor(0.0)
+    p = float(norm_type)
+    xp = array_module(arrays[0])
+    total = xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
+    if error_if_nonfinite and not bool(xp.isfinite(total)):
+        raise RuntimeError(
+            f"the total norm of order {p} of the gradients is {float(total)}, so they cannot be clipped; pass "
+            "error_if_nonfinite=False to scale them by it anyway"
+        )
+    return new_tensor(total)
+
+
+@no_grad()
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Multiply the gradients by ``max_norm / (total_norm + 1e-6)``, in place, where that is less than 1.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
+    >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
+    >>> rg.nn.utils.clip_grads_with_norm_(x, 0.5, rg.tensor(5.0))
+    >>> x.grad
+    tensor([0.3000, 0.4000])
+    """
+    factor = float(max_norm) / (total_norm.detach() + 1e-6)
+    # On a GPU asking for the number would wait for it; there the gradients are always multiplied.
+    if not factor.is_cuda and factor.item() >= 1:
+        return
+    factor = factor.clamp(max=1.0)
+    for gradient in _gradients(parameters):
+        gradient.detach().mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients by one factor, in place, so that their total norm is at most ``max_norm`` (Pascanu et al., 2013).
+
+    Args:
+        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        max_norm: the largest norm.
+        norm_type: its p, which may be infinity.
+        error_if_nonfinite: refuse gradients whose norm is infinite or NaN.
+        foreach: accepted for PyTorch's sake.
+
+    Returns:
+        The total norm before.
+
+    Raises:
+        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
+    >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
+    >>> rg.nn.utils.clip_grad_norm_([x], max_norm=1.0)
+    tensor(5.)
+    >>> x.grad
+    tensor([0.6000, 0.8000])
+    """
+    tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(tensors), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(tensors, max_norm, total)
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
+    >>> (x * rg.tensor([3.0, -4.0])).sum().backward()
+    >>> rg.nn.utils.clip_grad_value_(x, 2.0)
+    >>> x.grad
+    tensor([ 2., -2.])
+    """
+    bound = float(clip_value)
+    for gradient in _gradients(parameters):
+        gradient.detach().clamp_(-bound, bound)

@@ -1,0 +1,272 @@
+"""Parametrizations: a parameter that is computed, at each use, from others that are trained in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...core.errors import describe
+from ...core.modes import no_grad
+from ...core.tensor import Tensor
+from ..containers import ModuleDict, ModuleList
+from ..module import Module
+from ..parameter import Parameter
+
+_cache: dict[tuple[int, str], Any] = {}
+_cache_depth = 0
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Inside, compute every parametrized Tensor at most once.
+
+    >>> import retrograd as rg
+    >>> with rg.nn.utils.parametrize.cached():
+    ...     pass
+    """
+    global _cache_depth
+    _cache_depth += 1
+    try:
+        yield
+    finally:
+        _cache_depth -= 1
+        if not _cache_depth:
+            _cache.clear()
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one Tensor, applied one after the other, and the parameters they start from.
+
+    The first may start from one Tensor, ``original``, or from several, ``original0``, ``original1`` and so on.
+    """
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ValueError("ParametrizationList: wanted at least one parametrization")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        value: Any = original
+        with no_grad():
+            for module in reversed(list(modules)):
+                if hasattr(module, "right_inverse"):
+                    value = module.right_inverse(value)
+        self.is_tensor = isinstance(value, Tensor)
+        if isinstance(value, Tensor):
+            # The Parameter stays the same object: optimizers may hold it already.
+            kept = original if isinstance(original, Parameter) else value
+            if kept is not value:
+                kept.data = value.detach()
+            self._enter("original", kept)
+        else:
+            self.ntensors = len(value)
+            for place, each in enumerate(value):
+                trained = Parameter(each.detach()) if isinstance(original, Parameter) else each
+                self._enter(f"original{place}", trained)
+        if not unsafe:
+            _check_same(self(), original)
+
+    def _enter(self, name: str, tensor: Tensor) -> None:
+        if isinstance(tensor, Parameter):
+            self.register_parameter(name, tensor)
+        else:
+            self.register_buffer(name, tensor)
+
+    def _originals(self) -> list[Tensor]:
+        names = ["original"] if self.is_tensor else [f"original{place}" for place in range(self.ntensors)]
+        return [getattr(self, name) for name in names]
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals so that the parametrized Tensor becomes ``value``."""
+        result: Any = value
+        with no_grad():
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse")
+                result = module.right_inverse(result)
+            given = [result] if isinstance(result, Tensor) else list(result)
+            originals = self._originals()
+            if len(given) != len(originals):
+                raise ValueError(f"right_inverse: wanted {len(originals)} Tensors, got {len(given)}")
+            for original, new in zip(originals, given, strict=True):
+                if original.shape != new.shape:
+                    raise ValueError(f"right_inverse: wanted a Tensor like {describe(original)}, got {describe(new)}")
+                original.copy_(new)
+
+    def forward(self) -> Tensor:
+        first, *rest = self
+        result = first(*self._originals())
+        for module in rest:
+            result = module(result)
+        return result
+
+
+def _check_same(result: Any, original: Tensor) -> None:
+    if not isinstance(result, Tensor):
+        raise ValueError(
+            f"register_parametrization: a parametrization must return a Tensor, got {type(result).__name__}"
+        )
+    if result.shape != original.shape or result.dtype != original.dtype:
+        raise ValueError(
+            f"register_parametrization: the parametrized Tensor {describe(result)} must have the shape and dtype of the "
+            f"original {describe(original)}; pass unsafe=True to allow another"
+        )
+
+
+def _computed(name: str) -> property:
+    def get(module: Module) -> Any:
+        parametrizations: Any = module.parametrizations
+        if not _cache_depth:
+            return parametrizations[name]()
+        key = (id(module), name)
+        if key not in _cache:
+            _cache[key] = parametrizations[name]()
+        return _cache[key]
+
+    def set_(module: Module, value: Tensor) -> None:
+        parametrizations: Any = module.parametrizations
+        parametrizations[name].right_inverse(value)
+
+    return property(get, set_)
+
+
+def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
+    """Give the module a class of its own whose attributes ``names`` are computed; without names its plain class."""
+    if not names:
+        module.__class__ = plain
+        return
+
+    def reduce(self: Module, protocol: Any) -> Any:
+        return _restore, (plain, names), self.__dict__
+
+    attributes: dict[str, Any] = {name: _computed(name) for name in names}
+    attributes |= {"__reduce_ex__": reduce, "_plain": plain, "__module__": plain.__module__}
+    module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), attributes)
+
+
+def _restore(plain: type[Module], names: tuple[str, ...]) -> Module:
+    module = plain.__new__(plain)
+    _become(module, plain, names)
+    return module
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Compute ``module.<tensor_name>`` from now on as ``parametrization(original)``.
+
+    The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may have a method
+    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: it sets the first originals, and is
+    used when the attribute is assigned. Several parametrizations are applied in the order of registration.
+
+    Args:
+        module: the owner of the Tensor.
+        tensor_name: the name of a parameter or buffer.
+        parametrization: computes the Tensor.
+        unsafe: allow another shape or dtype than the original's.
+
+    Raises:
+        ValueError: there is no such Tensor, or shape or dtype would change.
+
+    >>> import retrograd as rg
+    >>> class Symmetric(rg.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).T
+    >>> layer = rg.nn.Linear(3, 3)
+    >>> _ = rg.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all())
+    True
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        entry: Any = module.parametrizations[tensor_name]  # type: ignore[index]
+        _extend(entry, getattr(module, tensor_name), parametrization, unsafe)
+        return module
+    table = next((t for t in (module._parameters, module._buffers) if tensor_name in t), None)
+    original: Any = None if table is None else table[tensor_name]
+    if table is None or original is None:
+        raise ValueError(
+            f"register_parametrization: {type(module).__name__} has no parameter or buffer {tensor_name!r}"
+        )
+    entry = ParametrizationList([parametrization], original, unsafe)
+    del table[tensor_name]
+    if not is_parametrized(module):
+        module.add_module("parametrizations", ModuleDict())
+    parametrizations: Any = module.parametrizations
+    parametrizations[tensor_name] = entry
+    _become(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
+    return module
+
+
+def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, unsafe: bool) -> None:
+    """Apply one more parametrization after those there are, keeping the value where that can be done."""
+    with no_grad():
+        wanted: Any = value
+        if hasattr(parametrization, "right_inverse"):
+            wanted = parametrization.right_inverse(value)
+            if not isinstance(wanted, Tensor):
+                raise ValueError(
+                    "register_parametrization: only the first parametrization may start from several Tensors"
+                )
+        if not unsafe:
+            _check_same(parametrization(wanted), value)
+        if hasattr(parametrization, "right_inverse"):
+            entry.right_inverse(wanted)
+    entry.append(parametrization)
+    entry.unsafe = entry.unsafe or unsafe
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a Tensor of the module, or any of them, is parametrized."""
+    entries = module._modules.get("parametrizations")
+    if not isinstance(entries, ModuleDict) or not len(entries):
+        return False
+    return tensor_name is None or tensor_name in entries
+
+
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The class of the module before anything was parametrized."""
+    return getattr(type(module), "_plain", type(module))
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make a parametrized Tensor an ordinary parameter (or buffer) again.
+
+    Args:
+        module: its owner.
+        tensor_name: its name.
+        leave_parametrized: keep its present value; else the original's.
+
+    Raises:
+        ValueError: it is not parametrized, or has several originals and ``leave_parametrized`` is False.
+
+    >>> import retrograd as rg
+    >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
+    >>> _ = rg.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not parametrized")
+    parametrizations: Any = module.parametrizations
+    entry = parametrizations[tensor_name]
+    if not leave_parametrized and not entry.is_tensor:
+        raise ValueError("remove_parametrizations: leave_parametrized=False needs a parametrization with one original")
+    original = entry._originals()[0]
+    result = original
+    if leave_parametrized:
+        with no_grad():
+            value = getattr(module, tensor_name).detach()
+        if entry.is_tensor:
+            original.data = value
+        else:
+            result = Parameter(value) if isinstance(original, Parameter) else value
+    del parametrizations[tensor_name]
+    _become(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
+    if not len(parametrizations):
+        del module.parametrizations
+    if isinstance(result, Parameter):
+        module.register_parameter(tensor_name, result)
+    else:
+        module.register_buffer(tensor_name, result)
+    return module

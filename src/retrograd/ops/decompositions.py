@@ -1,0 +1,753 @@
+"""Decompositions of matrices: Cholesky, QR, LU, eigenvalues of symmetric matrices, singular values; and what they solve.
+
+Rules for real matrices; of complex ones the values are right, but they cannot be differentiated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.devices import array_module
+from ..core.errors import describe
+from ..core.primitive import Primitive, apply, apply1, operand
+from ..core.tensor import Tensor, new_tensor
+from .joining import cat
+from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transposed
+from .matmul import MATMUL
+from .registry import OPERATORS, operator
+
+
+def _require_real(name: str, x: Tensor) -> None:
+    if x.dtype.kind == "c" and x.requires_grad:
+        raise RuntimeError(f"{name}: derivatives are implemented for real matrices only, got {describe(x)}")
+
+
+def _lower(x: Any, diagonal: float) -> Any:
+    """The lower triangle, the diagonal times a factor."""
+    xp = array_module(x)
+    n = x.shape[-1]
+    weights = xp.tri(n, n, -1, dtype=x.dtype) + diagonal * xp.eye(n, dtype=x.dtype)
+    return x * weights
+
+
+def _upper(x: Any, diagonal: float) -> Any:
+    return transposed(_lower(transposed(x), diagonal))
+
+
+def _symmetric(x: Any) -> Any:
+    return (x + transposed(x)) / 2
+
+
+# Cholesky
+
+
+def _cholesky(x: Any) -> Any:
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        raise RuntimeError("the factorization could not be completed because the input is not positive-definite") from None
+
+
+def _cholesky_rule(g: Any, ans: Any) -> Any:
+    """L^-T Phi(L^T g) L^-1, made symmetric; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
+    t = transposed(ans)
+    phi = _lower(MATMUL(t, g), 0.5)
+    half = SOLVE(t, phi)
+    return _symmetric(transposed(SOLVE(t, transposed(half))))
+
+
+CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
+
+
+def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
+    x = matrices(name, value, square=True)
+    _require_real(name, x)
+    lower = apply1(CHOLESKY, x)
+    return lower.mH if upper else lower
+
+
+@operator(namespace="linalg", method=False)
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with ``L @ L^T = A`` of each symmetric positive-definite matrix (``upper``: ``U^T @ U = A``).
+
+    Only the lower triangle of A is read; the gradient is symmetric.
+
+    Raises:
+        RuntimeError: a matrix is not positive-definite.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.cholesky(rg.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return _cholesky_of("linalg.cholesky", A, upper)
+
+
+@operator(name="cholesky")
+def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
+    """As ``linalg.cholesky``.
+
+    >>> import retrograd as rg
+    >>> rg.cholesky(rg.tensor([[4.0]]))
+    tensor([[2.]])
+    """
+    return _cholesky_of("cholesky", input, upper)
+
+
+@operator()
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """The X with ``A @ X = input``, given the Cholesky factor of A.
+
+    >>> import retrograd as rg
+    >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
+    tensor([[2.]])
+    """
+    b, factor = matrices("cholesky_solve", input, "input"), matrices("cholesky_solve", L, "L", square=True)
+    if b.array.shape[-2] != factor.array.shape[-1]:
+        raise RuntimeError(f"cholesky_solve: incompatible shapes {describe(b)} and {describe(factor)}")
+    lower = factor.mT if upper else factor
+    half = solve_triangular(lower, b, upper=False)
+    return solve_triangular(lower.mT, half, upper=True)
+
+
+@operator()
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A, given its Cholesky factor.
+
+    >>> import retrograd as rg
+    >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
+    tensor([[0.25]])
+    """
+    factor = matrices("cholesky_inverse", L, "L", square=True)
+    eye = new_tensor(array_module(factor).eye(factor.array.shape[-1], dtype=factor.dtype))
+    return cholesky_solve(eye, factor, upper)
+
+
+# QR
+
+
+def _qr_rule(g: Any, ans: Any) -> Any:
+    """M = R gR^T - gQ^T Q; (gQ + Q copyltu(M)) R^-T, copyltu copying the lower triangle to the upper (S. Walter, 2010)."""
+    q, r = ans
+    gq, gr = g
+    m = MATMUL(r, transposed(gr)) - MATMUL(transposed(gq), q)
+    lower = _lower(m, 0.5)
+    inner = gq + MATMUL(q, lower + transposed(lower))
+    return transposed(SOLVE(r, transposed(inner)))
+
+
+def _no_qr_rule(g: Any) -> Any:
+    raise RuntimeError(
+        "linalg.qr: mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'"
+    )
+
+
+def _factors(x: Any, mode: str) -> tuple[Any, Any]:
+    q, r = np.linalg.qr(x, mode=mode)
+    return q, r
+
+
+QR = Primitive("linalg.qr", lambda x: _factors(x, "reduced"), "x", [_qr_rule], outputs=2)
+QR_COMPLETE = Primitive("linalg.qr", lambda x: _factors(x, "complete"), "x", [_no_qr_rule], outputs=2)
+QR_R = Primitive("linalg.qr", lambda x: np.linalg.qr(x, mode="r"), "x", [_no_qr_rule])
+
+
+class QRResult(NamedTuple):
+    """The factors of ``A = Q @ R``."""
+
+    Q: Tensor
+    R: Tensor
+
+
+def _qr(name: str, value: Any, mode: str) -> QRResult:
+    x = matrices(name, value)
+    _require_real(name, x)
+    rows, columns = x.array.shape[-2:]
+    if mode == "r":
+        xp = array_module(x)
+        return QRResult(new_tensor(xp.empty((0,), x.dtype)), apply1(QR_R, x))
+    if mode == "complete" and rows > columns:
+        return QRResult(*apply(QR_COMPLETE, (x,), {}))
+    if mode not in ("reduced", "complete"):
+        raise RuntimeError(f"{name}: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
+    if rows >= columns:
+        return QRResult(*apply(QR, (x,), {}))
+    # The first columns determine Q, and Q the rest of R.
+    q, r = apply(QR, (x[..., :rows],), {})
+    return QRResult(q, cat([r, q.mT @ x[..., rows:]], -1))
+
+
+@operator(namespace="linalg", method=False)
+def qr(A: Tensor, mode: str = "reduced") -> QRResult:
+    """``A = Q @ R`` with orthonormal columns in Q and upper triangular R.
+
+    ``(..., m, n)`` gives ``Q (..., m, k)`` and ``R (..., k, n)``, ``k = min(m, n)``; with ``mode="complete"`` ``k = m``; with
+    ``mode="r"`` Q is empty.
+
+    >>> import retrograd as rg
+    >>> q, r = rg.linalg.qr(rg.tensor([[3.0], [4.0]]))
+    >>> abs(r)
+    tensor([[5.]])
+    """
+    return _qr("linalg.qr", A, mode)
+
+
+@operator(name="qr")
+def qr_(input: Tensor, some: bool = True) -> QRResult:
+    """As ``linalg.qr``; ``some=False`` is ``mode="complete"``.
+
+    >>> import retrograd as rg
+    >>> rg.qr(rg.ones(3, 2)).Q.shape
+    (3, 2)
+    """
+    return _qr("qr", input, "reduced" if some else "complete")
+
+
+# Symmetric eigenvalue problems
+
+
+def _eigh_rule(g: Any, ans: Any) -> Any:
+    """V (diag(gw) + (V^T gV) / E) V^T, made symmetric; E_ij = w_j - w_i. Degenerate eigenvalues make gV's part infinite."""
+    w, v = ans
+    gw, gv = g
+    inner = MATMUL(transposed(v), gv)
+    gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+    return _symmetric(MATMUL(MATMUL(v, _diagonal(gw) + _over(inner, gaps)), transposed(v)))
+
+
+def _diagonal(x: Any) -> Any:
+    """A matrix with the vector x on its diagonal."""
+    return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=x.dtype)
+
+
+def _over(x: Any, gaps: Any) -> Any:
+    """x / gaps off the diagonal, zero on it and where neither a gradient nor a gap is."""
+    xp = array_module(x)
+    degenerate = (getattr(gaps, "array", gaps) == 0) & (getattr(x, "array", x) == 0)
+    nothing = degenerate | xp.eye(x.shape[-1], dtype=bool)
+    return np.where(nothing, 0, x) / np.where(nothing, 1, gaps)
+
+
+EIGH = Primitive("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, UPLO=uplo)), "x", [_eigh_rule], outputs=2)
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues, ascending, and eigenvectors, as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _uplo(name: str, UPLO: str) -> str:
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"{name}: UPLO must be 'L' or 'U', not {UPLO!r}")
+    return UPLO.upper()
+
+
+@operator(namespace="linalg", method=False, note="degenerate eigenvalues: the gradient of eigenvectors is not finite")
+def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
+    """Eigenvalues (ascending) and eigenvectors of each symmetric matrix: ``A = V @ diag(w) @ V^T``.
+
+    Only one triangle of A is read, the lower one by default; the gradient is symmetric.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    x = matrices("linalg.eigh", A, square=True)
+    _require_real("linalg.eigh", x)
+    return EighResult(*apply(EIGH, (x,), {"uplo": _uplo("linalg.eigh", UPLO)}))
+
+
+@operator(namespace="linalg", method=False)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of each symmetric matrix, ascending.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([1., 2.])
+    """
+    return eigh(A, UPLO).eigenvalues
+
+
+# Singular values
+
+
+def _svd_rule(g: Any, ans: Any) -> Any:
+    """With skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend, "Differentiating the singular value decomposition"):
+
+    U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
+    """
+    u, s, vh = ans
+    gu, gs, gvh = g
+    ut = transposed(u)
+    k = s.shape[-1]
+    if u.shape[-1] != k or vh.shape[-2] != k:
+        raise RuntimeError("linalg.svd: the derivative of full_matrices=True exists for square matrices only")
+    columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
+    gaps = (columns - rows) * (columns + rows)
+    left, right = MATMUL(ut, gu), MATMUL(vh, transposed(gvh))
+    inner = (
+        _over(left - transposed(left), gaps) * columns + rows * _over(right - transposed(right), gaps) + _diagonal(gs)
+    )
+    result = MATMUL(MATMUL(u, inner), vh)
+    if u.shape[-2] > k:
+        result = result + MATMUL((gu - MATMUL(u, left)) / columns, vh)
+    if vh.shape[-1] > k:
+        result = result + MATMUL(u / columns, gvh - MATMUL(transposed(right), vh))
+    return result
+
+
+SVD = Primitive(
+    "linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full_matrices=full)), "x", [_svd_rule], outputs=3
+)
+
+
+class SVDResult(NamedTuple):
+    """The factors of ``A = U @ diag(S) @ Vh``."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@operator(namespace="linalg", method=False, note="repeated singular values: the gradient of U and V is not finite")
+def svd(A: Tensor, full_matrices: bool = True) -> SVDResult:
+    """``A = U @ diag(S) @ Vh`` with orthonormal U and Vh, and singular values S in descending order.
+
+    ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless ``full_matrices``.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
+    tensor([3., 2.])
+    """
+    x = matrices("linalg.svd", A)
+    _require_real("linalg.svd", x)
+    return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
+
+
+class OldSVDResult(NamedTuple):
+    """The factors of ``A = U @ diag(S) @ V^T``."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+@operator(name="svd")
+def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
+    """As ``linalg.svd``, with V instead of its transpose; zeros for U and V with ``compute_uv=False``.
+
+    >>> import retrograd as rg
+    >>> rg.svd(rg.ones(3, 2)).V.shape
+    (2, 2)
+    """
+    u, s, vh = svd(input, full_matrices=not some)
+    if not compute_uv:
+        return OldSVDResult(u.detach() * 0, s, vh.detach().mT * 0)
+    return OldSVDResult(u, s, vh.mT)
+
+
+@operator(namespace="linalg", method=False)
+def svdvals(A: Tensor) -> Tensor:
+    """The singular values of each matrix, in descending order.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
+    tensor([3., 2.])
+    """
+    return svd(A, full_matrices=False).S
+
+
+# Pseudo-inverse and least squares
+
+
+def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
+    """dP = -P dA P + P P^T dA^T (1 - AP) + (1 - PA) dA^T P^T P (G. Golub and V. Pereyra, 1973)."""
+    pt = transposed(ans)
+    gt = transposed(g)
+    middle = -MATMUL(MATMUL(pt, g), pt)
+    right = MATMUL(gt, MATMUL(ans, pt))
+    right = right - MATMUL(x, MATMUL(ans, right))
+    left = MATMUL(MATMUL(pt, ans), gt)
+    left = left - MATMUL(MATMUL(left, ans), x)
+    return middle + right + left
+
+
+PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(x, rtol), "x", [_pinv_rule])
+
+
+def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    x = matrices(name, value)
+    _require_real(name, x)
+    if hermitian:
+        x = (x.tril() + x.tril(-1).mT) if x.array.shape[-1] == x.array.shape[-2] else x
+    rows, columns = x.array.shape[-2:]
+    if rtol is None:
+        rtol = max(rows, columns) * float(np.finfo(x.dtype).eps) if atol is None else 0.0
+    if atol is not None and x.array.size:
+        largest = float(np.linalg.svd(x.array, compute_uv=False).max())
+        rtol = max(float(rtol), float(atol) / largest if largest else 0.0)
+    return apply(PINV, (x,), {"rtol": float(rtol)})  # type: ignore[no-any-return]
+
+
+@operator(namespace="linalg", method=False)
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """The pseudo-inverse of each matrix (E. Moore, R. Penrose): ``(..., m, n) -> (..., n, m)``.
+
+    Singular values up to ``max(atol, rtol * largest)`` count as zero; the rank must be constant where it is differentiated.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
+    tensor([[0.5, 0. ]])
+    """
+    return _pinv("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
+
+
+@operator()
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """As ``linalg.pinv``.
+
+    >>> import retrograd as rg
+    >>> rg.pinverse(rg.tensor([[2.0]]))
+    tensor([[0.5]])
+    """
+    return _pinv("pinverse", input, None, rcond, False)
+
+
+class LstsqResult(NamedTuple):
+    """What ``lstsq`` finds."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@operator(namespace="linalg", method=False)
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
+    """The X that minimises ``||A @ X - B||`` for each matrix; the shortest one where there are several.
+
+    ``A (..., m, n)``, ``B (..., m, k)`` or ``(..., m)``. ``residuals`` are the squared norms where m > n and the rank is full,
+    else empty. ``driver`` is accepted and ignored.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
+    a, b = matrices("linalg.lstsq", A), operand("linalg.lstsq", B, "B")
+    vector = is_vector_batch(a, b)
+    b = b.unsqueeze(-1) if vector else b
+    if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
+        raise RuntimeError(f"linalg.lstsq: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+    rows, columns = a.array.shape[-2:]
+    solution = _pinv("linalg.lstsq", a, None, rcond, False) @ b
+    values = np.linalg.svd(a.array, compute_uv=False)
+    cut = max(rows, columns) * float(np.finfo(a.dtype).eps) if rcond is None else rcond
+    rank = (values > cut * values.max(axis=-1, keepdims=True)).sum(axis=-1) if values.size else values.sum(axis=-1)
+    xp = array_module(a)
+    residuals = new_tensor(xp.empty((0,), a.dtype))
+    if rows > columns and bool((rank == columns).all()):
+        residuals = ((a @ solution - b) ** 2).sum(-2)
+    return LstsqResult(
+        solution.squeeze(-1) if vector else solution,
+        residuals,
+        new_tensor(xp.asarray(rank, dtype=np.int64)),
+        new_tensor(xp.empty((0,), a.dtype)),
+    )
+
+
+# LU
+
+
+def _eliminate(x: Any, pivots: Any) -> Any:
+    """Gaussian elimination in place, choosing the largest pivot where there are pivots to be set (1-based rows)."""
+    xp = array_module(x)
+    rows, columns = x.shape[-2:]
+    batch = xp.arange(x.shape[0])
+    for k in range(min(rows, columns)):
+        if pivots is not None:
+            best = xp.abs(x[:, k:, k]).argmax(axis=1) + k
+            pivots[:, k] = best + 1
+            chosen = x[batch, best].copy()
+            x[batch, best] = x[:, k]
+            x[:, k] = chosen
+        pivot = x[:, k, k][:, None]
+        x[:, k + 1 :, k] = xp.where(pivot == 0, 0, x[:, k + 1 :, k] / xp.where(pivot == 0, 1, pivot))
+        x[:, k + 1 :, k + 1 :] -= x[:, k + 1 :, k, None] * x[:, k, None, k + 1 :]
+    return x
+
+
+def _lu_compact(x: Any) -> Any:
+    """L (below the diagonal) and U of square matrices that need no pivoting."""
+    flat = x.reshape((-1, *x.shape[-2:])).copy()
+    return _eliminate(flat, None).reshape(x.shape)
+
+
+def _lu_rule(g: Any, ans: Any) -> Any:
+    """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, L and U packed in one matrix."""
+    xp = array_module(ans)
+    lower = _lower(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
+    upper = _upper(ans, 1.0)
+    inner = _lower(MATMUL(transposed(lower), _lower(g, 0.0)), 0.0) + _upper(MATMUL(_upper(g, 1.0), transposed(upper)), 1.0)
+    left = SOLVE(transposed(lower), inner)
+    return transposed(SOLVE(upper, transposed(left)))
+
+
+LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule])
+
+
+def _pivot(x: Any) -> tuple[Any, Any]:
+    """Row interchanges (1-based, as LAPACK's) and the permutation of rows they amount to."""
+    xp = array_module(x)
+    rows, columns = x.shape[-2:]
+    flat = x.reshape((-1, rows, columns)).copy()
+    pivots = xp.zeros((flat.shape[0], min(rows, columns)), dtype=np.int32)
+    _eliminate(flat, pivots)
+    shape = x.shape[:-2]
+    return pivots.reshape((*shape, pivots.shape[-1])), _permutation(pivots.reshape((*shape, pivots.shape[-1])), rows)
+
+
+def _permutation(pivots: Any, rows: int) -> Any:
+    """The rows of the original matrix in the order in which elimination left them."""
+    xp = array_module(pivots)
+    flat = pivots.reshape((-1, pivots.shape[-1]))
+    order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)
+    batch = xp.arange(flat.shape[0])
+    for k in range(flat.shape[-1]):
+        other = flat[:, k] - 1
+        chosen = order[batch, other].copy()
+        order[batch, other] = order[:, k]
+        order[:, k] = chosen
+    return order.reshape((*pivots.shape[:-1], rows))
+
+
+def _rows(x: Tensor, order: Any) -> Tensor:
+    """The rows of each matrix in the given order."""
+    index = order[..., None]
+    return OPERATORS["take_along_dim"].function(x, new_tensor(index), -2)
+
+
+def _packed(permuted: Tensor) -> Tensor:
+    """L and U of matrices whose rows are in pivot order; the square part first, the rest by a triangular system."""
+    rows, columns = permuted.array.shape[-2:]
+    k = min(rows, columns)
+    square = apply1(LU, permuted[..., :k, :k])
+    if columns > k:
+        rest = solve_triangular(square, permuted[..., k:], upper=False, unitriangular=True)
+        return cat([square, rest], -1)
+    if rows > k:
+        rest = solve_triangular(square, permuted[..., k:, :], upper=True, left=False)
+        return cat([square, rest], -2)
+    return square
+
+
+class LUFactors(NamedTuple):
+    """L and U packed in one matrix, and the row interchanges, counted from 1."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+@operator(namespace="linalg", method=False)
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
+    """Gaussian elimination with row interchanges: ``A = P @ L @ U``, L and U packed in one matrix.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    LUFactors(LU=tensor([[2. , 2. ],
+            [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
+    """
+    return _lu_factor("linalg.lu_factor", A, pivot)
+
+
+def _lu_factor(name: str, value: Any, pivot: bool) -> LUFactors:
+    x = matrices(name, value)
+    _require_real(name, x)
+    if pivot:
+        pivots, order = _pivot(x.array)
+        return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
+    xp = array_module(x)
+    count = min(x.array.shape[-2:])
+    pivots = xp.zeros((*x.array.shape[:-2], count), dtype=np.int32) + xp.arange(1, count + 1, dtype=np.int32)
+    return LUFactors(_packed(x), new_tensor(pivots))
+
+
+@operator(name="lu", method=True)
+def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """As ``linalg.lu_factor``; with ``get_infos`` also the index of the first zero pivot of each matrix, or 0.
+
+    >>> import retrograd as rg
+    >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
+    >>> packed
+    tensor([[2.]])
+    """
+    packed, pivots = _lu_factor("lu", input, pivot)
+    if not get_infos:
+        return packed, pivots
+    diagonal = np.diagonal(packed.array, axis1=-2, axis2=-1) == 0
+    infos = np.where(diagonal.any(axis=-1), diagonal.argmax(axis=-1) + 1, 0)
+    return packed, pivots, new_tensor(array_module(packed).asarray(infos, dtype=np.int32))
+
+
+class LUResult(NamedTuple):
+    """The factors of ``A = P @ L @ U``."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+@operator(namespace="linalg", method=False)
+def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
+    """``A = P @ L @ U``: a permutation, a unit lower triangular and an upper triangular matrix.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
+    x = matrices("linalg.lu", A)
+    packed, pivots = _lu_factor("linalg.lu", x, pivot)
+    xp = array_module(x)
+    rows, columns = x.array.shape[-2:]
+    k = min(rows, columns)
+    eye = new_tensor(xp.eye(rows, k, dtype=x.dtype))
+    order = _permutation(pivots.array, rows)
+    p = new_tensor(np.swapaxes(xp.eye(rows, dtype=x.dtype)[order], -1, -2))
+    if not pivot:
+        p = new_tensor(xp.empty((0,), x.dtype))
+    return LUResult(p, packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu())
+
+
+def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
+    factors, right = matrices(name, packed, "LU", square=True), matrices(name, b, "B")
+    order = _permutation(operand(name, pivots, "pivots").array, factors.array.shape[-1])
+    if not left:
+        return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
+    if right.array.shape[-2] != factors.array.shape[-1]:
+        raise RuntimeError(f"{name}: incompatible shapes {describe(factors)} and {describe(right)}")
+    batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
+    right = right.expand(*batch, *right.array.shape[-2:])
+    if adjoint:
+        y = solve_triangular(factors.mT, right, upper=False)
+        y = solve_triangular(factors.mT, y, upper=True, unitriangular=True)
+        return _rows(y, order.argsort(axis=-1))
+    y = solve_triangular(factors, _rows(right, order), upper=False, unitriangular=True)
+    return solve_triangular(factors, y, upper=True)
+
+
+@operator(namespace="linalg", method=False)
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """The X with ``A @ X = B``, given ``lu_factor(A)``; ``X @ A = B`` without ``left``, A transposed with ``adjoint``.
+
+    >>> import retrograd as rg
+    >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
+    tensor([[0.5 ],
+            [0.25]])
+    """
+    return _lu_solve("linalg.lu_solve", LU, pivots, B, left, adjoint)
+
+
+@operator(name="lu_solve")
+def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """As ``linalg.lu_solve``, with the right-hand side first.
+
+    >>> import retrograd as rg
+    >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
+    tensor([[0.5]])
+    """
+    return _lu_solve("lu_solve", LU_data, LU_pivots, input, True, False)
+
+
+# Norms of matrices
+
+
+def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
+    from .norms import vector_norm
+
+    ndim = x.array.ndim
+    row, column = (dim % ndim if -ndim <= dim < ndim else dim for dim in dims)
+    if not (0 <= row < ndim and 0 <= column < ndim):
+        raise IndexError(f"{name}: dimensions {dims} are out of range for {describe(x)}")
+    if row == column:
+        raise RuntimeError(f"{name}: dims must be different, got {dims}")
+    if ord in ("fro", None):
+        return vector_norm(name, x, 2, (row, column), keepdim)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(x.movedim((row, column), (-2, -1)))
+        result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+        return result.unsqueeze(min(row, column)).unsqueeze(max(row, column)) if keepdim else result
+    if ord not in (1, -1, float("inf"), -float("inf")):
+        raise RuntimeError(f"{name}: order {ord!r} is not supported for matrices")
+    summed, other = (row, column) if abs(ord) == 1 else (column, row)
+    sums = vector_norm(name, x, 1, summed, True)
+    result = sums.amax(other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
+    return result if keepdim else result.squeeze((row, column))
+
+
+@operator(namespace="linalg", method=False)
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``, ``-2``.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
+    x = matrices("linalg.matrix_norm", A if dtype is None else operand("linalg.matrix_norm", A).to(dtype))
+    return _matrix_norm("linalg.matrix_norm", x, ord, tuple(dim), keepdim)
+
+
+@operator(namespace="linalg", method=False)
+def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices along two.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    from .norms import vector_norm as of_vectors
+
+    x = operand("linalg.norm", A, "A")
+    x = x if dtype is None else x.to(dtype)
+    if x.dtype.kind not in "fc":
+        raise RuntimeError(f"linalg.norm: expected floating or complex numbers, got {describe(x)}")
+    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if ord is None and (dims is None or len(dims) != 2):
+        return of_vectors("linalg.norm", x, 2, dims, keepdim)
+    if dims is None:
+        if x.array.ndim not in (1, 2):
+            raise RuntimeError(f"linalg.norm: with ord but no dim the input must be 1-d or 2-d, got {describe(x)}")
+        dims = tuple(range(x.array.ndim))
+    if len(dims) == 1:
+        return of_vectors("linalg.norm", x, ord, dims, keepdim)
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, got {dims}")
+    return _matrix_norm("linalg.norm", x, ord, (dims[0], dims[1]), keepdim)
+
+
+@operator(namespace="linalg", method=False)
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """The condition number ``||A|| ||A^-1||`` of each matrix, by default from its singular values.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor(2.)
+    """
+    x = matrices("linalg.cond", A)
+    if p in (None, 2, -2):
+        values = svdvals(x)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    from .linalg import inv
+
+    square = matrices("linalg.cond", A, square=True)
+    return _matrix_norm("linalg.cond", square, p, (-2, -1), False) * _matrix_norm(
+        "linalg.cond", inv(square), p, (-2, -1), False
+    )

@@ -1,0 +1,18 @@
+"""Optimizers, with PyTorch's names and hyper-parameters, and the schedulers of their learning rates."""
+
+from . import lr_scheduler as lr_scheduler
+from .adam import Adam as Adam
+from .adam import Adamax as Adamax
+from .adam import AdamW as AdamW
+from .adam import NAdam as NAdam
+from .adam import RAdam as RAdam
+from .adaptive import Adadelta as Adadelta
+from .adaptive import Adagrad as Adagrad
+from .adaptive import RMSprop as RMSprop
+from .adaptive import Rprop as Rprop
+from .lbfgs import LBFGS as LBFGS
+from .matrix import Adafactor as Adafactor
+from .matrix import Muon as Muon
+from .optimizer import Optimizer as Optimizer
+from .sgd import ASGD as ASGD
+from .sgd import SGD as SGD

@@ -1,0 +1,309 @@
+"""LBFGS: a quasi-Newton method with limited memory, and a line search for the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.devices import array_module
+from ..core.modes import enable_grad
+from ..core.quiet import silent
+from ..core.tensor import Tensor, new_tensor
+from .optimizer import Optimizer, check_not_negative, number, writable
+
+
+class Trial(NamedTuple):
+    """A point on the search line: how far, the loss there, its gradient, and the slope along the line."""
+
+    t: float
+    loss: float
+    gradient: Any
+    slope: float
+
+
+class LBFGS(Optimizer):
+    r"""L-BFGS: the inverse Hessian, as the last moves and gradient differences tell it, times the gradient.
+
+    The direction is computed by the two-loop recursion from at most ``history_size`` pairs ``s`` (move) and ``y``
+    (gradient difference) with ``s.y > 1e-10``, starting from ``(s.y / y.y)`` times the identity. ``step`` needs a
+    closure, which it calls several times. One parameter group only.
+
+    Args:
+        params: the parameters.
+        lr: the step length (with a line search, its first trial).
+        max_iter: iterations per ``step``.
+        max_eval: calls of the closure per ``step``; ``max_iter * 5 / 4`` unless told.
+        tolerance_grad: end when the largest gradient is below.
+        tolerance_change: end when loss or parameters change less.
+        history_size: how many pairs are kept.
+        line_search_fn: None or ``"strong_wolfe"``.
+
+    Raises:
+        ValueError: a negative ``lr`` or more than one group.
+        RuntimeError: another line search.
+
+    Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4, 3.5 and 3.6.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([-1.5, 2.0], requires_grad=True)
+    >>> optimizer = rg.optim.LBFGS([x], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    ...     loss.backward()
+    ...     return loss
+    >>> for _ in range(5):
+    ...     loss = optimizer.step(closure)
+    >>> [round(value, 2) for value in x.tolist()]
+    [1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        check_not_negative("LBFGS", lr=lr)
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise RuntimeError(f"LBFGS: only 'strong_wolfe' is supported as line_search_fn, got {line_search_fn!r}")
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+
+    def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
+        return None
+
+    @property
+    def _params(self) -> list[Tensor]:
+        return self.param_groups[0]["params"]  # type: ignore[no-any-return]
+
+    def _flat_gradient(self) -> Any:
+        """All gradients in one vector, complex ones as pairs; zeros where there is none."""
+        pieces = []
+        for parameter in self._params:
+            array = parameter.array
+            g = array_module(array).zeros_like(array) if parameter._grad is None else parameter._grad.array
+            pieces.append(_as_real(g).reshape(-1))
+        return np.concatenate(pieces)
+
+    def _move(self, t: float, direction: Any) -> None:
+        start = 0
+        for parameter in self._params:
+            p = writable(parameter)
+            size = p.size * (2 if p.dtype.kind == "c" else 1)
+            move = t * direction[start : start + size]
+            if p.dtype.kind == "c":
+                move = move[::2] + 1j * move[1::2]
+            p += move.reshape(p.shape).astype(p.dtype, copy=False)
+            start += size
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Run up to ``max_iter`` iterations; the closure clears the gradients, computes the loss, and differentiates it.
+
+        Returns:
+            The closure's first result.
+        """
+        if closure is None:
+            raise TypeError("LBFGS.step() needs a closure that computes the loss and its gradients")
+        group = self.param_groups[0]
+        lr, max_iter, max_eval = number(group["lr"]), group["max_iter"], group["max_eval"]
+        tolerance_grad, tolerance_change = group["tolerance_grad"], group["tolerance_change"]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+
+        def evaluate() -> tuple[Any, float, Any]:
+            with enable_grad():
+                result = closure()
+            state["func_evals"] += 1
+            return result, float(result), self._flat_gradient()
+
+        with silent():
+            first_loss, loss, gradient = evaluate()
+            evaluations = 1
+            if _largest(gradient) <= tolerance_grad:
+                return first_loss
+            for iteration in range(1, max_iter + 1):
+                state["n_iter"] += 1
+                direction = self._direction(state, gradient, group["history_size"])
+                state["prev_flat_grad"] = new_tensor(gradient.copy())
+                state["prev_loss"] = last_loss = loss
+                t = lr * min(1.0, 1.0 / float(np.abs(gradient).sum())) if state["n_iter"] == 1 else lr
+                slope = _dot(gradient, direction)
+                state["d"], state["t"] = new_tensor(direction), t
+                if slope > -tolerance_change:
+                    break
+                if group["line_search_fn"] is not None:
+                    here = [parameter.array.copy() for parameter in self._params]
+
+                    def trial(t: float, here: list[Any] = here, direction: Any = direction) -> Trial:
+                        self._move(t, direction)
+                        _, loss, gradient = evaluate()
+                        for parameter, values in zip(self._params, here):
+                            writable(parameter)[...] = values
+                        return Trial(t, loss, gradient, _dot(gradient, direction))
+
+                    start = Trial(0.0, loss, gradient, slope)
+                    before = state["func_evals"]
+                    found = strong_wolfe(trial, start, t, _largest(direction), max_eval - evaluations)
+                    evaluations += state["func_evals"] - before
+                    t, loss, gradient = found.t, found.loss, found.gradient
+                    state["t"] = t
+                    self._move(t, direction)
+                else:
+                    self._move(t, direction)
+                    if iteration != max_iter:
+                        _, loss, gradient = evaluate()
+                        evaluations += 1
+                if (
+                    evaluations >= max_eval
+                    or _largest(gradient) <= tolerance_grad
+                    or _largest(direction) * abs(t) <= tolerance_change
+                    or abs(loss - last_loss) < tolerance_change
+                ):
+                    break
+        return first_loss
+
+    def _direction(self, state: dict[str, Any], gradient: Any, history_size: int) -> Any:
+        """Minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
+        if state["n_iter"] == 1:
+            state["old_dirs"], state["old_stps"], state["ro"], state["H_diag"] = [], [], [], 1.0
+            return -gradient
+        y = gradient - state["prev_flat_grad"].array
+        s = state["d"].array * float(state["t"])
+        curvature = _dot(y, s)
+        differences, moves, inverses = state["old_dirs"], state["old_stps"], state["ro"]
+        if curvature > 1e-10:
+            if len(differences) == history_size:
+                for history in (differences, moves, inverses):
+                    del history[0]
+            differences.append(new_tensor(y))
+            moves.append(new_tensor(s))
+            inverses.append(1.0 / curvature)
+            state["H_diag"] = curvature / _dot(y, y)
+        direction = -gradient
+        weights = []
+        for y, s, inverse in zip(reversed(differences), reversed(moves), reversed(inverses)):
+            weights.append(_dot(s.array, direction) * float(inverse))
+            direction -= weights[-1] * y.array
+        direction *= float(state["H_diag"])
+        for y, s, inverse, weight in zip(differences, moves, inverses, reversed(weights)):
+            direction += (weight - _dot(y.array, direction) * float(inverse)) * s.array
+        return direction
+
+
+def strong_wolfe(
+    trial: Callable[[float], Trial],
+    start: Trial,
+    t: float,
+    longest: float,
+    max_trials: int,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+) -> Trial:
+    """A point with enough decrease, ``f(t) <= f(0) + c1 t f'(0)``, and a flat enough slope, ``|f'(t)| <= c2 |f'(0)|``.
+
+    First the interval is stretched until it must hold such a point, then it is shrunk by cubic interpolation.
+    ``longest`` is the largest component of the direction; an interval that moves no parameter by more than
+    ``tolerance_change`` is not shrunk further. After ``max_trials`` the best point so far is returned.
+    """
+
+    def decreases_too_little(point: Trial) -> bool:
+        return point.loss > start.loss + c1 * point.t * start.slope
+
+    def is_flat(point: Trial) -> bool:
+        return abs(point.slope) <= -c2 * start.slope
+
+    last, point = start, trial(t)
+    trials = 0
+    while True:
+        if trials >= max_trials:
+            return min(start, point, key=lambda end: end.loss)
+        if decreases_too_little(point) or (trials > 1 and point.loss >= last.loss):
+            break
+        if is_flat(point):
+            return point
+        if point.slope >= 0:
+            break
+        bounds = (point.t + 0.01 * (point.t - last.t), point.t * 10)
+        last, point = point, trial(cubic_minimum(last, point, bounds))
+        trials += 1
+
+    low, high = (last, point) if last.loss <= point.loss else (point, last)
+    progressed = True
+    while trials < max_trials and abs(high.t - low.t) * longest >= tolerance_change:
+        left, right = min(low.t, high.t), max(low.t, high.t)
+        # `low` and `high` are swapped when their losses are; the interpolation does not mind their order.
+        t = cubic_minimum(low, high, (left, right))
+        margin = 0.1 * (right - left)
+        if min(right - t, t - left) < margin:
+            # Close to an end twice in a row, or on it: keep away from it.
+            if not progressed or t >= right or t <= left:
+                t = right - margin if abs(t - right) < abs(t - left) else left + margin
+                progressed = True
+            else:
+                progressed = False
+        else:
+            progressed = True
+        point = trial(t)
+        trials += 1
+        if decreases_too_little(point) or point.loss >= low.loss:
+            high = point
+            if high.loss < low.loss:
+                low, high = high, low
+        else:
+            if is_flat(point):
+                return point
+            if point.slope * (high.t - low.t) >= 0:
+                high = low
+            low = point
+    return low
+
+
+def cubic_minimum(first: Trial, second: Trial, bounds: tuple[float, float]) -> float:
+    """Where the cubic with the two losses and slopes has its minimum, within the bounds; their middle if it has none.
+
+    Source: Nocedal and Wright, Numerical Optimization, 2006, equation 3.59.
+    """
+    if first.t > second.t:
+        first, second = second, first
+    d1 = first.slope + second.slope - 3 * (first.loss - second.loss) / (first.t - second.t)
+    square = d1 * d1 - first.slope * second.slope
+    if not square >= 0:
+        return (bounds[0] + bounds[1]) / 2
+    d2 = sqrt(square)
+    step = (second.t - first.t) * ((second.slope + d2 - d1) / (second.slope - first.slope + 2 * d2))
+    return min(max(second.t - step, bounds[0]), bounds[1])
+
+
+def _as_real(array: Any) -> Any:
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], axis=-1)
+
+
+def _dot(x: Any, y: Any) -> float:
+    return float(np.dot(x, y))
+
+
+def _largest(x: Any) -> float:
+    return float(np.abs(x).max()) if x.size else 0.0

@@ -1,0 +1,46 @@
+"""Schedulers of the learning rate, with PyTorch's names, arguments and numbers.
+
+Most are chainable: they multiply each group's present learning rate by a ratio, so that several of them, or the user,
+may change it side by side. The others compute it from the learning rate at the start (``initial_lr`` of the group).
+"""
+
+from .base import LRScheduler as LRScheduler
+from .combined import ChainedScheduler as ChainedScheduler
+from .combined import SequentialLR as SequentialLR
+from .cycles import (
+    CosineAnnealingLR as CosineAnnealingLR,
+)
+from .cycles import (
+    CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts,
+)
+from .cycles import (
+    CyclicLR as CyclicLR,
+)
+from .cycles import (
+    OneCycleLR as OneCycleLR,
+)
+from .factors import (
+    ConstantLR as ConstantLR,
+)
+from .factors import (
+    ExponentialLR as ExponentialLR,
+)
+from .factors import (
+    LambdaLR as LambdaLR,
+)
+from .factors import (
+    LinearLR as LinearLR,
+)
+from .factors import (
+    MultiplicativeLR as MultiplicativeLR,
+)
+from .factors import (
+    MultiStepLR as MultiStepLR,
+)
+from .factors import (
+    PolynomialLR as PolynomialLR,
+)
+from .factors import (
+    StepLR as StepLR,
+)
+from .plateau import ReduceLROnPlateau as ReduceLROnPlateau

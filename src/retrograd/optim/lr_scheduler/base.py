@@ -1,0 +1,147 @@
+"""LRScheduler, the base, and what schedulers share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ...core.tensor import Tensor
+from ..optimizer import Optimizer, number
+
+EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; call scheduler.step() after each epoch"
+
+
+class LRScheduler:
+    """The base: ``step()`` after each epoch (or batch) sets every group's ``lr`` to what ``get_lr()`` computes.
+
+    Args:
+        optimizer: whose learning rates change.
+        last_epoch: the epochs already done; -1 to start.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: ``last_epoch`` is given, but a group does not know its ``initial_lr``.
+
+    >>> import retrograd as rg
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
+
+    optimizer: Optimizer
+    last_epoch: int
+    _is_initial = False
+    _not_in_state: tuple[str, ...] = ("optimizer",)
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        self.optimizer = checked_optimizer(optimizer)
+        for index, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", number(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming a scheduler with "
+                    "last_epoch >= 0; load the optimizer's state first"
+                )
+        self.base_lrs = [number(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            del self._is_initial
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the next epoch and set the learning rates."""
+        if self._step_count == 1 and not self.optimizer._stepped:
+            warnings.warn(
+                "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning rate "
+                "of the schedule is skipped",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            closed_form = getattr(self, "_closed_form", None)
+            rates = self.get_lr() if closed_form is None else [closed_form(base) for base in self.base_lrs]
+        self._set(rates)
+
+    def _set(self, rates: Iterable[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            assign(group, "lr", rate)
+        self._last_lr = rates_of(self.optimizer)
+
+    def get_lr(self) -> list[float]:
+        """The learning rates of this epoch, one per group."""
+        raise NotImplementedError(f"{type(self).__name__} is missing the required get_lr")
+
+    def get_last_lr(self) -> list[float]:
+        """The learning rates that were set last."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, for ``load_state_dict``."""
+        return {key: value for key, value in self.__dict__.items() if key not in self._not_in_state}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` gave. Load the optimizer's state, too: it holds the learning rates."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key not in self._not_in_state})
+
+
+class Chainable(LRScheduler):
+    """A scheduler that multiplies the present learning rate by ``_ratio()``."""
+
+    def _ratio(self) -> float:
+        """This epoch's learning rate over the last epoch's."""
+        raise NotImplementedError
+
+    def get_lr(self) -> list[float]:
+        ratio = self._ratio()
+        return [rate * ratio for rate in rates_of(self.optimizer)]
+
+
+def checked_optimizer(optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+    return optimizer
+
+
+def rates_of(optimizer: Optimizer) -> list[float]:
+    return [number(group["lr"]) for group in optimizer.param_groups]
+
+
+def assign(group: dict[str, Any], key: str, value: float) -> None:
+    """Set an option; one that is a Tensor is written, as its other holders expect."""
+    if isinstance(group[key], Tensor):
+        group[key].array[...] = value
+    else:
+        group[key] = value
+
+
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [number(value)] * groups
+    if len(value) != groups:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups: {len(value)} values for {groups} groups"
+        )
+    return [number(each) for each in value]

@@ -1,0 +1,112 @@
+"""Schedulers made of others: one after the other, or all at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from ..optimizer import Optimizer
+from .base import LRScheduler, assign, rates_of
+from .plateau import ReduceLROnPlateau
+
+
+class _OfSchedulers(LRScheduler):
+    """A scheduler made of others."""
+
+    _not_in_state = ("optimizer", "_schedulers")
+    _schedulers: Sequence[LRScheduler]
+
+    def _check_parts(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> Optimizer:
+        me = type(self).__name__
+        if len(schedulers) < 1:
+            raise ValueError(f"{me} expects at least one scheduler, but got no scheduler.")
+        for index, scheduler in enumerate(schedulers):
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(f"{me} at index {index} should have `optimizer` as its attribute.")
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{me} does not support ReduceLROnPlateau, whose step needs a metric; got one at index {index}"
+                )
+            optimizer = scheduler.optimizer if optimizer is None else optimizer
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(
+                    f"{me} expects all schedulers to belong to the same optimizer; not so at index {index}"
+                )
+        assert optimizer is not None
+        return optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(state)
+
+
+class SequentialLR(_OfSchedulers):
+    """One scheduler after the other: the next begins, at its epoch 0, at each of ``milestones``.
+
+    Raises:
+        ValueError: no scheduler, one of another optimizer, or not one milestone less than schedulers.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        self._check_parts(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                f"SequentialLR expects one scheduler more than milestones, but got {len(schedulers)} schedulers and "
+                f"{len(milestones)} milestones"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # The parts have all made their first step when they were made: take those back, and let the first one begin.
+        for group in optimizer.param_groups:
+            assign(group, "lr", group["initial_lr"])
+        undo_first_step(schedulers)
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def step(self) -> None:  # type: ignore[override]
+        """Go to the next epoch and let the scheduler whose turn it is set the learning rates."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+def undo_first_step(schedulers: Sequence[LRScheduler]) -> None:
+    for scheduler in schedulers:
+        if isinstance(scheduler, _OfSchedulers):
+            undo_first_step(scheduler._schedulers)
+        else:
+            scheduler.last_epoch -= 1
+
+
+class ChainedScheduler(_OfSchedulers):
+    """Several chainable schedulers at once: their ratios multiply.
+
+    Raises:
+        ValueError: no scheduler, or one of another optimizer.
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self.optimizer = self._check_parts(schedulers, optimizer)
+        self._schedulers = schedulers
+        self._last_lr = rates_of(self.optimizer)
+
+    def step(self) -> None:  # type: ignore[override]
+        """Let every scheduler step."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = rates_of(self.optimizer)

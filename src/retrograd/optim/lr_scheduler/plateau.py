@@ -1,0 +1,109 @@
+"""ReduceLROnPlateau: a smaller learning rate when a metric no longer improves."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import SupportsFloat
+
+from ..optimizer import Optimizer, number
+from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, per_group, rates_of
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times ``factor`` when the metric given to ``step`` has not improved for more than ``patience`` epochs.
+
+    Args:
+        optimizer: whose learning rates change.
+        mode: ``"min"`` or ``"max"``: what is better.
+        factor: below 1.
+        patience: epochs without improvement that are let pass.
+        threshold: how much better counts, relative to the best (``threshold_mode="rel"``) or absolute (``"abs"``).
+        threshold_mode: see ``threshold``.
+        cooldown: epochs after a reduction in which nothing is counted.
+        min_lr: bound, one or one per group.
+        eps: smaller changes are not made.
+
+    Raises:
+        ValueError: a ``factor`` of 1 or more, an unknown mode, or not as many bounds as groups.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1:
+            raise ValueError(f"Factor should be < 1.0, got {factor}")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        self.optimizer = checked_optimizer(optimizer)
+        self.factor = factor
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs = per_group("min_lr", optimizer, min_lr)
+        self.patience = patience
+        self.cooldown = cooldown
+        self.eps = eps
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.last_epoch = 0
+        self._last_lr = rates_of(optimizer)
+        self.best = math.inf if mode == "min" else -math.inf
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether the last reduction is still to take effect."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Count the epoch with its metric, and reduce the learning rates if it is time."""
+        current = float(metrics)
+        if epoch is not None:
+            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(current):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = rates_of(self.optimizer)
+
+    def _is_better(self, value: float) -> bool:
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "rel":
+            return sign * value < sign * self.best * (1 - sign * self.threshold)
+        return sign * value < sign * self.best - self.threshold
+
+    def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"ReduceLROnPlateau has {len(self.min_lrs)} min_lrs, but the optimizer now has {len(groups)} param "
+                    "groups; extend min_lrs"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, lowest in zip(groups, self.min_lrs):
+            old = number(group["lr"])
+            new = max(old * self.factor, lowest)
+            if old - new > self.eps:
+                assign(group, "lr", new)

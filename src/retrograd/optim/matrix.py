@@ -1,0 +1,248 @@
+"""Optimizers that see a parameter as a matrix: Adafactor and Muon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.tensor import Tensor, new_tensor
+from .optimizer import Optimizer, check_not_negative, decay_towards, number, writable
+
+
+def _norm(x: Any) -> float:
+    flat = x.reshape(-1)
+    return sqrt(float(np.dot(flat, flat)))
+
+
+class Adafactor(Optimizer):
+    r"""Adam without first moment, whose second moment of a matrix is kept as one row and one column.
+
+    With ``b = t**beta2_decay``: ``R += b * (mean_j g_ij**2 - R)``, ``C += b * (mean_i g_ij**2 - C)``, ``V = R C /
+    mean(R)`` (for vectors ``V`` is the average of ``g**2`` itself), ``U = g / sqrt(V)``, and ``p -= max(eps2, rms(p))
+    * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)``.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: bounds the relative step size.
+        beta2_decay: how the averages slow down.
+        eps: the floor under the second moment (None: the dtype's epsilon) and under the parameter's root mean square.
+        d: clips the root mean square of the update.
+        weight_decay: decoupled, ``p *= 1 - lr * weight_decay``.
+        maximize: climb instead.
+        foreach: accepted, without meaning here.
+
+    Raises:
+        ValueError: a hyper-parameter out of range.
+        RuntimeError: a complex parameter.
+
+    Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost, 2018.
+
+    >>> import retrograd as rg
+    >>> x = rg.ones(4, 3, requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> optimizer = rg.optim.Adafactor([x], lr=0.1)
+    >>> optimizer.step()
+    >>> optimizer.state[x]["row_var"].shape, optimizer.state[x]["col_var"].shape
+    ((4, 1), (1, 3))
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check_not_negative("Adafactor", lr=lr, weight_decay=weight_decay, epsilon1=eps[0] or 0, epsilon2=eps[1])
+        if not beta2_decay <= 0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        if not d >= 1:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
+        shape = parameter.array.shape
+        if key == "row_var":
+            return (*shape[:-1], 1)
+        if key == "col_var":
+            return (*shape[:-2], 1, shape[-1])
+        return super()._state_shape(key, parameter)
+
+    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+        g = gradient
+        if g.dtype.kind == "c":
+            raise RuntimeError("Adafactor does not support complex parameters")
+        if g.size == 0:
+            return
+        lr, weight_decay = number(group["lr"]), number(group["weight_decay"])
+        floor, smallest_rms = group["eps"]
+        floor = float(np.finfo(g.dtype).eps) if floor is None else floor
+        state = self.state[parameter]
+        if not state:
+            state["step"] = self._scalar(0)
+            if g.ndim > 1:
+                state["row_var"] = new_tensor(np.zeros_like(g[..., :1]))
+                state["col_var"] = new_tensor(np.zeros_like(g[..., :1, :]))
+            else:
+                state["variance"] = self._zeros_like(parameter)
+        step = self._count_step(state)
+        p = writable(parameter)
+        rate = max(smallest_rms, _norm(p) / sqrt(p.size)) * min(lr, 1 / sqrt(step))
+        if weight_decay:
+            p *= 1 - lr * weight_decay
+        (update,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(p, 1, g.size))
+        squares = np.multiply(g, g, out=update)
+        share = step ** number(group["beta2_decay"])
+        if g.ndim > 1:
+            row, column = state["row_var"].array, state["col_var"].array
+            row += share * (squares.mean(axis=-1, keepdims=True) - row)
+            column += share * (squares.mean(axis=-2, keepdims=True) - column)
+            np.multiply(row, column, out=update)
+            update /= np.maximum(row.mean(axis=-2, keepdims=True), floor)
+        else:
+            variance = state["variance"].array
+            squares -= variance
+            squares *= share
+            variance += squares
+            update[...] = variance
+        np.maximum(update, floor * floor, out=update)
+        np.sqrt(update, out=update)
+        np.divide(g, update, out=update)
+        rate /= max(1.0, _norm(update) / (sqrt(update.size) * number(group["d"])))
+        update *= -rate if group["maximize"] else rate
+        p -= update
+
+
+class Muon(Optimizer):
+    r"""Momentum whose matrix is replaced by (nearly) the closest orthogonal one before the step.
+
+    ``b += (1 - momentum) * (g - b)``, ``u = g + momentum * (b - g)`` with ``nesterov``, else ``b``;
+    ``p = (1 - lr * weight_decay) * p - lr * s * orthogonal(u)`` with ``s = sqrt(max(1, rows / columns))``, or
+    ``0.2 * sqrt(max(rows, columns))`` for ``adjust_lr_fn="match_rms_adamw"``. ``orthogonal`` runs ``ns_steps`` of the
+    quintic Newton-Schulz iteration ``X = a X + (b A + c A^2) X``, ``A = X X^T``. It runs in the parameter's dtype,
+    where PyTorch rounds to bfloat16, which NumPy has not.
+
+    Args:
+        params: matrices, or groups of them; everything else in a network wants another optimizer.
+        lr: the learning rate.
+        weight_decay: decoupled.
+        momentum: how much of the last moves is kept.
+        nesterov: look ahead along the momentum.
+        ns_coefficients: ``a``, ``b`` and ``c``.
+        eps: keeps the normalization finite.
+        ns_steps: how many iterations, under 100.
+        adjust_lr_fn: ``"original"`` (also None) or ``"match_rms_adamw"``.
+
+    Raises:
+        ValueError: a parameter that is no matrix, or a hyper-parameter out of range.
+        RuntimeError: a complex parameter.
+
+    Source: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024.
+
+    >>> import retrograd as rg
+    >>> x = rg.eye(2).requires_grad_()
+    >>> (x * x).sum().backward()
+    >>> rg.optim.Muon([x], lr=0.1, weight_decay=0.0).step()
+    >>> 0.8 < x[0, 0].item() < 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        check_not_negative("Muon", lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        if ns_steps >= 100:
+            raise ValueError(f"Muon: ns_steps must be less than 100, got {ns_steps}")
+        if len(ns_coefficients) != 3:
+            raise ValueError(f"Muon: ns_coefficients must be three numbers, got {ns_coefficients}")
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimize further matrices; ValueError for a parameter that is none."""
+        super().add_param_group(param_group)
+        for parameter in self.param_groups[-1]["params"]:
+            if parameter.ndim != 2:
+                del self.param_groups[-1]
+                raise ValueError(f"Muon only supports 2D parameters whereas we found {describe(parameter)}")
+
+    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+        g = gradient
+        if g.dtype.kind == "c":
+            raise RuntimeError("Muon does not support complex parameters")
+        if g.size == 0:
+            return
+        lr, momentum = number(group["lr"]), number(group["momentum"])
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = self._zeros_like(parameter)
+        buffer = state["momentum_buffer"].array
+        (scratch,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(g, 1, g.size))
+        decay_towards(buffer, g, 1 - momentum, scratch)
+        update = buffer
+        if group["nesterov"]:
+            update = np.subtract(buffer, g, out=scratch)
+            update *= momentum
+            update += g
+        update = orthogonalized(update, group["ns_coefficients"], group["ns_steps"], number(group["eps"]))
+        rows, columns = g.shape
+        scale = (
+            0.2 * sqrt(max(rows, columns))
+            if group["adjust_lr_fn"] == "match_rms_adamw"
+            else sqrt(max(1, rows / columns))
+        )
+        update *= lr * scale
+        p = writable(parameter)
+        p *= 1 - lr * number(group["weight_decay"])
+        p -= update
+
+
+def orthogonalized(x: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
+    """A fresh matrix with x's singular vectors and singular values near 1, by the quintic Newton-Schulz iteration."""
+    a, b, c = coefficients
+    tall = x.shape[0] > x.shape[1]
+    x = x / max(_norm(x), eps)  # singular values at most 1
+    if tall:
+        x = x.T
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return x.T if tall else x

@@ -1,0 +1,462 @@
+"""Optimizer: parameter groups, state, hooks, and the walk over a parameter in blocks that stay in the cache."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.devices import backend_of, is_array
+from ..core.dtypes import DType, float32, float64, get_default_dtype
+from ..core.errors import describe
+from ..core.modes import enable_grad
+from ..core.quiet import silent
+from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
+from ..core.tensor import RemovableHandle, Tensor, new_tensor, to_array
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+# Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
+# writes main memory once, however many NumPy calls it is made of.
+BLOCK = 1 << 14
+
+_pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer."""
+    return RemovableHandle(_pre_hooks_of_all, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
+    return RemovableHandle(_post_hooks_of_all, hook)
+
+
+def writable(parameter: Tensor) -> Any:
+    """The parameter's array, to be written in place: a fresh copy where a graph node still needs the old values.
+
+    Raises:
+        RuntimeError: several elements share one place in memory (expand).
+    """
+    array = parameter.array
+    if not array.flags.c_contiguous and overlaps_itself(array):
+        raise RuntimeError(f"several elements of {describe(parameter)} share one memory location; clone() it first")
+    if is_saved(parameter) or not getattr(array.flags, "writeable", True):  # CuPy has no read-only arrays
+        unshare(parameter, keep_values=True)
+    storage_of(parameter).version += 1
+    return parameter.array
+
+
+def number(value: Any) -> float:
+    """A hyper-parameter as a Python number; Tensors of one element are allowed in PyTorch, too."""
+    return float(value.item()) if isinstance(value, Tensor) else value
+
+
+def check_not_negative(optimizer: str, **values: Any) -> None:
+    """Raise ValueError, in PyTorch's words, for a hyper-parameter below zero or NaN."""
+    names = {"lr": "learning rate", "eps": "epsilon value"}
+    for name, value in values.items():
+        if isinstance(value, Tensor) and value.array.size != 1:
+            raise ValueError(f"Tensor {name} must be 1-element ({optimizer} got {describe(value)})")
+        if not number(value) >= 0:
+            raise ValueError(f"Invalid {names.get(name, f'{name} value')}: {value} ({optimizer} wants {name} >= 0)")
+
+
+def check_betas(optimizer: str, betas: Sequence[Any]) -> tuple[float, float]:
+    """The two decay rates as numbers; ValueError for one outside [0, 1)."""
+    rates = [number(beta) for beta in betas]
+    if len(rates) != 2:
+        raise ValueError(f"{optimizer}: betas must be two numbers, got {betas}")
+    for index, beta in enumerate(rates):
+        if not 0 <= beta < 1:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta} ({optimizer} wants 0 <= beta < 1)")
+    return rates[0], rates[1]
+
+
+def check_flags(optimizer: str, foreach: Any, fused: Any, differentiable: Any) -> None:
+    """Refuse what cannot be ignored. How a step is carried out is decided here, so foreach and fused mean nothing."""
+    if differentiable:
+        raise RuntimeError(f"{optimizer}: differentiable=True is not supported; steps are never recorded")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def descent(p: Any, g: Any, out: Any, weight_decay: float, maximize: bool) -> Any:
+    """The direction to descend along, ``weight_decay * p +- g``: in ``out``, or ``g`` itself where nothing changes it."""
+    if weight_decay:
+        np.multiply(p, weight_decay, out=out)
+        return np.subtract(out, g, out=out) if maximize else np.add(out, g, out=out)
+    return np.negative(g, out=out) if maximize else g
+
+
+def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
+    """``average += rate * (value - average)``: the exponential moving average."""
+    np.subtract(value, average, out=scratch)
+    scratch *= rate
+    average += scratch
+
+
+def decay_towards_square(average: Any, value: Any, rate: float, scratch: Any) -> None:
+    """``average += rate * (value**2 - average)``."""
+    np.multiply(value, value, out=scratch)
+    scratch -= average
+    scratch *= rate
+    average += scratch
+
+
+def with_hooks(step: Step) -> Step:
+    """Run the step hooks around ``step``; once, where a step calls the one it overrides."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:
+            return step(self, *args, **kwargs)
+        self._stepping = True
+        try:
+            args = (self, *args)
+            for hook in [*_pre_hooks_of_all.values(), *self._step_pre_hooks.values()]:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    if not (isinstance(changed, tuple) and len(changed) == 2):
+                        raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {changed}")
+                    args, kwargs = changed
+            result = step(*args, **kwargs)
+            self._stepped = True
+            for hook in [*self._step_post_hooks.values(), *_post_hooks_of_all.values()]:
+                hook(self, args, kwargs)
+            return result
+        finally:
+            self._stepping = False
+
+    return hooked  # type: ignore[return-value]
+
+
+class Optimizer:
+    """The base of every optimizer, with PyTorch's interface.
+
+    A subclass gives its defaults and writes ``_update``, which moves one parameter, or ``step``.
+
+    Args:
+        params: Tensors, ``(name, Tensor)`` pairs, or dictionaries, each a group with ``params`` and its own options.
+        defaults: the options of groups that do not say otherwise.
+
+    Raises:
+        TypeError: something is no Tensor, or a set, whose order changes from run to run.
+        ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = rg.optim.SGD([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.8, 1.6])
+    """
+
+    # State that is one number, not an array of the parameter's shape; kept in its own dtype when it is loaded.
+    scalar_state: frozenset[str] = frozenset({"step"})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self._without_hooks()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                f"{type(self).__name__}: params should be an iterable of Tensors or dicts, got {describe(params)}"
+            )
+        groups = list(params)
+        if not groups:
+            raise ValueError(f"{type(self).__name__}: optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _without_hooks(self) -> None:
+        self._step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._scratch: dict[tuple[type, DType], Any] = {}
+        self._stepping = False
+        self._stepped = False  # schedulers warn when they go first
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._without_hooks()
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for index, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {index}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+    # Parameters
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for what is left out."""
+        me = type(self).__name__
+        if not isinstance(param_group, dict):
+            raise TypeError(f"{me}: param_group must be a dict, but got {type(param_group)}")
+        group = param_group
+        params = group["params"]
+        if isinstance(params, set):
+            raise TypeError(
+                f"{me}: optimizer parameters need to be organized in ordered collections, and the order of a set changes "
+                "from run to run; use a list"
+            )
+        entries = [params] if isinstance(params, Tensor) else list(params)
+        named = [entry for entry in entries if isinstance(entry, tuple)]
+        if named:
+            if len(named) != len(entries):
+                raise ValueError(f"{me}: all optimizer params should be with/without names; some are missing")
+            group["param_names"] = [name for name, _ in named]
+            entries = [parameter for _, parameter in named]
+        group["params"] = entries
+        for parameter in entries:
+            if not isinstance(parameter, Tensor):
+                raise TypeError(
+                    f"{me}: optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
+                )
+            if not (parameter.is_leaf or parameter.retains_grad):
+                raise ValueError(f"{me}: can't optimize a non-leaf Tensor, {describe(parameter)}")
+        for name, default in self.defaults.items():
+            group.setdefault(name, default)
+
+        ids = [id(parameter) for parameter in entries]
+        if len(set(ids)) != len(ids):
+            warnings.warn(f"{me}: the parameter group contains duplicate parameters", stacklevel=3)
+        for other in self.param_groups:
+            if ("param_names" in group) != ("param_names" in other):
+                raise ValueError(f"{me}: all optimizer param groups should be with/without names")
+            if not set(ids).isdisjoint(id(parameter) for parameter in other["params"]):
+                raise ValueError(f"{me}: some parameters appear in more than one parameter group")
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or set them to zero."""
+        for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
+            if parameter._grad is None:
+                continue
+            if set_to_none:
+                parameter._grad = None
+            else:
+                if parameter._grad._requires:
+                    parameter._grad = parameter._grad.detach()
+                writable(parameter._grad)[...] = 0
+
+    # Stepping
+
+    @with_hooks
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient once.
+
+        Args:
+            closure: computes the loss and its gradients; what it returns is returned.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with silent():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter._grad is not None:
+                        self._update(parameter, parameter._grad.array, group)
+        return loss
+
+    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+        """Move one parameter along its gradient, an array."""
+        raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
+
+    def _blocks(self, parameter: Tensor, gradient: Any, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
+        """Matching pieces of the parameter, its gradient, ``scratch`` spare arrays and the state, to be written in place.
+
+        Complex numbers come as their real and imaginary parts.
+        """
+        p = writable(parameter)
+        arrays = [p, gradient, *[None if tensor is None else tensor.array for tensor in state]]
+        if p.dtype.kind == "c":
+            for part in ("real", "imag"):
+                yield from self._pieces([None if array is None else getattr(array, part) for array in arrays], scratch)
+        else:
+            yield from self._pieces(arrays, scratch)
+
+    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[Any]]:
+        p = arrays[0]
+        if all(array is None or array.flags.c_contiguous for array in arrays):
+            arrays = [None if array is None else array.reshape(-1) for array in arrays]
+        length = arrays[0].shape[0] if arrays[0].ndim else 1
+        per_block = length
+        if isinstance(p, np.ndarray) and p.ndim:
+            per_block = max(1, BLOCK * length // max(1, p.size))
+        spare = self._spare(p, scratch, per_block * (p.size // max(1, length)))
+        for start in range(0, length, max(1, per_block)):
+            whole = per_block >= length
+            piece = (
+                arrays if whole else [None if array is None else array[start : start + per_block] for array in arrays]
+            )
+            shape, size = piece[0].shape, piece[0].size
+            yield [*piece[:2], *[flat[:size].reshape(shape) for flat in spare], *piece[2:]]
+
+    def _spare(self, like: Any, count: int, size: int) -> Any:
+        """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""
+        key = (type(like), like.dtype)
+        spare = self._scratch.get(key)
+        if spare is None or spare.shape[0] < count or spare.shape[1] < size:
+            spare = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
+        return spare[:count]
+
+    # State
+
+    def _zeros_like(self, parameter: Tensor) -> Tensor:
+        return new_tensor(backend_of(parameter.array).xp.zeros_like(parameter.array))
+
+    def _scalar(self, value: float) -> Tensor:
+        """A number of the state: 0-d, on the host, float32 unless the default dtype is float64, as PyTorch keeps it."""
+        return new_tensor(np.array(value, float64 if get_default_dtype() == float64 else float32))
+
+    def _count_step(self, state: dict[str, Any]) -> int:
+        """Count one more step of a parameter."""
+        state["step"].array += 1
+        return int(state["step"].array)
+
+    def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
+        """The shape that an entry of the state must have; None where any will do."""
+        return () if key in self.scalar_state else parameter.array.shape
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state and the groups' options, with parameters numbered in the order of the groups.
+
+        The format is PyTorch's; the state's Tensors are the optimizer's own, not copies.
+        """
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self)
+        index: dict[int, int] = {}
+        groups = []
+        start = 0
+        for group in self.param_groups:
+            for position, parameter in enumerate(group["params"], start):
+                index.setdefault(id(parameter), position)
+            start += len(group["params"])
+            packed = {key: value for key, value in group.items() if key != "params"}
+            groups.append({**packed, "params": [index[id(parameter)] for parameter in group["params"]]})
+        state = {(index[id(key)] if isinstance(key, Tensor) else key): value for key, value in self.state.items()}
+        packed_state: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._state_dict_post_hooks.values():
+            changed = hook(self, packed_state)
+            packed_state = packed_state if changed is None else changed
+        return packed_state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over a state that ``state_dict()`` gave, here or in PyTorch. Arrays are copied.
+
+        Raises:
+            ValueError: the groups differ in number or size, or a state's array does not fit its parameter; nothing was
+                loaded.
+        """
+        me = type(self).__name__
+        given = dict(state_dict)
+        for hook in self._load_state_dict_pre_hooks.values():
+            changed = hook(self, given)
+            given = given if changed is None else changed
+        new_groups = deepcopy(given["param_groups"])
+        if len(new_groups) != len(self.param_groups):
+            raise ValueError(
+                f"{me}: loaded state dict has a different number of parameter groups: {len(new_groups)} for "
+                f"{len(self.param_groups)}"
+            )
+        parameters: dict[Any, Tensor] = {}
+        for group, new_group in zip(self.param_groups, new_groups):
+            if len(group["params"]) != len(new_group["params"]):
+                raise ValueError(
+                    f"{me}: loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+                    f"group: {len(new_group['params'])} parameters for {len(group['params'])}"
+                )
+            parameters.update(zip(new_group["params"], group["params"]))
+            new_group["params"] = group["params"]
+            if "param_names" in group:
+                new_group.setdefault("param_names", group["param_names"])
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        for key, values in given["state"].items():
+            parameter = parameters.get(key)
+            state[key if parameter is None else parameter] = (
+                values
+                if parameter is None
+                else {name: self._loaded(name, value, parameter) for name, value in values.items()}
+            )
+        self.state, self.param_groups = state, new_groups
+        for hook in self._load_state_dict_post_hooks.values():
+            hook(self)
+
+    def _loaded(self, key: str, value: Any, parameter: Tensor) -> Any:
+        """A copy of one entry of a loaded state, in the parameter's dtype and place."""
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._loaded(key, item, parameter) for item in value)
+        if not isinstance(value, Tensor) and not is_array(value):
+            if not hasattr(value, "__array__"):
+                return deepcopy(value)
+            value = np.asarray(value)  # another library's tensor
+        shape = self._state_shape(key, parameter)
+        if shape is not None and value.shape != shape:
+            me = type(self).__name__
+            raise ValueError(
+                f"{me}: the loaded {key} {describe(value)} does not fit the parameter {describe(parameter)}"
+            )
+        if key in self.scalar_state:
+            return new_tensor(to_array(value, device="cpu", copy=True))
+        dtype = parameter.array.dtype if parameter.array.dtype.kind in "fc" else None
+        return new_tensor(to_array(value, dtype, parameter.device, copy=True))
+
+    # Hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; what it returns replaces ``(args, kwargs)``."""
+        return RemovableHandle(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return RemovableHandle(self._step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before each ``state_dict()``."""
+        return _register(self._state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; what it returns replaces the dictionary."""
+        return _register(self._state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; what it returns is loaded instead."""
+        return _register(self._load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after each ``load_state_dict``."""
+        return _register(self._load_state_dict_post_hooks, hook, prepend)
+
+
+def _register(hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

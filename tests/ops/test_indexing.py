@@ -1,0 +1,191 @@
+"""Indexing, read and written: values and gradients against PyTorch, sharing of memory, errors."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+torch = pytest.importorskip("torch")
+
+SHAPE = (2, 3, 4)
+
+
+def place(make):
+    """The same index from either library's ``tensor``."""
+    return make(rg.tensor), make(torch.tensor)
+
+
+WRITES = [
+    (lambda t: 1, (3, 4)),
+    (lambda t: (slice(None), slice(0, 3, 2)), (2, 1, 4)),
+    (lambda t: (Ellipsis, 0), ()),
+    (lambda t: (None, 0), (1, 3, 4)),
+    (lambda t: 0, (1, 3, 4)),
+    (lambda t: (t([1, 0]), t([0, 2])), (2, 4)),
+    (lambda t: (slice(None), t([2, 0])), (4,)),
+    (lambda t: t([[True, False, True], [False, False, True]]), (3, 4)),
+    (lambda t: (slice(0, 1), t([0, 1]), t([[1], [3]])), (1, 2, 2)),
+    (lambda t: (t(1), slice(1, 3)), (2, 4)),
+    (lambda t: [1, 0], (2, 3, 4)),
+    (lambda t: (0, t([False, True, True])), (2, 4)),
+]
+
+
+@pytest.mark.parametrize(("make", "shape"), WRITES)
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_write_agrees_with_pytorch(make, shape, saved):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(SHAPE), rng.standard_normal(shape), rng.standard_normal(SHAPE)]
+    ours = [rg.tensor(a, requires_grad=True) for a in arrays]
+    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
+    mine, other = place(make)
+    y, z = ours[0] * 2, theirs[0] * 2
+    kept, kept_there = (y * y, z * z.clone()) if saved else (0.0, 0.0)
+    if saved:  # PyTorch refuses to write what it saved: there, the write goes to a copy.
+        z = z.clone()
+        kept_there = (theirs[0] * 2) ** 2
+    y[mine] = ours[1]
+    z[other] = theirs[1]
+    (ours[2] * y + kept).sum().backward()
+    (theirs[2] * z + kept_there).sum().backward()
+    np.testing.assert_array_equal(y.detach().numpy(), z.detach().numpy())
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-13)
+
+
+def test_of_several_writes_to_one_place_the_last_stays_and_alone_gets_the_gradient():
+    x = rg.zeros(3)
+    value = rg.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    x[[0, 0, 1, -3]] = value
+    assert x.tolist() == [4.0, 3.0, 0.0]
+    (x * rg.tensor([10.0, 20.0, 30.0])).sum().backward()
+    assert value.grad.tolist() == [0.0, 0.0, 20.0, 10.0]
+
+
+def test_second_order_through_a_write_with_repeats():
+    value = rg.tensor([1.0, 2.0, 3.0], requires_grad=True, dtype=rg.float64)
+    base = rg.tensor([1.0, 1.0], requires_grad=True, dtype=rg.float64)
+
+    def program(base, value):
+        x = base * base
+        x[[0, 0, 1]] = value**3
+        return (x**2).sum()
+
+    assert rg.autograd.gradgradcheck(program, (base, value))
+
+
+@pytest.mark.parametrize("index", [slice(1, 3), (Ellipsis, 0), [0, 2], np.array([True, False, True, False])])
+def test_augmented_assignment_acts_once(index):
+    array = np.arange(12.0).reshape(4, 3)
+    leaf = rg.tensor(array, requires_grad=True)
+    x = leaf * 1
+    x[index] *= 3
+    wanted = array.copy()
+    wanted[index] *= 3
+    assert x.tolist() == wanted.tolist()
+    x.sum().backward()
+    factor = np.ones_like(array)
+    factor[index] = 3
+    assert leaf.grad.tolist() == factor.tolist()
+
+
+def test_a_write_is_in_place_unless_the_memory_is_saved():
+    x = rg.zeros(4)
+    memory = x.array
+    x[1:3] = 5
+    assert x.array is memory
+    a = rg.ones(4, requires_grad=True)
+    y = a * 1
+    saved = y * y
+    before = y.array
+    y[0] = 7.0
+    assert y.array is not before
+    saved.sum().backward()
+    assert a.grad.tolist() == [2.0] * 4
+
+
+def test_an_index_that_is_written_later_leaves_the_gradient_alone():
+    x = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    index = rg.tensor([0, 2])
+    bound = rg.tensor(2)
+    mask = rg.tensor([True, False, False])
+    total = x[index].sum() + 10 * x[:bound].sum() + 100 * x[mask].sum() + 1000 * rg.gather(x, 0, index).sum()
+    index.fill_(1)
+    bound.zero_()
+    mask.fill_(True)
+    total.backward()
+    assert x.grad.tolist() == [1111.0, 10.0, 1001.0]
+
+
+def test_numpy_places_the_dimensions_and_steps_may_be_negative():
+    x = np.arange(24.0).reshape(SHAPE)
+    y = rg.tensor(x)
+    assert y[0, :, [1, 1]].shape == x[0, :, [1, 1]].shape == (2, 3)
+    assert y[::-1, 2:0:-1].tolist() == x[::-1, 2:0:-1].tolist()
+    assert y[True].shape == x[True].shape
+    assert y[np.array(False)].shape == (0, *SHAPE)
+
+
+def test_views_share_memory_and_copies_do_not():
+    x = rg.zeros(3, 4)
+    x[1].fill_(1)
+    x[:, 1:2][0] = 2
+    x[[0]].fill_(9)
+    assert x.tolist() == [[0, 2, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
+    assert x[0, 0].array.base is not None
+
+
+@pytest.mark.parametrize(
+    ("index", "error"),
+    [
+        (3, IndexError),
+        ((0, 0, 0), IndexError),
+        (1.5, IndexError),
+        ("a", IndexError),
+        ([5], IndexError),
+        (rg.tensor([0.5]), IndexError),
+        (rg.tensor([True]), IndexError),
+        ((rg.tensor([0, 1]), rg.tensor([0, 1, 2])), IndexError),
+    ],
+)
+def test_what_is_no_index_is_refused_in_reading_and_writing(index, error):
+    x = rg.zeros(3, 4)
+    with pytest.raises(error, match="getitem"):
+        x[index]
+    with pytest.raises(error, match="setitem"):
+        x[index] = 1
+
+
+def test_values_that_do_not_fit_are_refused():
+    x = rg.zeros(3, 4)
+    with pytest.raises(RuntimeError, match=r"setitem_.*float32\(3, 4\).*float32\(3,\)"):
+        x[0] = rg.ones(3)
+    with pytest.raises(RuntimeError, match="complex"):
+        x[0] = 1j
+    leaf = rg.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf[0] = 1.0
+    with pytest.raises(RuntimeError, match="clone"):
+        rg.zeros(3).expand(2, 3)[0] = 1.0
+
+
+def test_iteration():
+    assert [row.tolist() for row in rg.tensor([[1, 2], [3, 4]])] == [[1, 2], [3, 4]]
+    with pytest.raises(TypeError, match="0-d"):
+        iter(rg.tensor(1.0))
+
+
+def test_copy_fill_and_zero_write_in_place_with_gradients():
+    x = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    value = rg.tensor(5.0, requires_grad=True)
+    y = x * 1
+    y[0:1].copy_(value * 2)
+    y[1].zero_()
+    z = (y * rg.tensor([1.0, 10.0, 100.0])).sum() + (x * 1).fill_(value).sum()
+    z.backward()
+    assert y.tolist() == [10.0, 0.0, 3.0]
+    assert x.grad.tolist() == [0.0, 0.0, 100.0]
+    assert value.grad.item() == 5.0
+    with pytest.raises(RuntimeError, match="copy_"):
+        rg.zeros(3).copy_(rg.zeros(2))
+    assert rg.zeros(2, dtype=rg.int64).copy_(rg.tensor([1.7, -1.7])).tolist() == [1, -1]

@@ -1,0 +1,62 @@
+"""Linear algebra where PyTorch is no reference, and its errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+
+def test_the_gradient_of_the_determinant_of_a_singular_matrix_is_its_cofactors():
+    x = rg.tensor(np.array([[1.0, 2.0], [2.0, 4.0]]), requires_grad=True)
+    rg.linalg.det(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-12)
+
+
+def test_pivoted_lu_puts_the_matrix_together_again():
+    rng = np.random.default_rng(0)
+    for shape in ((4, 4), (5, 3), (3, 5), (2, 3, 3)):
+        a = rng.standard_normal(shape)
+        p, lower, upper = rg.linalg.lu(rg.tensor(a))
+        np.testing.assert_allclose((p @ lower @ upper).numpy(), a, atol=1e-12)
+
+
+def test_lu_solve_solves():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 4, 4)), rng.standard_normal((2, 4, 3))
+    x = rg.linalg.lu_solve(*rg.linalg.lu_factor(rg.tensor(a)), rg.tensor(b))
+    np.testing.assert_allclose(a @ x.numpy(), b, atol=1e-12)
+
+
+def test_matrix_exponential_of_a_large_rotation():
+    angle = 20.0
+    x = rg.tensor(np.array([[0.0, -angle], [angle, 0.0]]))
+    c, s = np.cos(angle), np.sin(angle)
+    np.testing.assert_allclose(rg.matrix_exp(x).numpy(), [[c, -s], [s, c]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: rg.linalg.inv(rg.ones(2, 3)), r"linalg\.inv: A must be batches of square matrices, got float32\(2, 3\)"),
+        (lambda: rg.linalg.inv(rg.zeros(2, 2)), "linalg.inv.*no inverse"),
+        (lambda: rg.linalg.solve(rg.eye(2), rg.ones(3, 1)), "linalg.solve: incompatible shapes"),
+        (lambda: rg.linalg.cholesky(-rg.eye(2)), "linalg.cholesky.*not positive-definite"),
+        (lambda: rg.linalg.det(rg.eye(2, dtype=rg.int64)), "linalg.det: expected float32"),
+        (lambda: rg.linalg.qr(rg.eye(2), "full"), "linalg.qr: mode must be"),
+        (lambda: rg.linalg.matrix_norm(rg.eye(2), 3), "linalg.matrix_norm: order 3"),
+        (lambda: rg.trace(rg.ones(3)), "trace: expected a matrix"),
+        (lambda: rg.linalg.multi_dot([rg.ones(2, 3), rg.ones(2, 3)]), "linalg.multi_dot"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+def test_qr_without_a_derivative_says_so():
+    x = rg.ones(3, 2, requires_grad=True)
+    q, _ = rg.linalg.qr(x, "complete")
+    with pytest.raises(RuntimeError, match="mode='complete' only for square"):
+        q.sum().backward()

@@ -1,0 +1,146 @@
+"""Generators, distributions, dropout."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+F = rg.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    state = rg.get_rng_state()
+    rg.manual_seed(0)
+    yield
+    rg.set_rng_state(state)
+
+
+def test_a_state_brings_the_same_numbers_back():
+    generator = rg.Generator().manual_seed(7)
+    rg.randint(0, 9, (3,), generator=generator, dtype=rg.int32)
+    state = generator.get_state()
+    copy = pickle.loads(pickle.dumps(generator))
+    first = rg.randn(5, generator=generator).tolist()
+    assert rg.randn(5, generator=generator).tolist() != first
+    assert rg.randn(5, generator=generator.set_state(state)).tolist() == first
+    assert rg.randn(5, generator=copy).tolist() == first
+    assert generator.initial_seed() == copy.initial_seed() == 7
+    with pytest.raises(RuntimeError, match="set_state"):
+        generator.set_state(rg.zeros(3))
+    with pytest.raises(TypeError, match="generator"):
+        rg.rand(3, generator=1)
+
+
+def test_the_default_generator_serves_every_function():
+    rg.manual_seed(3)
+    first = (rg.rand(2), rg.randperm(5), F.dropout(rg.ones(9)), rg.zeros(2).normal_())
+    rg.manual_seed(3)
+    second = (rg.rand(2), rg.randperm(5), F.dropout(rg.ones(9)), rg.zeros(2).normal_())
+    assert [x.tolist() for x in first] == [x.tolist() for x in second]
+
+
+@pytest.mark.parametrize("dtype", [rg.float16, rg.float32, rg.float64])
+def test_distributions(dtype):
+    n = 200_000
+    uniform, normal = rg.rand(n, dtype=dtype), rg.randn(n, dtype=dtype)
+    assert uniform.dtype == normal.dtype == dtype
+    u, z = uniform.numpy().astype(float), normal.numpy().astype(float)
+    assert u.min() >= 0 and u.max() < 1
+    assert abs(u.mean() - 0.5) < 0.004 and abs(u.var() - 1 / 12) < 0.002
+    assert abs(z.mean()) < 0.015 and abs(z.var() - 1) < 0.02
+    e = rg.empty(n, dtype=dtype).exponential_(2.0).numpy().astype(float)
+    assert e.min() >= 0 and abs(e.mean() - 0.5) < 0.01
+    w = rg.empty(n, dtype=dtype).uniform_(-3, 1).numpy().astype(float)
+    assert w.min() >= -3 and w.max() <= 1 and abs(w.mean() + 1) < 0.02
+
+
+def test_the_stream_of_other_devices_is_even_and_repeats_with_its_seed():
+    generator = rg.Generator().manual_seed(5)
+    bits = generator.bits(np, 100_000)
+    numbers = (bits >> np.uint64(11)) * 2.0**-53
+    assert abs(numbers.mean() - 0.5) < 0.005 and abs(numbers.var() - 1 / 12) < 0.002
+    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.01
+    assert len(np.unique(bits)) == bits.size
+    again = rg.Generator().manual_seed(5)
+    assert np.array_equal(np.concatenate([again.bits(np, 400), again.bits(np, 600)]), bits[:1000])
+    neighbour = (rg.Generator().manual_seed(6).bits(np, 100_000) >> np.uint64(11)) * 2.0**-53
+    assert abs(np.corrcoef(numbers, neighbour)[0, 1]) < 0.01
+
+
+def test_integers_permutations_and_choices():
+    assert set(rg.randint(-1, 2, (1000,)).tolist()) == {-1, 0, 1}
+    assert sorted(rg.randperm(50).tolist()) == list(range(50))
+    assert rg.randint(3, (2, 2), dtype=rg.float32).dtype == rg.float32
+    weights = rg.tensor([[1.0, 0.0, 3.0], [0.0, 2.0, 2.0]])
+    counts = np.stack([np.bincount(row, minlength=3) for row in rg.multinomial(weights, 20_000, True).numpy()]) / 20_000
+    np.testing.assert_allclose(counts, [[0.25, 0, 0.75], [0, 0.5, 0.5]], atol=0.015)
+    drawn = rg.multinomial(rg.ones(100, 5), 5)
+    assert all(sorted(row) == [0, 1, 2, 3, 4] for row in drawn.tolist())
+    first = np.array([rg.multinomial(weights[0], 1).item() for _ in range(2000)])
+    assert abs((first == 2).mean() - 0.75) < 0.03
+    np.testing.assert_allclose(rg.bernoulli(rg.full((20_000,), 0.3)).mean().item(), 0.3, atol=0.015)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: rg.randint(3, 3, (2,)), RuntimeError),
+        (lambda: rg.randperm(-1), RuntimeError),
+        (lambda: rg.normal(0.0, -1.0, (2,)), RuntimeError),
+        (lambda: rg.bernoulli(rg.tensor([1.5])), RuntimeError),
+        (lambda: rg.multinomial(rg.tensor([0.0, -1.0]), 1), RuntimeError),
+        (lambda: rg.multinomial(rg.tensor([0.0, 0.0]), 1), RuntimeError),
+        (lambda: rg.multinomial(rg.tensor([0.0, 1.0]), 3), RuntimeError),
+        (lambda: rg.rand(2, dtype=rg.int64), NotImplementedError),
+        (lambda: rg.zeros(2).exponential_(-1), RuntimeError),
+        (lambda: rg.zeros(2).uniform_(1, 0), RuntimeError),
+        (lambda: rg.zeros(2).random_(3, 3), RuntimeError),
+        (lambda: rg.zeros(-1), RuntimeError),
+        (lambda: rg.arange(0, 3, -1), RuntimeError),
+        (lambda: rg.arange(0, 3, 0), RuntimeError),
+        (lambda: rg.from_numpy([1]), TypeError),
+        (lambda: rg.tensor([1], requires_grad=True), RuntimeError),
+        (lambda: F.dropout(rg.ones(2), 1.5), ValueError),
+        (lambda: F.dropout2d(rg.ones(2)), RuntimeError),
+    ],
+)
+def test_bad_arguments(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_dropout_scales_what_it_keeps_and_its_gradient_alike():
+    x = rg.full((100_000,), 2.0, requires_grad=True)
+    y = F.dropout(x, 0.25)
+    kept = y.detach().numpy() != 0
+    assert abs(kept.mean() - 0.75) < 0.01
+    np.testing.assert_allclose(y.detach().numpy()[kept], 2 / 0.75, rtol=1e-6)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), kept / 0.75, rtol=1e-6)
+    assert F.dropout(x, 0.25, training=False) is x
+    assert F.dropout(x, 0.0).tolist() == x.tolist()
+    assert not F.dropout(rg.ones(9), 1.0).numpy().any()
+
+
+def test_dropout_in_place():
+    x = rg.ones(1000)
+    memory = x.array
+    assert F.dropout(x, 0.5, inplace=True) is x and x.array is memory
+    assert set(x.tolist()) == {0.0, 2.0}
+    leaf = rg.ones(1000, requires_grad=True)
+    y = leaf * 1
+    F.dropout(y, 0.5, inplace=True)
+    y.sum().backward()
+    assert leaf.grad.tolist() == y.tolist()
+
+
+def test_channels_fall_together_and_alpha_dropout_keeps_the_moments():
+    y = F.dropout2d(rg.ones(20, 30, 4, 5), 0.5).numpy()
+    assert np.array_equal(y, np.broadcast_to(y[:, :, :1, :1], y.shape)) and set(y.ravel().tolist()) == {0.0, 2.0}
+    z = F.alpha_dropout(rg.randn(200_000), 0.3, training=True).numpy()
+    assert abs(z.mean()) < 0.02 and abs(z.var() - 1) < 0.03
+    f = F.feature_alpha_dropout(rg.zeros(20, 30, 4), 0.3, training=True).numpy()
+    assert np.array_equal(f, np.broadcast_to(f[:, :, :1], f.shape)) and len(np.unique(f)) == 2
