@@ -204,7 +204,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
         primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1)
         primitive.fills = False
         cls._primitive = primitive  # type: ignore[attr-defined]
-    return primitive  # type: ignore[no-any-return]
+    return primitive
 
 
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: tuple[bool, ...]) -> list[Any]:

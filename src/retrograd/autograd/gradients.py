@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core import graph
 from ..core.devices import array_module
@@ -24,7 +25,7 @@ def _sequence(caller: str, argument: str, tensors: Tensors) -> list[Tensor]:
 def _gradients(caller: str, outputs: list[Tensor], gradients: Gradients) -> list[Tensor | None]:
     if gradients is None:
         return [None] * len(outputs)
-    listed = [gradients] if isinstance(gradients, Tensor) else list(gradients)
+    listed: list[Tensor | None] = [gradients] if isinstance(gradients, Tensor) else list(gradients)
     if len(listed) != len(outputs):
         raise RuntimeError(f"{caller}: got {len(outputs)} outputs and {len(listed)} gradients")
     return listed
@@ -132,7 +133,7 @@ def _found(
     retain_graph: bool | None,
     create_graph: bool,
     wanted: list[Tensor],
-) -> dict[object, object]:
+) -> dict[Any, Any]:
     for index, x in enumerate(wanted):
         if not x._requires:
             raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")

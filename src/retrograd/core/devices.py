@@ -29,6 +29,9 @@ class Device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, type: str | Device, index: int | None = None) -> None:
         if isinstance(type, Device):
             self.type, self.index = type.type, type.index
@@ -36,8 +39,8 @@ class Device:
         name, colon, number = str(type).partition(":")
         if name not in ("cpu", "cuda") or (colon and not number.isdigit()) or (colon and index is not None):
             raise RuntimeError(f"device: wanted 'cpu', 'cuda' or 'cuda:N', got {type!r}")
-        self.type: str = name
-        self.index: int | None = int(number) if colon else index
+        self.type = name
+        self.index = int(number) if colon else index
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
@@ -77,11 +80,11 @@ class Backend:
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """The array as NumPy's, copied off a GPU when need be."""
-        return array  # type: ignore[no-any-return]
+        return array
 
     def address(self, array: Any) -> int:
         """Where the array's first element lies in memory."""
-        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+        return array.__array_interface__["data"][0]
 
     def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
         """A view of the owner's memory, ``offset`` bytes from the owner's first element."""
@@ -114,7 +117,7 @@ class CupyBackend(Backend):
 
     def __init__(self) -> None:
         try:
-            import cupy  # type: ignore[import-not-found]
+            import cupy
         except ImportError:
             raise RuntimeError(
                 "device 'cuda': CuPy is not installed; install retrograd[gpu] (CUDA 12) or retrograd[gpu13] (CUDA 13)"
@@ -132,7 +135,7 @@ class CupyBackend(Backend):
             return self.xp.asarray(data, dtype=dtype)
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
-        return self.xp.asnumpy(array)  # type: ignore[no-any-return]
+        return self.xp.asnumpy(array)
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)

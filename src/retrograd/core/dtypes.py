@@ -80,9 +80,11 @@ def promote_types(first: Any, second: Any) -> DType:
     first, second = np.dtype(first), np.dtype(second)
     if first == second:
         return first
+    higher: DType
+    lower: DType
     higher, lower = (first, second) if category(first) >= category(second) else (second, first)
     if category(higher) == category(lower) or higher.kind == "c" and lower.kind == "f":
-        return np.promote_types(first, second)
+        return np.dtype(np.promote_types(first, second))
     return higher
 
 

@@ -203,7 +203,7 @@ class Walk:
                 if anomaly is not None:
                     anomaly.before(node, g)
                 parents, broadcasts = node.parents, plan.broadcasts
-                together = None
+                together: Any = None
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
                 for index, rule in plan.rules:
@@ -303,7 +303,7 @@ def own(g: Any, lone: bool) -> Any:
 
 
 def conjugate(x: Tensor) -> Tensor:
-    return x.conj() if x.dtype.kind == "c" else x  # type: ignore[attr-defined,no-any-return]
+    return x.conj() if x.dtype.kind == "c" else x
 
 
 def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
@@ -360,7 +360,7 @@ def backward(
                 f"{caller}: mismatch in shape: the gradient is {describe(gradient)}, the output of {name} {describe(output)}"
             )
         if gradient.dtype != output.dtype:
-            gradient = gradient.astype(output.dtype)  # type: ignore[attr-defined]
+            gradient = gradient.astype(output.dtype)
         gradient = conjugate(gradient)
         roots.append((edge_of(output), gradient if create_graph else gradient.array))
     wanted = None if inputs is None else {edge_of(x) for x in inputs}

@@ -7,6 +7,7 @@ when they are next used (``refresh``). Memory that a live node has saved is left
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,10 +212,8 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
 
 def _forget(view: Tensor) -> None:
     """Leave the view without a history: reading it calls ``refresh``."""
-    try:
+    with suppress(AttributeError):  # forgotten before, and not used since
         del view._requires, view._node
-    except AttributeError:
-        pass  # forgotten before, and not used since
 
 
 def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:

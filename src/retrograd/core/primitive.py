@@ -189,13 +189,13 @@ def _attach_output(array: Any, index: int, node: Node) -> Tensor:
     """One of several outputs, with a selecting node of its own."""
     if not is_differentiable(array.dtype):
         return new_tensor(array)
-    return _attach(array, new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype))  # type: ignore[no-any-return]
+    return _attach(array, new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype))
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
     """The names of a rule's arguments, in order."""
     code = rule.__code__
-    return code.co_varnames[: code.co_argcount]  # type: ignore[no-any-return]
+    return code.co_varnames[: code.co_argcount]
 
 
 class Plan:
@@ -205,7 +205,20 @@ class Plan:
     its rule as a function of the cotangent and the saved tuple (None with a ``joint`` rule).
     """
 
-    __slots__ = ("broadcasts", "joint", "keep", "keep_ans", "keep_x", "keep_y", "primitive", "rules", "saves", "select")
+    __slots__ = (
+        "broadcasts",
+        "joint",
+        "keep",
+        "keep_ans",
+        "keep_x",
+        "keep_y",
+        "kept_extras",
+        "kept_inputs",
+        "primitive",
+        "rules",
+        "saves",
+        "select",
+    )
 
     def __init__(self, primitive: Primitive, mask: Any) -> None:
         self.primitive = primitive
@@ -235,7 +248,12 @@ class Plan:
         self.saves = any(self.keep)
         self.keep_x = self.keep[0]
         self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
-        self.keep_ans = self.keep[len(primitive.inputs)]
+        width = len(primitive.inputs)
+        self.keep_ans = self.keep[width]
+        self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
+        self.kept_extras = tuple(
+            (place, name) for place, name in enumerate(primitive.layout) if place > width and self.keep[place]
+        )
 
 
 def _bind(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...]], Any]:
@@ -467,35 +485,28 @@ def record_node(
     parents = tuple([edge_of(value) if need else None for value, need in zip(inputs, needs, strict=True)])
     if not plan.saves:
         return new_node(plan, parents, NOTHING, shape, dtype)
-    names = primitive.layout
-    width = len(primitive.inputs)
-    values: list[Any] = []
+    values: list[Any] = [None] * len(primitive.layout)
     storages: list[Any] = []
-    for place, keep in enumerate(plan.keep):
-        if not keep:
-            values.append(None)
-        elif place < width:
-            if primitive.variadic:
-                values.append(arrays)
-                storages += [storage_of(value) for value in inputs if isinstance(value, Tensor)]
-            else:
-                values.append(arrays[place])
-                if isinstance(inputs[place], Tensor):
-                    storages.append(storage_of(inputs[place]))
-        elif place == width:
-            values.append(outs[0] if primitive.outputs == 1 else tuple(outs))
-            storages += [storage_of(tensor) for tensor in tensors]
-        else:
-            values.append(_extra(primitive, names[place], arrays, params, residuals))
+    if primitive.variadic:
+        if plan.keep_x:
+            values[0] = arrays
+            storages = [storage_of(value) for value in inputs if isinstance(value, Tensor)]
+    else:
+        for place in plan.kept_inputs:
+            values[place] = arrays[place]
+            value = inputs[place]
+            if isinstance(value, Tensor):
+                storages.append(storage_of(value))
+    if plan.keep_ans:
+        values[len(primitive.inputs)] = outs[0] if primitive.outputs == 1 else tuple(outs)
+        storages += [storage_of(tensor) for tensor in tensors]
+    for place, name in plan.kept_extras:
+        values[place] = params[name] if name in params else _extra(primitive, name, arrays, residuals)
     return new_node(plan, parents, (*values, *storages), shape, dtype)
 
 
-def _extra(
-    primitive: Primitive, name: str, arrays: tuple[Any, ...], params: dict[str, Any], residuals: Sequence[Any]
-) -> Any:
-    """A parameter, a residual or the shape of an input, by the name a rule gives it."""
-    if name in params:
-        return params[name]
+def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: Sequence[Any]) -> Any:
+    """A residual or the shape of an input, by the name a rule gives it."""
     if name in primitive.residuals:
         return residuals[primitive.residuals.index(name)]
     if name.endswith("_shape"):
@@ -536,6 +547,13 @@ def promoted(primitive: Primitive, inputs: tuple[Any, ...], arrays: tuple[Any, .
     rule = primitive.promote
     if rule is None:
         return arrays
+    alike = getattr(arrays[0], "dtype", None)
+    if alike is not None and (alike.kind in "fc" or rule != "float"):
+        for value in arrays:
+            if getattr(value, "dtype", None) is not alike or isinstance(value, np.generic):
+                break
+        else:
+            return arrays
     for value in arrays:
         if not is_array(value) and not isinstance(value, (bool, int, float, complex, np.generic)):
             raise TypeError(

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+_extobj_contextvar: Any = None
+_SILENT: Any = None
 try:
-    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+    from numpy._core import umath
 
-    _SILENT: Any = _make_extobj(all="ignore")
-except ImportError:  # pragma: no cover - depends on the NumPy version
-    _extobj_contextvar = None
+    _SILENT = umath._make_extobj(all="ignore")
+    _extobj_contextvar = umath._extobj_contextvar
+except (ImportError, AttributeError):  # pragma: no cover - depends on the NumPy version
+    pass
 
 
 class silent:

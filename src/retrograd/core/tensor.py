@@ -135,7 +135,7 @@ class Tensor(TensorMethods):
     @property
     def dtype(self) -> DType:
         """The dtype of the elements."""
-        return self.array.dtype  # type: ignore[no-any-return]
+        return self.array.dtype
 
     @property
     def device(self) -> Device:
@@ -145,7 +145,7 @@ class Tensor(TensorMethods):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return self.array.ndim  # type: ignore[no-any-return]
+        return self.array.ndim
 
     @property
     def is_cuda(self) -> bool:
@@ -155,17 +155,17 @@ class Tensor(TensorMethods):
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+        return self.array.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.array.nbytes  # type: ignore[no-any-return]
+        return self.array.nbytes
 
     def __len__(self) -> int:
         if self.array.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
-        return self.array.shape[0]  # type: ignore[no-any-return]
+        return self.array.shape[0]
 
     __hash__ = object.__hash__  # by identity: == compares elements
 
@@ -458,7 +458,7 @@ class Tensor(TensorMethods):
                 from copy import deepcopy
 
                 copied.__dict__.update(deepcopy(self.__dict__, memo))
-        return copied  # type: ignore[no-any-return]
+        return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self._node is not None:

@@ -56,7 +56,7 @@ class SELU(_Inplace):
 
     >>> import retrograd as rg
     >>> rg.nn.SELU()(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 1.0507])
+    tensor([0.    , 1.0507])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class SiLU(_Inplace):
 
     >>> import retrograd as rg
     >>> rg.nn.SiLU()(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.7311])
+    tensor([0.    , 0.7311])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Mish(_Inplace):
 
     >>> import retrograd as rg
     >>> rg.nn.Mish()(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.8651])
+    tensor([0.    , 0.8651])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class Hardswish(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Hardswish()(rg.tensor([-3.0, 3.0]))
-    tensor([0., 3.])
+    tensor([-0.,  3.])
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -108,7 +108,7 @@ class Hardsigmoid(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
-    tensor([0.0000, 0.5000])
+    tensor([0. , 0.5])
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -164,7 +164,7 @@ class LeakyReLU(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
-    tensor([-0.5000,  1.0000])
+    tensor([-0.5,  1. ])
     """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
@@ -188,7 +188,7 @@ class PReLU(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.PReLU()(rg.tensor([-1.0, 1.0])).detach()
-    tensor([-0.2500,  1.0000])
+    tensor([-0.25,  1.  ])
     """
 
     weight: Parameter
@@ -216,7 +216,7 @@ class Hardtanh(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Hardtanh()(rg.tensor([-3.0, 0.5]))
-    tensor([-1.0000,  0.5000])
+    tensor([-1. ,  0.5])
     """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
@@ -260,7 +260,7 @@ class GELU(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.GELU(approximate="tanh")(rg.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.8412])
+    tensor([0.    , 0.8412])
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -279,7 +279,7 @@ class Softplus(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
-    tensor([ 0.6931, 30.0000])
+    tensor([ 0.6931, 30.    ])
     """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -318,7 +318,7 @@ class Softshrink(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Softshrink()(rg.tensor([-1.0, 0.2]))
-    tensor([-0.5000,  0.0000])
+    tensor([-0.5,  0. ])
     """
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -337,7 +337,7 @@ class Sigmoid(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Sigmoid()(rg.zeros(1))
-    tensor([0.5000])
+    tensor([0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -385,7 +385,7 @@ class Softsign(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Softsign()(rg.ones(1))
-    tensor([0.5000])
+    tensor([0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -397,7 +397,7 @@ class GLU(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.GLU()(rg.tensor([3.0, 0.0]))
-    tensor([1.5000])
+    tensor([1.5])
     """
 
     def __init__(self, dim: int = -1) -> None:
@@ -427,7 +427,7 @@ class Softmax(_Along):
 
     >>> import retrograd as rg
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
-    tensor([0.5000, 0.5000])
+    tensor([0.5, 0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -439,7 +439,7 @@ class Softmin(_Along):
 
     >>> import retrograd as rg
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
-    tensor([0.5000, 0.5000])
+    tensor([0.5, 0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -463,7 +463,7 @@ class Softmax2d(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.Softmax2d()(rg.zeros(1, 2, 1, 1)).flatten()
-    tensor([0.5000, 0.5000])
+    tensor([0.5, 0.5])
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ class CosineSimilarity(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.CosineSimilarity()(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
-    tensor([0.9600])
+    tensor([0.96])
     """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
@@ -29,7 +29,7 @@ class PairwiseDistance(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.PairwiseDistance()(rg.tensor([[3.0, 4.0]]), rg.zeros(1, 2))
-    tensor([5.0000])
+    tensor([5.])
     """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:

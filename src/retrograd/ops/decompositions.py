@@ -144,7 +144,7 @@ def _no_qr_rule(g: Any) -> Any:
     )
 
 
-def _factors(x: Any, mode: str) -> tuple[Any, Any]:
+def _factors(x: Any, mode: Any) -> tuple[Any, Any]:
     q, r = np.linalg.qr(x, mode=mode)
     return q, r
 
@@ -390,7 +390,7 @@ def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tenso
     if atol is not None and x.array.size:
         largest = float(np.linalg.svd(x.array, compute_uv=False).max())
         rtol = max(float(rtol), float(atol) / largest if largest else 0.0)
-    return apply(PINV, (x,), {"rtol": float(rtol)})  # type: ignore[no-any-return]
+    return apply(PINV, (x,), {"rtol": float(rtol)})
 
 
 @operator(namespace="linalg", method=False)

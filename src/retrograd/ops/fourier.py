@@ -24,7 +24,7 @@ from .registry import operator
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-def _complex(x: Any, dims: tuple[int, ...], norm: str, inverse: bool) -> Any:
+def _complex(x: Any, dims: tuple[int, ...], norm: Any, inverse: bool) -> Any:
     transform = np.fft.ifftn if inverse else np.fft.fftn
     return transform(x, axes=dims, norm=norm).astype(_complex_dtype(x), copy=False)
 
@@ -33,7 +33,7 @@ def _complex_dtype(x: Any) -> Any:
     return x.dtype if x.dtype.kind == "c" else complex_of(x.dtype)
 
 
-FFT = Primitive(
+FFT: Primitive = Primitive(
     "fft", _complex, "x", [lambda g, dims, norm, inverse: FFT(g, dims=dims, norm=norm, inverse=inverse)]
 )
 
@@ -85,10 +85,10 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
     if n < length:
         index = [slice(None)] * x.array.ndim
         index[dim] = slice(0, n)
-        return apply(GETITEM, (x,), {"index": tuple(index)})  # type: ignore[no-any-return]
+        return apply(GETITEM, (x,), {"index": tuple(index)})
     widths = [(0, 0)] * x.array.ndim
     widths[dim] = (0, n - length)
-    return apply(PAD, (x,), {"widths": tuple(widths), "value": 0})  # type: ignore[no-any-return]
+    return apply(PAD, (x,), {"widths": tuple(widths), "value": 0})
 
 
 def _signal(name: str, input: Any) -> Tensor:
@@ -104,7 +104,7 @@ def _norm_of(name: str, norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
         raise RuntimeError(f"{name}: norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
-    return norm  # type: ignore[no-any-return]
+    return norm
 
 
 def _sizes(name: str, x: Tensor, s: Any, dim: Any, real_output: bool = False) -> tuple[list[Any], list[int]]:
@@ -132,7 +132,7 @@ def _transform(name: str, input: Any, s: Any, dim: Any, norm: Any, inverse: bool
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
         x = _resized(name, x, n, axis)
-    return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})  # type: ignore[no-any-return]
+    return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
 
 
 def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
@@ -145,7 +145,7 @@ def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     half: Tensor = apply(HALF, (x,), {"dim": dims[-1], "norm": norm})
     if len(dims) == 1:
         return half
-    return apply(FFT, (half,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": False})  # type: ignore[no-any-return]
+    return apply(FFT, (half,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": False})
 
 
 def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
@@ -162,7 +162,7 @@ def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     x = _resized(name, x, n // 2 + 1, last)
     if len(dims) > 1:
         x = apply(FFT, (x,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": True})
-    return apply(REAL, (x,), {"n": n, "dim": last, "norm": norm})  # type: ignore[no-any-return]
+    return apply(REAL, (x,), {"n": n, "dim": last, "norm": norm})
 
 
 def _hermitian(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:

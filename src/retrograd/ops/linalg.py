@@ -101,7 +101,7 @@ def _solve(a: Any, b: Any) -> Any:
         raise RuntimeError(f"{error}: the system has no unique solution") from None
 
 
-SOLVE = Primitive(
+SOLVE: Primitive = Primitive(
     "linalg.solve",
     _solve,
     "a b",
@@ -526,6 +526,7 @@ def _expm(x: Any) -> Any:
         return xp.full(x.shape, np.nan, x.dtype)
     squarings = max(0, int(np.ceil(np.log2(norm / 5.37)))) if norm > 5.37 else 0
     a = x / 2**squarings
+    b: tuple[int, ...]
     b = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600)
     b += (670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
     eye = xp.eye(x.shape[-1], dtype=x.dtype)

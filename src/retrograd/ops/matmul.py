@@ -68,7 +68,7 @@ MATMUL = Primitive(
 def _product(x: Tensor, y: Tensor) -> Tensor:
     if x.array.ndim == 2 and y.array.ndim == 2:
         return apply2(MM, x, y)
-    return apply(MATMUL, (x, y), {})  # type: ignore[no-any-return]
+    return apply(MATMUL, (x, y), {})
 
 
 @operator(numpy=np.matmul)
@@ -122,7 +122,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     _wants_ndim("bmm", "mat2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
         raise RuntimeError(f"bmm: the batches differ in length: {describe(x)} and {describe(y)}")
-    return apply(MATMUL, (x, y), {})  # type: ignore[no-any-return]
+    return apply(MATMUL, (x, y), {})
 
 
 @operator()
@@ -136,7 +136,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     x, y = operand("mv", input), operand("mv", vec, "vec")
     _wants_ndim("mv", "input", x, 2)
     _wants_ndim("mv", "vec", y, 1)
-    return apply(MATMUL, (x, y), {})  # type: ignore[no-any-return]
+    return apply(MATMUL, (x, y), {})
 
 
 @operator()
@@ -150,7 +150,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     x, y = operand("dot", input), operand("dot", tensor, "tensor")
     _wants_ndim("dot", "input", x, 1)
     _wants_ndim("dot", "tensor", y, 1)
-    return apply(MATMUL, (x, y), {})  # type: ignore[no-any-return]
+    return apply(MATMUL, (x, y), {})
 
 
 @operator()
@@ -362,13 +362,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
         raise RuntimeError(f"linear: wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
-        return apply(LINEAR_NO_BIAS, (x, w), {})  # type: ignore[no-any-return]
+        return apply(LINEAR_NO_BIAS, (x, w), {})
     b = operand("linear", bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
-            return apply(LINEAR_NO_BIAS, (x, w), {}) + b  # type: ignore[no-any-return]
+            return apply(LINEAR_NO_BIAS, (x, w), {}) + b
         raise RuntimeError(f"linear: wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
-    return apply(LINEAR, (x, w, b), {})  # type: ignore[no-any-return]
+    return apply(LINEAR, (x, w, b), {})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -591,8 +591,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensors = [operand("einsum", x, f"operands[{index}]") for index, x in enumerate(operands)]
     equation, tensors = _one_length(_explicit(equation, tensors), tensors)
     if len(tensors) == 2:
-        return apply(EINSUM2, tuple(tensors), {"equation": equation})  # type: ignore[no-any-return]
-    return apply(EINSUM, tuple(tensors), {"equation": equation})  # type: ignore[no-any-return]
+        return apply(EINSUM2, tuple(tensors), {"equation": equation})
+    return apply(EINSUM, tuple(tensors), {"equation": equation})
 
 
 # The operator @
@@ -604,5 +604,9 @@ def _matmul_operator(self: Tensor, other: Any) -> Tensor:
     return matmul(self, other)
 
 
-Tensor.__matmul__ = _matmul_operator  # type: ignore[method-assign]
-Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[method-assign]
+def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
+    return matmul(other, self)
+
+
+Tensor.__matmul__ = _matmul_operator  # type: ignore[method-assign, assignment]
+Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]

@@ -93,7 +93,7 @@ class LBFGS(Optimizer):
 
     @property
     def _params(self) -> list[Tensor]:
-        return self.param_groups[0]["params"]  # type: ignore[no-any-return]
+        return self.param_groups[0]["params"]
 
     def _flat_gradient(self) -> Any:
         """All gradients in one vector, complex ones as pairs; zeros where there is none."""
@@ -116,7 +116,7 @@ class LBFGS(Optimizer):
             start += size
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Run up to ``max_iter`` iterations; the closure clears the gradients, computes the loss, and differentiates it.
+        """Run up to ``max_iter`` iterations; the closure clears the gradients, computes the loss and its gradients.
 
         Returns:
             The closure's first result.

@@ -90,7 +90,7 @@ def check_flags(optimizer: str, foreach: Any, fused: Any, differentiable: Any) -
 
 
 def descent(p: Any, g: Any, out: Any, weight_decay: float, maximize: bool) -> Any:
-    """The direction to descend along, ``weight_decay * p +- g``: in ``out``, or ``g`` itself where nothing changes it."""
+    """``weight_decay * p +- g``, the direction to descend along: in ``out``, or ``g`` itself where that is all."""
     if weight_decay:
         np.multiply(p, weight_decay, out=out)
         return np.subtract(out, g, out=out) if maximize else np.add(out, g, out=out)
@@ -222,8 +222,8 @@ class Optimizer:
         params = group["params"]
         if isinstance(params, set):
             raise TypeError(
-                f"{me}: optimizer parameters need to be organized in ordered collections, and the order of a set changes "
-                "from run to run; use a list"
+                f"{me}: optimizer parameters need to be organized in ordered collections, and the order of a set "
+                "changes from run to run; use a list"
             )
         entries = [params] if isinstance(params, Tensor) else list(params)
         named = [entry for entry in entries if isinstance(entry, tuple)]
@@ -290,7 +290,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
 
     def _blocks(self, parameter: Tensor, gradient: Any, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
-        """Matching pieces of the parameter, its gradient, ``scratch`` spare arrays and the state, to be written in place.
+        """Matching pieces of parameter, gradient, ``scratch`` spare arrays and state, to be written in place.
 
         Complex numbers come as their real and imaginary parts.
         """
@@ -312,12 +312,11 @@ class Optimizer:
             per_block = max(1, BLOCK * length // max(1, p.size))
         spare = self._spare(p, scratch, per_block * (p.size // max(1, length)))
         for start in range(0, length, max(1, per_block)):
-            whole = per_block >= length
-            piece = (
-                arrays if whole else [None if array is None else array[start : start + per_block] for array in arrays]
-            )
-            shape, size = piece[0].shape, piece[0].size
-            yield [*piece[:2], *[flat[:size].reshape(shape) for flat in spare], *piece[2:]]
+            piece = arrays
+            if per_block < length:
+                piece = [None if array is None else array[start : start + per_block] for array in arrays]
+            p = piece[0]
+            yield [*piece[:2], *[flat[: p.size].reshape(p.shape) for flat in spare], *piece[2:]]
 
     def _spare(self, like: Any, count: int, size: int) -> Any:
         """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""

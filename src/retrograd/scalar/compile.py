@@ -43,7 +43,7 @@ class Symbol(Value):
     def _refuse(self, *other: object) -> Any:
         return self.data
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __bool__ = __float__ = __int__ = __round__ = _refuse  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __bool__ = __float__ = __int__ = __round__ = _refuse
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -146,8 +146,8 @@ class Compiled:
         tensors = [x.double() if isinstance(x, Tensor) else Tensor(np.asarray(x, dtype=np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
         known: dict[int, Any] = {}
-        for node, x in zip(self._inputs, tensors, strict=True):
-            known[id(node)] = x.expand(shape)
+        for symbol, x in zip(self._inputs, tensors, strict=True):
+            known[id(symbol)] = x.expand(shape)
         theta = Tensor(np.array([node.data for node in self.parameters]), requires_grad=bool(self.parameters))
         if self.parameters:
             theta.register_post_accumulate_grad_hook(self._give_back)

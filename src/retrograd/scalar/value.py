@@ -126,7 +126,7 @@ def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0)
     if len(w) != len(x):
         raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
     for kind in {*map(type, (*w, *x, b))} - {Value}:  # the symbols of `compile` have no numbers to sum
-        return kind.dot(w, x, b)
+        return kind.dot(w, x, b)  # type: ignore[attr-defined]
     w_data, x_data = [weight.data for weight in w], [number.data for number in x]
     return Value(sum(map(operator.mul, w_data, x_data), b.data), (*w, *x, b), "dot", (*x_data, *w_data, 1.0))
 

@@ -46,7 +46,13 @@ def shifts(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((3, 4)), dim=1)
 
 
+def frequencies(rng: np.random.Generator) -> Iterator[Call]:
+    yield Call(4)
+    yield Call(5, 0.5)
+
+
 CASES = [
+    *(Case(f"fft.{name}", frequencies, order=0, dtypes=()) for name in ("fftfreq", "rfftfreq")),
     *(Case(f"fft.{name}", along_one(True), dtypes=()) for name in ("fft", "ifft", "irfft", "hfft")),
     *(Case(f"fft.{name}", along_one(False), dtypes=()) for name in ("rfft", "ihfft")),
     *(Case(f"fft.{name}", along_several(True), dtypes=()) for name in ("fft2", "ifft2", "fftn", "ifftn")),

@@ -179,7 +179,7 @@ def register_parametrization(
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        entry: Any = module.parametrizations[tensor_name]  # type: ignore[index]
+        entry: Any = module.parametrizations[tensor_name]
         _extend(entry, getattr(module, tensor_name), parametrization, unsafe)
         return module
     table = next((t for t in (module._parameters, module._buffers) if tensor_name in t), None)

@@ -64,8 +64,8 @@ class LRScheduler:
         """Go to the next epoch and set the learning rates."""
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
-                "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning rate "
-                "of the schedule is skipped",
+                "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning "
+                "rate of the schedule is skipped",
                 UserWarning,
                 stacklevel=2,
             )

@@ -200,7 +200,9 @@ class CyclicLR(_WithMomentum):
 
 
 class OneCycleLR(_WithMomentum):
-    """Up from ``max_lr / div_factor`` to ``max_lr``, then down to the start's ``1 / final_div_factor``, in ``total_steps`` batches.
+    """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then far below the start.
+
+    The end is the start over ``final_div_factor``.
 
     The way up takes ``pct_start`` of the batches; with ``three_phase`` the way down first mirrors it.
     ``anneal_strategy`` is ``"cos"`` or ``"linear"``. With ``cycle_momentum`` momentum (or beta1) moves the other way.
