@@ -8,5 +8,9 @@ from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function
 from .function import once_differentiable as once_differentiable
+from .gradcheck import GradcheckError as GradcheckError
+from .gradcheck import gradcheck as gradcheck
+from .gradcheck import gradgradcheck as gradgradcheck
 from .gradients import backward as backward
 from .gradients import grad as grad
+from .numerical import numerical_gradient as numerical_gradient

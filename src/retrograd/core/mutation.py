@@ -200,6 +200,8 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     """Make ``node`` the maker of x, and let x's base and the base's other views follow."""
     base = x._base
     root = x if base is None else base
+    if node is None and not x._requires and not root._requires:
+        return
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
         _set(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))

@@ -122,7 +122,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
     >>> import retrograd as rg
     >>> rg.nn.init.constant_(rg.empty(2), 0.5)
-    tensor([0.5000, 0.5000])
+    tensor([0.5, 0.5])
     """
     return tensor.fill_(val)
 

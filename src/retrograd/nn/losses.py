@@ -65,7 +65,7 @@ class SmoothL1Loss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.SmoothL1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
-    tensor(0.7500)
+    tensor(0.75)
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HuberLoss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.HuberLoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
-    tensor(0.7500)
+    tensor(0.75)
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
@@ -251,7 +251,7 @@ class GaussianNLLLoss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.GaussianNLLLoss()(rg.zeros(2), rg.ones(2), rg.ones(2))
-    tensor(0.5000)
+    tensor(0.5)
     """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
@@ -280,7 +280,7 @@ class HingeEmbeddingLoss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
-    tensor(0.5000)
+    tensor(0.5)
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class CosineEmbeddingLoss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
-    tensor(1.0000)
+    tensor(1.)
     """
 
     def __init__(
@@ -346,7 +346,7 @@ class MultiMarginLoss(_WeightedLoss):
 
     >>> import retrograd as rg
     >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
-    tensor(0.5000)
+    tensor(0.5)
     """
 
     def __init__(
@@ -377,7 +377,7 @@ class MultiLabelMarginLoss(_Loss):
 
     >>> import retrograd as rg
     >>> rg.nn.MultiLabelMarginLoss()(rg.zeros(1, 2), rg.tensor([[0, -1]]))
-    tensor(0.5000)
+    tensor(0.5)
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -387,7 +387,7 @@ class LocalResponseNorm(Module):
 
     >>> import retrograd as rg
     >>> rg.nn.LocalResponseNorm(2, alpha=1.0, beta=1.0)(rg.ones(1, 2, 1)).flatten()
-    tensor([0.6667, 0.5000])
+    tensor([0.6667, 0.5   ])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:

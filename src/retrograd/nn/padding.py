@@ -69,7 +69,7 @@ class ConstantPad1d(_ConstantPad):
 
     >>> import retrograd as rg
     >>> rg.nn.ConstantPad1d((2, 1), 3.5)(rg.tensor([[1.0, 2.0, 3.0]]))[0]
-    tensor([3.5000, 3.5000, 1.0000, 2.0000, 3.0000, 3.5000])
+    tensor([3.5, 3.5, 1. , 2. , 3. , 3.5])
     """
 
     rank = 1

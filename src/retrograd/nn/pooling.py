@@ -225,7 +225,7 @@ class AvgPool2d(_AvgPool):
 
     >>> import retrograd as rg
     >>> rg.nn.AvgPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
-    tensor([[[1.5000]]])
+    tensor([[[1.5]]])
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -379,7 +379,7 @@ class Transformer(Module):
 
         >>> import retrograd as rg
         >>> rg.nn.Transformer.generate_square_subsequent_mask(2)
-        tensor([[0., -inf],
-                [0., 0.]])
+        tensor([[  0., -inf],
+                [  0.,   0.]])
         """
         return full((sz, sz), -inf, dtype=get_default_dtype() if dtype is None else dtype, device=device).triu(1)

@@ -269,7 +269,7 @@ def unique_consecutive(
     return _results(xp.take(array, starts, axis=dim), inverse, counts)
 
 
-@operator(differentiable=False)
+@operator(method=False, differentiable=False)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -313,7 +313,7 @@ def searchsorted(
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
 
 
-@operator(differentiable=False)
+@operator(method=False, differentiable=False)
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The index of the bucket of each value: ``boundaries[i-1] < x <= boundaries[i]``, with ``right`` ``<= x <``.
 

@@ -122,7 +122,7 @@ def std(
     return _spread(STD, input, dim, unbiased, keepdim, correction)
 
 
-@operator()
+@operator(method=False)
 @numpy_names
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
@@ -137,7 +137,7 @@ def var_mean(
     return VarMean(variance, reduce_(MEAN, operand("mean", input), None if isinstance(dim, bool) else dim, keepdim))
 
 
-@operator(note="the gradient of the deviation is 0 where it is 0")
+@operator(method=False, note="the gradient of the deviation is 0 where it is 0")
 @numpy_names
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None

@@ -78,7 +78,7 @@ def clip_grads_with_norm_(
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
     >>> rg.nn.utils.clip_grads_with_norm_(x, 0.5, rg.tensor(5.0))
     >>> x.grad
-    tensor([0.3000, 0.4000])
+    tensor([0.3, 0.4])
     """
     factor = float(max_norm) / (total_norm.detach() + 1e-6)
     # On a GPU asking for the number would wait for it; there the gradients are always multiplied.
@@ -117,7 +117,7 @@ def clip_grad_norm_(
     >>> rg.nn.utils.clip_grad_norm_([x], max_norm=1.0)
     tensor(5.)
     >>> x.grad
-    tensor([0.6000, 0.8000])
+    tensor([0.6, 0.8])
     """
     tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     total = get_total_norm(_gradients(tensors), norm_type, error_if_nonfinite)
