@@ -39,18 +39,6 @@ class ReLU(_Inplace):
         return F.relu(input, self.inplace)
 
 
-class ReLU6(_Inplace):
-    """``min(max(x, 0), 6)``.
-
-    >>> import retrograd as rg
-    >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
-    tensor([0., 6.])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu6(input, self.inplace)
-
-
 class SELU(_Inplace):
     """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of Klambauer et al. (2017).
 
@@ -232,6 +220,24 @@ class Hardtanh(Module):
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}{_and_inplace(self)}"
+
+
+class ReLU6(Hardtanh):
+    """``min(max(x, 0), 6)``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.relu6(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
 
 
 class Threshold(Module):

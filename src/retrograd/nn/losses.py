@@ -8,6 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.losses import reduction_of
 from . import functional as F
+from .distance import PairwiseDistance
 from .module import Module
 
 
@@ -454,7 +455,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin}")
-        self.distance_function: Any = F.pairwise_distance if distance_function is None else distance_function
+        self.distance_function: Any = PairwiseDistance() if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
 

@@ -21,8 +21,13 @@ def _transposed(x: Any) -> Any:
 
 
 def _matmul(x: Any, y: Any) -> Any:
-    # For two matrices ndarray.dot is the same product at half the call's cost.
-    return x.dot(y) if x.ndim == 2 and y.ndim == 2 and x.dtype.kind == "f" else np.matmul(x, y)
+    if x.dtype.kind == "f" and y.ndim == 2:
+        # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
+        if x.ndim == 2:
+            return x.dot(y)
+        if x.ndim > 2 and x.size:
+            return x.reshape((-1, x.shape[-1])).dot(y).reshape(x.shape[:-1] + y.shape[1:])
+    return np.matmul(x, y)
 
 
 def _matmul_vjp_x(g: Any, y: Any, x_ndim: Any) -> Any:

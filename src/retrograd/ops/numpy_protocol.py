@@ -166,5 +166,5 @@ def _array_function(
     return result if out is None else write_out(name, out, result)
 
 
-Tensor.__array_ufunc__ = _array_ufunc
-Tensor.__array_function__ = _array_function
+Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[method-assign,assignment]
+Tensor.__array_function__ = _array_function  # type: ignore[method-assign,assignment]
