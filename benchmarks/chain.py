@@ -1,6 +1,6 @@
 """A chain of many operators: time and memory of forward and backward, which must grow in proportion to its length.
 
-    python benchmarks/chain.py [--lengths 25000 50000 100000]
+python benchmarks/chain.py [--lengths 25000 50000 100000]
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[25_000, 50_000, 100_000])
     options = parser.parse_args()
     for length in options.lengths:
-        run = subprocess.run([sys.executable, "-c", PROGRAM.format(length=length)], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(length=length)], capture_output=True, text=True, check=True
+        )
         forward, backward, kibibytes = map(float, run.stdout.split())
         print(
             f"{length:7} operators: forward {forward:.3f} s, backward {backward:.3f} s, "

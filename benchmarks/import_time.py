@@ -1,6 +1,6 @@
 """What ``import retrograd`` adds to ``import numpy``: fresh processes, alternating, medians.
 
-    python benchmarks/import_time.py [--rounds 15]
+python benchmarks/import_time.py [--rounds 15]
 """
 
 from __future__ import annotations

@@ -34,13 +34,13 @@ from .core.modes import no_grad as no_grad
 from .core.modes import set_grad_enabled as set_grad_enabled
 from .core.tensor import Size as Size
 from .core.tensor import Tensor as Tensor
-from .ops.random import Generator as Generator
-from .ops.random import default_generator as default_generator
-from .ops.random import get_rng_state as get_rng_state
-from .ops.random import initial_seed as initial_seed
-from .ops.random import manual_seed as manual_seed
-from .ops.random import seed as seed
-from .ops.random import set_rng_state as set_rng_state
+from .ops.generators import Generator as Generator
+from .ops.generators import default_generator as default_generator
+from .ops.generators import get_rng_state as get_rng_state
+from .ops.generators import initial_seed as initial_seed
+from .ops.generators import manual_seed as manual_seed
+from .ops.generators import seed as seed
+from .ops.generators import set_rng_state as set_rng_state
 
 if TYPE_CHECKING:
     from . import cli as cli

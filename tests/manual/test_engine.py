@@ -22,7 +22,11 @@ PAIRS = {
     "LogSoftmax": (lambda: manual.LogSoftmax(0), lambda: nn.LogSoftmax(0), 10 * normal(2, 5, 3)),
     "LayerNorm": (lambda: manual.LayerNorm((5, 3), dtype=F64), lambda: nn.LayerNorm((5, 3)), normal(2, 5, 3)),
     "BatchNorm1d": (lambda: manual.BatchNorm1d(3, dtype=F64), lambda: nn.BatchNorm1d(3), normal(7, 3)),
-    "Embedding": (lambda: manual.Embedding(6, 3, dtype=F64), lambda: nn.Embedding(6, 3), np.array([[5, 0, 5], [1, 5, 0]])),
+    "Embedding": (
+        lambda: manual.Embedding(6, 3, dtype=F64),
+        lambda: nn.Embedding(6, 3),
+        np.array([[5, 0, 5], [1, 5, 0]]),
+    ),
     "Conv2d": (
         lambda: manual.Conv2d(2, 3, 3, stride=2, padding=1, dtype=F64),
         lambda: nn.Conv2d(2, 3, 3, stride=2, padding=1),

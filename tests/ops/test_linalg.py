@@ -39,7 +39,10 @@ def test_matrix_exponential_of_a_large_rotation():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: rg.linalg.inv(rg.ones(2, 3)), r"linalg\.inv: A must be batches of square matrices, got float32\(2, 3\)"),
+        (
+            lambda: rg.linalg.inv(rg.ones(2, 3)),
+            r"linalg\.inv: A must be batches of square matrices, got float32\(2, 3\)",
+        ),
         (lambda: rg.linalg.inv(rg.zeros(2, 2)), "linalg.inv.*no inverse"),
         (lambda: rg.linalg.solve(rg.eye(2), rg.ones(3, 1)), "linalg.solve: incompatible shapes"),
         (lambda: rg.linalg.cholesky(-rg.eye(2)), "linalg.cholesky.*not positive-definite"),

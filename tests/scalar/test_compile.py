@@ -60,7 +60,10 @@ def test_a_network_trains_alike():
     points, labels = rng.standard_normal((30, 2)), np.sign(rng.standard_normal(30))
     loss_of = scalar.compile(lambda x, y, label: (1 - label * many([x, y])).relu() / 30)
     for _ in range(3):
-        total = sum((1 - Value(label) * one([Value(v) for v in p])).relu() for p, label in zip(points, labels, strict=True)) / 30
+        total = (
+            sum((1 - Value(label) * one([Value(v) for v in p])).relu() for p, label in zip(points, labels, strict=True))
+            / 30
+        )
         one.zero_grad()
         total.backward()
         many.zero_grad()

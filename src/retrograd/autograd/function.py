@@ -42,7 +42,8 @@ class Context:
         for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
-                    f"save_for_backward: argument {index} must be a Tensor or None, not {type(tensor).__name__}; keep other "
+                    f"save_for_backward: argument {index} must be a Tensor or None, not {type(tensor).__name__}; "
+                    "keep other "
                     "values as attributes of ctx"
                 )
         self._to_save = tensors
@@ -91,7 +92,8 @@ class Function:
     """An operator with a forward and a backward of one's own.
 
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
-    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is recorded when
+    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is
+    recorded when
     a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in PyTorch,
     ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
 
@@ -151,7 +153,9 @@ class Function:
         outputs = list(output) if several else [output]
         for index, value in enumerate(outputs):
             if not isinstance(value, Tensor) and (several is False or value is not None):
-                raise TypeError(f"{cls.__name__}: output {index} of forward must be a Tensor, not {type(value).__name__}")
+                raise TypeError(
+                    f"{cls.__name__}: output {index} of forward must be a Tensor, not {type(value).__name__}"
+                )
         given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
         tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
         if record:
@@ -161,7 +165,9 @@ class Function:
     @classmethod
     def _record(cls, ctx: Context, args: tuple[Any, ...], tensors: list[Any]) -> None:
         primitive = _function_primitive(cls)
-        parents = tuple(edge_of(value) if need else None for value, need in zip(args, ctx.needs_input_grad, strict=True))
+        parents = tuple(
+            edge_of(value) if need else None for value, need in zip(args, ctx.needs_input_grad, strict=True)
+        )
         shapes = tuple(x.array.shape if isinstance(x, Tensor) else () for x in tensors)
         dtypes = tuple(x.array.dtype if isinstance(x, Tensor) else None for x in tensors)
         saved: list[Any] = [None] * len(primitive.layout)
@@ -224,18 +230,22 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
     if len(gradients) > wanted and all(gradient is None for gradient in gradients[wanted:]):
         gradients = gradients[:wanted]
     if len(gradients) != wanted:
-        raise RuntimeError(f"{cls.__name__}: backward returned {len(gradients)} gradients for {wanted} arguments of forward")
+        raise RuntimeError(
+            f"{cls.__name__}: backward returned {len(gradients)} gradients for {wanted} arguments of forward"
+        )
     for index, gradient in enumerate(gradients):
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(
-                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; wanted a Tensor or None"
+                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; wanted a Tensor "
+                "or None"
             )
     results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
     return results if recorded else [x if x is None else x.array for x in results]
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not a wrong number.
+    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not a wrong
+    number.
 
     >>> from retrograd.autograd import once_differentiable
     """
@@ -247,7 +257,9 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not any(isinstance(g, Tensor) and g._requires for g in gradients):
             return results
         several = isinstance(results, tuple)
-        guarded = [_Refuse.apply(x, *gradients) if isinstance(x, Tensor) else x for x in (results if several else (results,))]
+        guarded = [
+            _Refuse.apply(x, *gradients) if isinstance(x, Tensor) else x for x in (results if several else (results,))
+        ]
         return tuple(guarded) if several else guarded[0]
 
     return once
@@ -263,4 +275,3 @@ class _Refuse(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-

@@ -114,7 +114,8 @@ def grad(
         g = found.get(graph.edge_of(x))
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
-                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs; set allow_unused=True if "
+                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs; set "
+                "allow_unused=True if "
                 "this is meant"
             )
         if g is None and materialize_grads:

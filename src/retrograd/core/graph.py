@@ -22,6 +22,7 @@ from .errors import describe
 from .modes import modes, set_grad_enabled, watchers
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, unshare
+from .summation import accurate_sum
 
 if TYPE_CHECKING:
     from .primitive import Plan
@@ -93,7 +94,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
         axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
     )
     if axes:
-        g = g.sum(axis=axes, keepdims=True)
+        g = g.sum(axis=axes, keepdims=True) if isinstance(g, _Tensor) else accurate_sum(g, axes, True)
     return g.reshape(shape)
 
 
@@ -104,7 +105,9 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
         try:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
-            raise RuntimeError(f"{node.name}: its rule gave a gradient of {describe(g)} for an input of {shape}") from error
+            raise RuntimeError(
+                f"{node.name}: its rule gave a gradient of {describe(g)} for an input of {shape}"
+            ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
             g = g.real
@@ -164,7 +167,9 @@ class Walk:
         self.found: dict[Any, Any] = {}
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or leaf."""
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
+        leaf.
+        """
         with set_grad_enabled(self.create_graph), silent():
             return self._run(roots)
 
@@ -189,7 +194,8 @@ class Walk:
                 saved = node.saved
                 if saved is None:
                     raise RuntimeError(
-                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator saved "
+                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
+                        "saved "
                         "was freed; specify retain_graph=True at the first backward or autograd.grad call"
                     )
                 if g.__class__ is list:
@@ -285,7 +291,9 @@ class Walk:
             if not isinstance(changed, _Tensor):
                 raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
             if changed.shape != shown.shape:
-                raise RuntimeError(f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}")
+                raise RuntimeError(
+                    f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
+                )
             changed = conjugate(changed)
             g = changed if self.create_graph else changed.array
         return g
@@ -339,7 +347,8 @@ def backward(
     for index, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
         if not output._requires:
             raise RuntimeError(
-                f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not made by a "
+                f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
+                "made by a "
                 "recorded operator"
             )
         name = "leaf" if output._node is None else output._node.name
@@ -350,14 +359,17 @@ def backward(
                     f"{describe(output)}, so a gradient of that shape is needed"
                 )
             if not is_differentiable(output.dtype) or output.dtype.kind == "c":
-                raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
+                raise RuntimeError(
+                    f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}"
+                )
             xp = array_module(output)
             gradient = _tensor(xp.ones(output.shape, output.dtype))
         elif not isinstance(gradient, _Tensor):
             raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(gradient).__name__}")
         elif gradient.shape != output.shape:
             raise RuntimeError(
-                f"{caller}: mismatch in shape: the gradient is {describe(gradient)}, the output of {name} {describe(output)}"
+                f"{caller}: mismatch in shape: the gradient is {describe(gradient)}, the output of {name} "
+                f"{describe(output)}"
             )
         if gradient.dtype != output.dtype:
             gradient = gradient.astype(output.dtype)

@@ -1,7 +1,8 @@
 """In-place writes: the memory is written, and for the graph the program reads as if nothing was mutated.
 
 A write to x makes a node for the new value. Where x is a view, its base becomes ``overwrite(base, x')``: the base with
-the view's place taken by the new value. Other views of the base lose their history and derive it again from the new base
+the view's place taken by the new value. Other views of the base lose their history and derive it again from the new
+base
 when they are next used (``refresh``). Memory that a live node has saved is left to that node (see core.storage).
 """
 
@@ -140,7 +141,8 @@ def check_writable(name: str, x: Tensor) -> None:
     if modes.grad_enabled and x._requires:
         if x._node is None:
             raise RuntimeError(
-                f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a result "
+                f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to "
+                "a result "
                 "computed from it"
             )
         base = x._base
@@ -227,7 +229,8 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
             raise operator_error(name, inputs, None, error) from None
         if shape != x.array.shape:
             raise RuntimeError(
-                f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written Tensor of "
+                f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written "
+                "Tensor of "
                 f"shape {x.array.shape}"
             )
     if primitive.promote is not None:

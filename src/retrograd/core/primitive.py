@@ -16,7 +16,7 @@ higher orders, and forward mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -39,12 +39,14 @@ class Primitive:
 
     Args:
         name: the operator's name, as errors and graphs show it.
-        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or to
+        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``,
+            or to
             ``(result, *residuals)`` with ``residuals``.
         inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
         vjps: per input its rule, or None where no gradient exists.
         vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
-        promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default floating
+        promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
+            floating
             dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
@@ -141,7 +143,9 @@ class Primitive:
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of bools)."""
+        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of
+        bools).
+        """
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = Plan(self, mask)
@@ -282,13 +286,11 @@ def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[An
     return joint
 
 
-def select_plan(index: int, _made: dict[int, Plan] = {}) -> Plan:
+@cache
+def select_plan(index: int) -> Plan:
     """The plan of the node that stands for one output of a primitive with several."""
-    plan = _made.get(index)
-    if plan is None:
-        plan = Plan(_SELECT, 1)
-        plan.select = index
-        _made[index] = plan
+    plan = Plan(_SELECT, 1)
+    plan.select = index
     return plan
 
 
@@ -563,9 +565,7 @@ def promoted(primitive: Primitive, inputs: tuple[Any, ...], arrays: tuple[Any, .
     if rule == "strict":
         kinds = {array.dtype for array in arrays if is_array(array)}
         if len(kinds) > 1:
-            raise RuntimeError(
-                f"{primitive.name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}"
-            )
+            raise RuntimeError(f"{primitive.name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
         return arrays
     dtype = result_type(*arrays)
     if rule == "float" and dtype.kind not in "fc":

@@ -1,6 +1,7 @@
 """Memory shared by a base and its views: who shares it, whether a graph node still needs it, and a fresh copy for all.
 
-Every reference to a ``Storage`` object is either a Tensor that lives in the memory or a graph node that saved it for its
+Every reference to a ``Storage`` object is either a Tensor that lives in the memory or a graph node that saved it for
+its
 derivative. So its reference count, less the Tensors, tells whether a write must go to a fresh buffer. A Tensor gets
 its Storage only when it is first saved or aliased; ``members`` lists the Tensors once there is more than one.
 """
@@ -132,7 +133,9 @@ def overlaps_itself(array: Any) -> bool:
     if array.size <= 1:
         return False
     reach = array.dtype.itemsize
-    axes = sorted((abs(stride), length) for length, stride in zip(array.shape, array.strides, strict=True) if length > 1)
+    axes = sorted(
+        (abs(stride), length) for length, stride in zip(array.shape, array.strides, strict=True) if length > 1
+    )
     for stride, length in axes:
         if stride < reach:
             return True

@@ -60,7 +60,8 @@ class RemovableHandle:
 class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers int64, arrays
+    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers int64,
+    arrays
     keep their dtype. The result shares memory with an array it was made from only through ``from_numpy`` and
     ``as_tensor``.
 
@@ -260,7 +261,9 @@ class Tensor(TensorMethods):
                 )
             return
         if value and not is_differentiable(self.array.dtype):
-            raise RuntimeError(f"requires_grad: only floating and complex Tensors have gradients, not {self.array.dtype}")
+            raise RuntimeError(
+                f"requires_grad: only floating and complex Tensors have gradients, not {self.array.dtype}"
+            )
         self._requires = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -357,7 +360,8 @@ class Tensor(TensorMethods):
             inputs: accumulate into these Tensors only.
 
         Raises:
-            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph was
+            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
+                was
                 freed by an earlier walk.
 
         >>> import retrograd as rg
@@ -540,7 +544,9 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
 def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     """Nested sequences as a NumPy array, with the dtype their Python numbers take."""
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
-        raise TypeError(f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays")
+        raise TypeError(
+            f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
+        )
     python_numbers = True
 
     def plain(value: Any) -> Any:

@@ -199,6 +199,8 @@ def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any,
     padded = xp.where(valid, padded, blank).astype(np.int64)
     if padded.size and bool(((padded < 0) | (padded >= classes)).any()):
         raise RuntimeError(f"ctc_loss: targets must be in label range [0, {classes}), in {describe(t)}")
+    if bool(((padded == blank) & valid).any()):
+        raise RuntimeError(f"ctc_loss: targets cannot hold the blank label {blank}, in {describe(t)}")
     labels = xp.full((batch, 2 * widest + 1), blank, np.int64)
     labels[:, 1::2] = padded
     skips = xp.zeros(labels.shape, bool)

@@ -1,4 +1,5 @@
-"""Decompositions of matrices: Cholesky, QR, LU, eigenvalues of symmetric matrices, singular values; and what they solve.
+"""Decompositions of matrices: Cholesky, QR, LU, eigenvalues of symmetric matrices, singular values; and what they
+solve.
 
 Rules for real matrices; of complex ones the values are right, but they cannot be differentiated.
 """
@@ -47,7 +48,9 @@ def _cholesky(x: Any) -> Any:
     try:
         return np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
-        raise RuntimeError("the factorization could not be completed because the input is not positive-definite") from None
+        raise RuntimeError(
+            "the factorization could not be completed because the input is not positive-definite"
+        ) from None
 
 
 def _cholesky_rule(g: Any, ans: Any) -> Any:
@@ -70,7 +73,8 @@ def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
 
 @operator(namespace="linalg", method=False)
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with ``L @ L^T = A`` of each symmetric positive-definite matrix (``upper``: ``U^T @ U = A``).
+    """The lower triangular L with ``L @ L^T = A`` of each symmetric positive-definite matrix (``upper``: ``U^T @ U =
+    A``).
 
     Only the lower triangle of A is read; the gradient is symmetric.
 
@@ -129,7 +133,9 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 
 def _qr_rule(g: Any, ans: Any) -> Any:
-    """M = R gR^T - gQ^T Q; (gQ + Q copyltu(M)) R^-T, copyltu copying the lower triangle to the upper (S. Walter, 2010)."""
+    """M = R gR^T - gQ^T Q; (gQ + Q copyltu(M)) R^-T, copyltu copying the lower triangle to the upper (S. Walter,
+    2010).
+    """
     q, r = ans
     gq, gr = g
     m = MATMUL(r, transposed(gr)) - MATMUL(transposed(gq), q)
@@ -209,7 +215,9 @@ def qr_(input: Tensor, some: bool = True) -> QRResult:
 
 
 def _eigh_rule(g: Any, ans: Any) -> Any:
-    """V (diag(gw) + (V^T gV) / E) V^T, made symmetric; E_ij = w_j - w_i. Degenerate eigenvalues make gV's part infinite."""
+    """V (diag(gw) + (V^T gV) / E) V^T, made symmetric; E_ij = w_j - w_i. Degenerate eigenvalues make gV's part
+    infinite.
+    """
     w, v = ans
     gw, gv = g
     inner = MATMUL(transposed(v), gv)
@@ -276,7 +284,8 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 def _svd_rule(g: Any, ans: Any) -> Any:
-    """With skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend, "Differentiating the singular value decomposition"):
+    """With skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend, "Differentiating the singular value
+    decomposition"):
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
     """
@@ -300,9 +309,7 @@ def _svd_rule(g: Any, ans: Any) -> Any:
     return result
 
 
-SVD = Primitive(
-    "linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full_matrices=full)), "x", [_svd_rule], outputs=3
-)
+SVD = Primitive("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full_matrices=full)), "x", [_svd_rule], outputs=3)
 
 
 class SVDResult(NamedTuple):
@@ -394,12 +401,11 @@ def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tenso
 
 
 @operator(namespace="linalg", method=False)
-def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Tensor:
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse of each matrix (E. Moore, R. Penrose): ``(..., m, n) -> (..., n, m)``.
 
-    Singular values up to ``max(atol, rtol * largest)`` count as zero; the rank must be constant where it is differentiated.
+    Singular values up to ``max(atol, rtol * largest)`` count as zero; the rank must be constant where it is
+    differentiated.
 
     >>> import retrograd as rg
     >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
@@ -432,7 +438,8 @@ class LstsqResult(NamedTuple):
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """The X that minimises ``||A @ X - B||`` for each matrix; the shortest one where there are several.
 
-    ``A (..., m, n)``, ``B (..., m, k)`` or ``(..., m)``. ``residuals`` are the squared norms where m > n and the rank is full,
+    ``A (..., m, n)``, ``B (..., m, k)`` or ``(..., m)``. ``residuals`` are the squared norms where m > n and the rank
+    is full,
     else empty. ``driver`` is accepted and ignored.
 
     >>> import retrograd as rg
@@ -493,7 +500,9 @@ def _lu_rule(g: Any, ans: Any) -> Any:
     xp = array_module(ans)
     lower = _lower(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
     upper = _upper(ans, 1.0)
-    inner = _lower(MATMUL(transposed(lower), _lower(g, 0.0)), 0.0) + _upper(MATMUL(_upper(g, 1.0), transposed(upper)), 1.0)
+    inner = _lower(MATMUL(transposed(lower), _lower(g, 0.0)), 0.0) + _upper(
+        MATMUL(_upper(g, 1.0), transposed(upper)), 1.0
+    )
     left = SOLVE(transposed(lower), inner)
     return transposed(SOLVE(upper, transposed(left)))
 
@@ -695,7 +704,8 @@ def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, int], keepdim:
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``, ``-2``.
+    """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``,
+    ``-2``.
 
     >>> import retrograd as rg
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -707,7 +717,8 @@ def matrix_norm(
 
 @operator(namespace="linalg", method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices along two.
+    """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices
+    along two.
 
     >>> import retrograd as rg
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))

@@ -13,7 +13,8 @@ from ..core.tensor import Tensor, new_tensor
 from .elementwise import KEEP
 from .indexing import ACCUMULATE, Index, read_at
 from .registry import operator
-from .scatter import INDEX_ADD, SCATTER_AMAX
+from .scatter import INDEX_ADD
+from .scatter_reductions import SCATTER_AMAX
 from .shape import unsqueeze
 
 

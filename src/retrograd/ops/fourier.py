@@ -1,7 +1,9 @@
 """Discrete Fourier transforms.
 
-The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) a complex transform is its
-own rule. Everything else is put together from it, from the two transforms between real signals and half spectra, and from
+The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) a complex transform is
+its
+own rule. Everything else is put together from it, from the two transforms between real signals and half spectra, and
+from
 cropping and padding.
 """
 
@@ -78,7 +80,9 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
     length = x.array.shape[dim]
     if n is None or n == length:
         if length < 1:
-            raise RuntimeError(f"{name}: invalid number of data points ({length}) along dimension {dim} of {describe(x)}")
+            raise RuntimeError(
+                f"{name}: invalid number of data points ({length}) along dimension {dim} of {describe(x)}"
+            )
         return x
     if n < 1:
         raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")

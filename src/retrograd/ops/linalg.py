@@ -1,6 +1,7 @@
 """Linear algebra: inverses, determinants, linear systems, and what is made of them.
 
-Decompositions stand in decompositions.py, norms of matrices in matrix_norms.py. The rules are those of M. Giles, "An extended
+Decompositions stand in decompositions.py, norms of matrices in matrix_norms.py. The rules are those of M. Giles, "An
+extended
 collection of matrix derivative results for forward and reverse mode AD" (2008), written for stacks of matrices.
 """
 
@@ -235,10 +236,9 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
-def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Tensor:
-    """The X with ``A @ X = B`` for triangular A, whose other half is not read; nor is the diagonal if ``unitriangular``.
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """The X with ``A @ X = B`` for triangular A, whose other half is not read; nor is the diagonal if
+    ``unitriangular``.
 
     >>> import retrograd as rg
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
@@ -288,7 +288,9 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """
     a, b = operand("linalg.tensorsolve", A, "A"), operand("linalg.tensorsolve", B, "B")
     if dims is not None:
-        moved = [dimension("linalg.tensorsolve", dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)]
+        moved = [
+            dimension("linalg.tensorsolve", dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)
+        ]
         a = a.permute(*[dim for dim in range(a.array.ndim) if dim not in moved], *moved)
     shape = a.array.shape[b.array.ndim :]
     size = int(np.prod(shape, dtype=np.int64))
@@ -457,11 +459,15 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
     if x.array.ndim != y.array.ndim:
-        raise RuntimeError(f"{name}: inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(
+            f"{name}: inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}"
+        )
     place = dimension(name, dim, x.array.ndim)
     for each in (x, y):
         if each.array.shape[place] != 3:
-            raise RuntimeError(f"{name}: dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}")
+            raise RuntimeError(
+                f"{name}: dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}"
+            )
     return x.roll(-1, place) * y.roll(-2, place) - x.roll(-2, place) * y.roll(-1, place)
 
 

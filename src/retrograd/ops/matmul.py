@@ -11,6 +11,7 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply2, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .registry import operator
 
@@ -57,7 +58,9 @@ def _mm(x: Any, y: Any) -> Any:
     return apply2(MM, x, y) if isinstance(x, Tensor) or isinstance(y, Tensor) else x.dot(y)
 
 
-MM = Primitive("mm", lambda x, y: x.dot(y), "x y", [lambda g, y: _mm(g, y.T), lambda g, x: _mm(x.T, g)], promote="strict")
+MM = Primitive(
+    "mm", lambda x, y: x.dot(y), "x y", [lambda g, y: _mm(g, y.T), lambda g, x: _mm(x.T, g)], promote="strict"
+)
 MATMUL = Primitive(
     "matmul",
     _matmul,
@@ -203,7 +206,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(method=False)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """The sum of products over pairs of axes: the last ``dims`` of ``a`` with the first of ``b``, or ``dims = (of_a, of_b)``.
+    """The sum of products over pairs of axes: the last ``dims`` of ``a`` with the first of ``b``, or ``dims = (of_a,
+    of_b)``.
 
     Raises:
         RuntimeError: paired axes differ in length, or the lists of axes do.
@@ -336,7 +340,8 @@ def _linear_vjp_w(g: Any, x: Any) -> Any:
 
 
 def _linear_vjp_b(g: Any) -> Any:
-    return g.reshape((-1, g.shape[-1])).sum(axis=0) if g.ndim != 2 else g.sum(axis=0)
+    rows = g if g.ndim == 2 else g.reshape((-1, g.shape[-1]))
+    return rows.sum(axis=0) if isinstance(g, Tensor) else accurate_sum(rows, (0,))
 
 
 LINEAR = Primitive(
@@ -469,9 +474,7 @@ def _einsum_pair_vjp(g: Any, other: Any, equation: str, shape: tuple[int, ...], 
 def _einsum_vjp(g: Any, xs: tuple[Any, ...], equation: str, index: int) -> Any:
     terms, out = _parse(equation)
     others = [x for place, x in enumerate(xs) if place != index]
-    return _einsum_cotangent(
-        g, others, terms[:index] + terms[index + 1 :], out, terms[index], tuple(xs[index].shape)
-    )
+    return _einsum_cotangent(g, others, terms[:index] + terms[index + 1 :], out, terms[index], tuple(xs[index].shape))
 
 
 def _einsum_cotangent(
@@ -561,7 +564,9 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
             known = sizes.get(c, 1)
             if known != 1 and length not in (1, known):
                 shapes = ", ".join(map(describe, operands))
-                raise RuntimeError(f"einsum: {equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}")
+                raise RuntimeError(
+                    f"einsum: {equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}"
+                )
             sizes[c] = max(known, length) if length != 0 and known != 0 else min(known, length)
     changed = []
     for index, (term, x) in enumerate(zip(terms, operands, strict=True)):
@@ -579,7 +584,8 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products by Einstein's convention: ``einsum("bij,bjk->bik", a, b)``.
 
-    Letters shared by operands are multiplied, letters absent from the output summed; a letter twice in one operand takes
+    Letters shared by operands are multiplied, letters absent from the output summed; a letter twice in one operand
+    takes
     its diagonal; ``...`` stands for broadcast axes. Without ``->`` the output has the letters that occur once, sorted.
 
     Raises:

@@ -107,6 +107,22 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     return vector_norm("norm", x, 2 if p in ("fro", None) else p, dim, keepdim)
 
 
+@operator(namespace="linalg", method=False, note=AT_ZERO, name="vector_norm")
+@numpy_names
+def linalg_vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The norm ``(sum |x|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
+
+    Raises:
+        RuntimeError: the input holds integers.
+        IndexError: a dimension is out of range.
+
+    >>> import retrograd as rg
+    >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
+    tensor([5., 1.])
+    """
+    return vector_norm("linalg.vector_norm", floating("linalg.vector_norm", x, dtype), ord, dim, keepdim)
+
+
 @operator(note=AT_ZERO)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of ``input - other``, which may broadcast.

@@ -11,6 +11,7 @@ from ..core.devices import array_module
 from ..core.dtypes import int64
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply1, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension, dimensions
 from .conversion import CAST
@@ -81,50 +82,6 @@ def reduce_(primitive: Primitive, x: Tensor, dim: Any, keepdim: bool, **params: 
 
 
 # Sums
-
-BLOCK = 512  # rows per block of a sum over leading dimensions
-LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
-
-
-def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
-    """The sum, with an error that grows no faster than the logarithm of the length once that exceeds ``BLOCK``.
-
-    NumPy sums pairwise only along contiguous memory; over other dimensions it adds row by row, with an error that grows
-    with their number. There, a product of each block of rows with ones gives one row per block (by BLAS, which is
-    faster, too), and these rows are summed likewise. float16 is summed in float32.
-    """
-    dtype = x.dtype
-    if dtype.kind in "biu":
-        return x.sum(axis=dim, keepdims=keepdim, dtype=int64)
-    if dtype == np.float16:
-        return accurate_sum(x.astype(np.float32), dim, keepdim).astype(dtype)
-    if (
-        dim is None
-        or x.__class__ is not np.ndarray  # a GPU's sums are trees already
-        or x.size < LONG
-        or dtype.kind != "f"
-        or x.ndim - 1 in dim
-        or not x.flags.c_contiguous
-    ):
-        return x.sum(axis=dim, keepdims=keepdim)
-    out = x
-    for axis in sorted(dim, reverse=True):
-        out = _sum_rows(out.reshape(product(out.shape[:axis]), out.shape[axis], -1)).reshape(
-            *out.shape[:axis], 1, *out.shape[axis + 1 :]
-        )
-    return out if keepdim else out.reshape([n for axis, n in enumerate(x.shape) if axis not in dim])
-
-
-def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The sum over the middle one of three dimensions."""
-    before, rows, width = x.shape
-    if rows <= BLOCK:
-        return x.sum(axis=1)
-    blocks, rest = divmod(rows, BLOCK)
-    whole = x[:, : rows - rest].reshape(before, blocks, BLOCK, width)
-    total = _sum_rows(np.matmul(np.ones(BLOCK, x.dtype), whole))
-    return total + x[:, rows - rest :].sum(axis=1) if rest else total
-
 
 def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     return accurate_sum(x, dim, keepdim) / x.dtype.type(count(x.shape, dim))

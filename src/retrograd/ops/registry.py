@@ -22,7 +22,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Operator:
     """A public operator.
 
-    ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so on, or
+    ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
+    on, or
     ``"Tensor"`` for what is a method only.
     """
 
@@ -63,7 +64,8 @@ def operator(
     Args:
         namespace: where users find the function; ``"Tensor"`` for a method only.
         method: also a method of Tensor.
-        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in place.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in
+            place.
         numpy: the NumPy ufunc (or several) that means the same.
         aliases: further public names.
         differentiable: whether any gradient exists.

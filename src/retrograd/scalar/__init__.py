@@ -5,4 +5,18 @@ from .draw import Drawing, draw_graph, trace_graph
 from .nn import MLP, SGD, Adam, Layer, Module, Neuron
 from .value import Value, dot
 
-__all__ = ["MLP", "SGD", "Adam", "DataDependent", "Drawing", "Layer", "Module", "Neuron", "Value", "compile", "dot", "draw_graph", "trace_graph"]
+__all__ = [
+    "MLP",
+    "SGD",
+    "Adam",
+    "DataDependent",
+    "Drawing",
+    "Layer",
+    "Module",
+    "Neuron",
+    "Value",
+    "compile",
+    "dot",
+    "draw_graph",
+    "trace_graph",
+]

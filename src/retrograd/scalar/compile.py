@@ -29,7 +29,8 @@ class Symbol(Value):
     @property
     def data(self) -> NoReturn:  # type: ignore[override]
         raise DataDependent(
-            "scalar.compile: the function reads the number of a Value that depends on its input (an `if`, a comparison, float() "
+            "scalar.compile: the function reads the number of a Value that depends on its input (an `if`, a "
+            "comparison, float() "
             "or .data), so its expression may differ from input to input; write it without, or call it on Values"
         )
 
@@ -76,7 +77,8 @@ class Compiled:
     """What ``compile`` returns: call it with arrays where the function takes Values.
 
     Attributes:
-        parameters: the Values that the function uses without taking them as arguments; their ``data`` is read anew at every
+        parameters: the Values that the function uses without taking them as arguments; their ``data`` is read anew at
+            every
             call, and their ``grad`` grows when a result is differentiated.
     """
 
@@ -89,7 +91,8 @@ class Compiled:
         """Evaluate for all inputs at once: every number among the arguments may be an array of the common batch shape.
 
         Returns:
-            A float64 Tensor of the batch shape where the function returns a Value, lists of them where it returns lists.
+            A float64 Tensor of the batch shape where the function returns a Value, lists of them where it returns
+            lists.
 
         Raises:
             DataDependent: the function looks at the numbers it is given.
@@ -173,7 +176,9 @@ class Compiled:
         results = [_expanded(known[id(node)], shape) for node in self._outputs]
         for x in results:
             if not np.isfinite(x.array).all():
-                raise ValueError("scalar.compile: a result is not finite; call the function on Values to see which operator fails")
+                raise ValueError(
+                    "scalar.compile: a result is not finite; call the function on Values to see which operator fails"
+                )
         return _unflatten(self._output_structure, iter(results))
 
     def _layer(self, theta: Tensor, layer: list[Value], inputs: Tensor) -> Tensor:
@@ -211,7 +216,9 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
         a, b = operands
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             a = Tensor(np.asarray(a, dtype=np.float64))
-        return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "**": lambda: a**b}[op]()
+        return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "**": lambda: a**b}[
+            op
+        ]()
     (x,) = operands
     if not isinstance(x, Tensor):
         x = Tensor(np.asarray(x, dtype=np.float64))
@@ -238,7 +245,8 @@ def compile(function: Callable[..., Any]) -> Compiled:
     """Record the expression that ``function`` builds of Values, and replay it for many inputs at once.
 
     The function is run once, on Values without numbers, at the first call. Later calls evaluate the recorded expression
-    on float64 Tensors, all inputs at once; differentiating a result adds to the ``grad`` of the Values that the function
+    on float64 Tensors, all inputs at once; differentiating a result adds to the ``grad`` of the Values that the
+    function
     uses beside its arguments (a network's parameters), as a sum over all inputs.
 
     Args:

@@ -149,7 +149,9 @@ CASES = [
             drawn(((3, 3), (3, 2)), upper=False, unitriangular=True),
         ),
     ),
-    *names("triangular_solve", calls=chained(drawn(((3, 2), (3, 3))), drawn(((3, 2), (3, 3)), upper=False, transpose=True))),
+    *names(
+        "triangular_solve", calls=chained(drawn(((3, 2), (3, 3))), drawn(((3, 2), (3, 3)), upper=False, transpose=True))
+    ),
     *names("linalg.tensorsolve", calls=drawn(((2, 3, 6), (2, 3)))),
     *names("linalg.tensorinv", calls=drawn(((4, 2, 2),), ind=1)),
     *names("linalg.matrix_power", calls=POWERS),

@@ -21,6 +21,13 @@ def norm_calls(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(away_from_zero(rng, ()))
 
 
+def vector_norm_calls(rng: np.random.Generator) -> Iterator[Call]:
+    yield Call(distinct(rng, (2, 3)))
+    for p in POWERS[:-1]:
+        yield Call(distinct(rng, (2, 3)), p, 1)
+        yield Call(distinct(rng, (2, 2, 3)), p, dim=(0, -1), keepdim=True)
+
+
 def dist_calls(rng: np.random.Generator) -> Iterator[Call]:
     for p in (2, 1, 3, np.inf):
         yield Call(distinct(rng, (2, 3)), 9 + distinct(rng, (2, 3)), p)
@@ -35,6 +42,7 @@ def at_zero(rng: np.random.Generator) -> Iterator[Call]:
 
 CASES = [
     Case("norm", norm_calls, edge_calls=at_zero),
+    Case("linalg.vector_norm", vector_norm_calls, edge_calls=at_zero),
     Case("dist", dist_calls, edge_calls=calls_of(lambda rng: Call(np.ones(3), np.ones(3)))),
     Case(
         "renorm",
