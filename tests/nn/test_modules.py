@@ -300,7 +300,7 @@ def assert_same(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], tole
 
 
 # Attributes that PyTorch keeps for itself.
-INTERNAL = ("mode", "activation_relu_or_gelu", "use_nested_tensor", "name", "transposed")
+INTERNAL = ("activation_relu_or_gelu", "use_nested_tensor", "name")
 
 
 def simple(value: Any) -> bool:

@@ -24,7 +24,7 @@ class RNNBase(Module):
     """
 
     gates: ClassVar[int]
-    operator: str
+    mode: str  # names the operator, in capitals
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class RNNBase(Module):
                 if state.array.shape != shape:
                     raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
         weights = [getattr(self, each) for names in self._weight_names for each in names]
-        outputs, *finals = OPERATORS[self.operator].function(
+        outputs, *finals = OPERATORS[self.mode.lower()].function(
             x,
             states if len(states) > 1 else states[0],
             weights,
@@ -194,7 +194,7 @@ class RNN(RNNBase):
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
         )
         self.nonlinearity = nonlinearity
-        self.operator = f"rnn_{nonlinearity}"
+        self.mode = f"RNN_{nonlinearity.upper()}"
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         outputs, states = self._run(input, None if hx is None else (hx,))
@@ -214,7 +214,7 @@ class GRU(RNNBase):
     """
 
     gates = 3
-    operator = "gru"
+    mode = "GRU"
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class LSTM(RNNBase):
     """
 
     gates = 4
-    operator = "lstm"
+    mode = "LSTM"
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         layers = self.num_layers * (2 if self.bidirectional else 1)

@@ -305,6 +305,8 @@ def scaled_dot_product_attention(
         keep = (
             OPERATORS["rand"].function(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p
         ).array
+    if dropout_p == 1:
+        dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up
     params = {
         "keep": keep,
         "scale": 1 / math.sqrt(q.array.shape[-1]) if scale is None else float(scale),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module
+from ..core.devices import array_module, backend_for
 from ..core.dtypes import complex_of, get_default_dtype
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
@@ -394,22 +394,24 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @operator(namespace="fft", method=False, differentiable=False)
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``fft`` on ``n`` samples ``d`` apart: ``[0, 1, ..., -2, -1] / (n d)``.
 
     >>> import retrograd as rg
     >>> rg.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    return new_tensor(np.fft.fftfreq(n, d).astype(get_default_dtype() if dtype is None else dtype))
+    frequencies = backend_for(device).xp.fft.fftfreq(n, d)
+    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
 
 
 @operator(namespace="fft", method=False, differentiable=False)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``rfft`` on ``n`` samples ``d`` apart.
 
     >>> import retrograd as rg
     >>> rg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """
-    return new_tensor(np.fft.rfftfreq(n, d).astype(get_default_dtype() if dtype is None else dtype))
+    frequencies = backend_for(device).xp.fft.rfftfreq(n, d)
+    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))

@@ -28,8 +28,8 @@ def _projected(
     if packed is not None and query is key and key is value:
         q, k, v = linear(query, packed, bias).chunk(3, -1)
         return q, k, v
-    split = packed.chunk(3) if packed is not None else weights[1:]
-    if any(w is None for w in split):
+    split = [w for w in (packed.chunk(3) if packed is not None else weights[1:]) if w is not None]
+    if len(split) != 3:
         raise AssertionError(f"{NAME}: a projection weight is None")
     biases = (None, None, None) if bias is None else bias.chunk(3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), split, biases, strict=True))
