@@ -23,8 +23,7 @@ DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_def
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""
     random.seed(0)
-    if hasattr(rg, "manual_seed"):
-        rg.manual_seed(0)
+    rg.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

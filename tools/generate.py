@@ -38,14 +38,43 @@ STANDARD = {
 
 # Names that torch.nn.functional has beside torch's own.
 FUNCTIONAL_TOO = (
-    "relu", "relu_", "sigmoid", "tanh", "softmax", "log_softmax", "selu", "celu", "prelu", "rrelu", "pad", "
-    ""conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "pairwise_distance",
-    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "hardshrink", "dropout", "embedding", "one_hot", "pdist",
-    "scaled_dot_product_attention", "layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm", "
-    ""ctc_loss", "bilinear",
-    "threshold", "normalize",
-)  # fmt: skip
+    "batch_norm",
+    "bilinear",
+    "celu",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_similarity",
+    "ctc_loss",
+    "dropout",
+    "embedding",
+    "group_norm",
+    "hardshrink",
+    "instance_norm",
+    "layer_norm",
+    "log_softmax",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "prelu",
+    "relu",
+    "rms_norm",
+    "rrelu",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "softmax",
+    "tanh",
+    "threshold",
+)
 
 
 def relative(module: str, depth: int) -> str:

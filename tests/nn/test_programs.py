@@ -64,7 +64,7 @@ def init_weights(module):
             nn.init.zeros_(module.bias)
 
 model.apply(init_weights)
-assert all(float(layer.bias.abs().sum()) == 0 for layer in model.blocks)
+assert all(float(layer.bias.detach().abs().sum()) == 0 for layer in model.blocks)
 
 def step(model, features, kinds):
     out = model(features)

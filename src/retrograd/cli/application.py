@@ -9,10 +9,10 @@ from typing import NoReturn
 import retrograd
 from retrograd.data import DataError
 
-from . import check, info, train
+from . import check, evaluate, generate, info, train
 from .console import UserError
 
-COMMANDS = (check, train, info)
+COMMANDS = (check, train, generate, evaluate, info)
 
 
 class Parser(argparse.ArgumentParser):

@@ -76,13 +76,14 @@ class Progress:
     epoch 2/2  loss 0.2500  0 s
     """
 
-    def __init__(self, unit: str, total: int) -> None:
+    def __init__(self, unit: str, total: int, done: int = 0) -> None:
         self.unit = unit
         self.total = total
+        self.done = done  # before this line began: a resumed run
 
     def __enter__(self) -> Self:
         self._start = time.perf_counter()
-        self._tenths = 0
+        self._tenths = 10 * self.done // max(1, self.total)
         self._live = None
         console = rich_console()
         if console is not None:
@@ -97,9 +98,11 @@ class Progress:
     def update(self, step: int, figures: Mapping[str, float] | None = None) -> None:
         """Say that `step` of `total` steps are done, and where the figures stand."""
         elapsed = time.perf_counter() - self._start
-        remaining = elapsed / step * (self.total - step)
+        remaining = elapsed / (step - self.done) * (self.total - step)
         parts = [f"{self.unit} {step}/{self.total}"]
-        parts += [f"{name} {value:.4f}" for name, value in (figures or {}).items()]
+        parts += [
+            f"{name} {value:.4f}" if value < 100 else f"{name} {value:,.0f}" for name, value in (figures or {}).items()
+        ]
         parts.append(f"{remaining:.0f} s left" if step < self.total else f"{elapsed:.0f} s")
         line = "  ".join(parts)
         if self._live is not None:

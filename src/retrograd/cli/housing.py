@@ -17,11 +17,12 @@ import retrograd as rg
 from retrograd.data import housing as load_housing
 
 from . import plots
-from .arguments import output_folder, positive_float, positive_int, seed
+from .arguments import output_folder
 from .console import Progress, Table, UserError, print_table
 from .info import environment
 from .metrics import MetricsWriter
 from .report import write_report
+from .settings import Settings
 
 Array = NDArray[Any]
 COLUMNS = ("epoch", "seconds", "train_mse", "test_mse", "train_r2", "test_r2")
@@ -29,23 +30,16 @@ UNIT = "(100,000 $)"
 DIVERGED = -1000.0  # An R2 this low is a loss a thousand times the variance: no noisy epoch, but a step too large.
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "housing",
-        help="linear regression on California housing",
-        description="Fit California housing (80/20 split, standardized) by linear regression with plain SGD.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--epochs", type=positive_int, default=100, help="passes over the training rows")
-    parser.add_argument("--batch-size", type=positive_int, default=64, help="rows for each step")
-    # Some districts lie more than 100 standard deviations out: at 0.01 a batch of 64 with one of them overshoots.
-    parser.add_argument("--lr", type=positive_float, default=0.001, help="learning rate")
-    parser.add_argument("--seed", type=seed, default=0, help="of the split and of the order of the rows")
-    parser.add_argument("--out", type=Path, default=Path("runs/housing"), help="folder for metrics, plots and report")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Settings) -> int:
+    """Train, and leave metrics, plots and a report in the folder `options.out`."""
+    if (
+        options.steps
+        or options.checkpoint
+        or options.tensorboard
+        or options.device != "cpu"
+        or options.optimizer != "sgd"
+    ):
+        raise UserError("--steps, --resume, --tensorboard, --device and --optimizer need --model mlp")
     folder = output_folder(options.out)
     random = np.random.default_rng(options.seed)
     data = load_housing()
@@ -111,7 +105,7 @@ def standardized_split(x: Array, y: Array, random: np.random.Generator) -> Split
     return Split(x[train], y[train], x[test], y[test])
 
 
-def descend(split: Split, options: argparse.Namespace, random: np.random.Generator) -> Iterator[Linear]:
+def descend(split: Split, options: Settings | argparse.Namespace, random: np.random.Generator) -> Iterator[Linear]:
     """Minimize the mean squared error by SGD on shuffled batches; yields the model after each epoch."""
     x, y = rg.from_numpy(split.x_train), rg.from_numpy(split.y_train)
     # On the CPU even where a GPU answers: steps this small would spend their time launching kernels.

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from .console import UserError
+
 
 class MetricsWriter:
     """Writes one row of figures at a time to `metrics.csv` and `metrics.jsonl` in a folder.
@@ -44,3 +46,30 @@ class MetricsWriter:
     ) -> None:
         self._csv_file.close()
         self._jsonl_file.close()
+
+
+class TensorBoardWriter:
+    """Writes figures as TensorBoard event files to the folder `tensorboard` in a folder; needs tensorboardX.
+
+    Raises UserError when tensorboardX is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise UserError("--tensorboard needs tensorboardX: pip install 'retrograd[tensorboard]'") from None
+        self._writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        """Append each figure to the curve of its name."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()

@@ -31,6 +31,7 @@ def loss_curves(
     references: Mapping[str, float] | None = None,
     xlabel: str = "epoch",
     ylabel: str = "loss",
+    title: str = "Loss",
 ) -> None:
     """Draw each curve over 1, 2, 3, ... on a logarithmic scale, and each reference value as a dashed line.
 
@@ -45,7 +46,7 @@ def loss_curves(
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:.3g}")
-    _label(axes, "Loss", xlabel, ylabel)
+    _label(axes, title, xlabel, ylabel)
     axes.legend(frameon=False)
     figure.savefig(path)
 

@@ -77,11 +77,12 @@ def promote_types(first: Any, second: Any) -> DType:
     >>> promote_types(int64, float32), promote_types(int32, float16), promote_types(uint8, int8)
     (dtype('float32'), dtype('float16'), dtype('int16'))
     """
-    first, second = np.dtype(first), np.dtype(second)
+    return _promote(np.dtype(first), np.dtype(second))
+
+
+def _promote(first: DType, second: DType) -> DType:
     if first == second:
         return first
-    higher: DType
-    lower: DType
     higher, lower = (first, second) if category(first) >= category(second) else (second, first)
     if category(higher) == category(lower) or higher.kind == "c" and lower.kind == "f":
         return np.dtype(np.promote_types(first, second))

@@ -59,7 +59,7 @@ class CNN(nn.Module):
 
     def __init__(
         self,
-        channels: tuple[int, int, int] = (1, 32, 64),
+        channels: tuple[int, int, int] = (1, 16, 32),
         size: int = 28,
         hidden: int = 128,
         classes: int = 10,

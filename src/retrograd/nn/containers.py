@@ -310,7 +310,7 @@ class ParameterDict(Module):
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:
-            raise KeyError(key)
+            raise AttributeError(f"ParameterDict: there is no entry {key!r}")
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -365,7 +365,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, ``default`` where there is none."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new dictionary with ``default`` under every key."""

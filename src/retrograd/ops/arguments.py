@@ -62,7 +62,7 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
             or kind is list
             or kind is not int
             and isinstance(first, Iterable)
-            and getattr(first, "ndim", 1)
+            and getattr(first, "ndim", 1) != 0
         ):
             values = tuple(first)
     try:

@@ -455,7 +455,7 @@ def _fill_in_place(self: Tensor, value: Any) -> Tensor:
     return apply_inplace(FILL, self, _fill_value(self, value))
 
 
-Tensor.fill_ = _fill_in_place
+Tensor.fill_ = _fill_in_place  # type: ignore[method-assign, assignment]
 
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)

@@ -413,4 +413,4 @@ def _iterate(self: Tensor) -> Any:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate
+Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]

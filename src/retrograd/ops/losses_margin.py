@@ -117,7 +117,7 @@ def cosine_embedding_loss(
     dot, one, two = (x1 * x2).sum(-1), (x1 * x1).sum(-1) + tiny, (x2 * x2).sum(-1) + tiny
     cosine = dot / (one * two).sqrt()
     y = t.array
-    if y.ndim and np.broadcast_shapes(y.shape, cosine.array.shape) != cosine.array.shape:
+    if y.ndim and y.shape[0] not in (1, cosine.array.shape[0]):
         raise RuntimeError(f"{name}: target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
     y = np.broadcast_to(y, cosine.array.shape)
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)

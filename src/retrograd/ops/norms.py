@@ -9,9 +9,10 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
-from .reductions import accurate_sum, floating, kept, reduced
+from .reductions import floating, kept, reduced
 from .registry import OPERATORS, numpy_names, operator
 from .selection import where
 

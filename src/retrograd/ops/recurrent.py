@@ -580,7 +580,7 @@ def lstm(
     )
 
 
-def _sequence_operator(name: str, layer: Layer, gates: int, what: str) -> None:
+def _sequence_operator(name: str, layer: Layer, gates: int, what: str) -> Callable[..., Any]:
     def sequence(
         input: Tensor,
         hx: Tensor,
@@ -619,14 +619,16 @@ def _sequence_operator(name: str, layer: Layer, gates: int, what: str) -> None:
     >>> out.shape, h.shape
     ((5, 2, 4), (1, 2, 4))
     """
-    operator(method=False)(sequence)
+    return operator(method=False)(sequence)
 
 
-_sequence_operator("gru", _gru_layer, 3, "Layers of gated recurrent units (Cho et al., 2014): what ``nn.GRU`` runs.")
-_sequence_operator(
+gru = _sequence_operator(
+    "gru", _gru_layer, 3, "Layers of gated recurrent units (Cho et al., 2014): what ``nn.GRU`` runs."
+)
+rnn_tanh = _sequence_operator(
     "rnn_tanh", _RNN_TANH, 1, "Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: what ``nn.RNN`` runs."
 )
-_sequence_operator(
+rnn_relu = _sequence_operator(
     "rnn_relu", _RNN_RELU, 1, "Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: what ``nn.RNN`` runs."
 )
 
@@ -681,7 +683,7 @@ def lstm_cell(
     return _cell("lstm_cell", _lstm_layer, 4, input, hx, (w_ih, w_hh, b_ih, b_hh))  # type: ignore[return-value]
 
 
-def _cell_operator(name: str, layer: Layer, gates: int, what: str) -> None:
+def _cell_operator(name: str, layer: Layer, gates: int, what: str) -> Callable[..., Any]:
     def cell(
         input: Tensor,
         hx: Tensor,
@@ -709,11 +711,11 @@ def _cell_operator(name: str, layer: Layer, gates: int, what: str) -> None:
     >>> rg.{name}(rg.ones(2, 3), rg.zeros(2, 4), rg.ones({4 * gates}, 3), rg.ones({4 * gates}, 4)).shape
     (2, 4)
     """
-    operator(method=False)(cell)
+    return operator(method=False)(cell)
 
 
-_cell_operator(
+gru_cell = _cell_operator(
     "gru_cell", _gru_layer, 3, "One step of a GRU, gates in the order r, z, n: ``h' = (1 - z) * n + z * h``."
 )
-_cell_operator("rnn_tanh_cell", _RNN_TANH, 1, "One step ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``.")
-_cell_operator("rnn_relu_cell", _RNN_RELU, 1, "One step ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``.")
+rnn_tanh_cell = _cell_operator("rnn_tanh_cell", _RNN_TANH, 1, "One step ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``.")
+rnn_relu_cell = _cell_operator("rnn_relu_cell", _RNN_RELU, 1, "One step ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``.")

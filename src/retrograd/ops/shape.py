@@ -468,7 +468,8 @@ def _reshaping_method(name: str, function: Any) -> Any:
     return method
 
 
-for _name, _function in (
+_changed: Any
+for _name, _changed in (
     ("squeeze", squeeze),
     ("unsqueeze", unsqueeze),
     ("transpose", transpose),
@@ -476,7 +477,7 @@ for _name, _function in (
     ("swapdims", transpose),
     ("t", t),
 ):
-    setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _function))
+    setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _changed))
 
 
 # The same elements repeated, without a copy

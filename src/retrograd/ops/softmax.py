@@ -12,9 +12,10 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.dtypes import get_default_dtype
 from ..core.primitive import Primitive, apply, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
-from .reductions import accurate_sum, converted, kept, reduce_
+from .reductions import converted, kept, reduce_
 from .registry import numpy_names, operator
 
 

@@ -9,11 +9,12 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension
 from .complex_numbers import conj, real
 from .exponential import sqrt
-from .reductions import MEAN, accurate_sum, count, floating, kept, reduce_
+from .reductions import MEAN, count, floating, kept, reduce_
 from .registry import numpy_names, operator
 from .scans import running
 from .selection import clamp, where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...core.errors import describe
@@ -41,6 +42,14 @@ class _WeightNorm(Module):
         return self._norm(weight), weight
 
 
+def _rename_older_keys(name: str, module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Weights saved under the names that g and v had before there were parametrizations."""
+    for place, older in enumerate(("g", "v")):
+        key = f"{prefix}{name}_{older}"
+        if key in state:
+            state[f"{prefix}parametrizations.{name}.original{place}"] = state.pop(key)
+
+
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Train the length and the direction of a weight apart: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
 
@@ -59,15 +68,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """
     _tensor_of("weight_norm", module, name)
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
-
-    def from_older(module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Weights saved under the names g and v had before parametrizations."""
-        for place, older in enumerate(("g", "v")):
-            key = f"{prefix}{name}_{older}"
-            if key in state:
-                state[f"{prefix}parametrizations.{name}.original{place}"] = state.pop(key)
-
-    module.register_load_state_dict_pre_hook(from_older)
+    module.register_load_state_dict_pre_hook(partial(_rename_older_keys, name))
     return module
 
 

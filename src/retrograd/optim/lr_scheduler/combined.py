@@ -36,6 +36,14 @@ class _OfSchedulers(LRScheduler):
         assert optimizer is not None
         return optimizer
 
+    def _initial_step(self) -> None:
+        # The parts have stepped before: that is not the user's mistake of stepping too early.
+        stepped, self.optimizer._stepped = self.optimizer._stepped, True
+        try:
+            super()._initial_step()
+        finally:
+            self.optimizer._stepped = stepped
+
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 

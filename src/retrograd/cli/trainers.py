@@ -1,0 +1,131 @@
+"""One step of training, in two ways: by the engine, and by the layers whose gradients are written out by hand."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+import retrograd as rg
+from retrograd import manual, nn
+
+from .console import UserError
+from .recipes import Recipe, make_optimizer
+from .tasks import Task, correct
+
+Array = np.ndarray
+
+
+class Trainer(Protocol):
+    """What the loop needs: a step, a prediction, and a state to go on from."""
+
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]: ...
+    def predict(self, inputs: Array) -> Array: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class EngineTrainer:
+    """Steps by Retrograd's engine and optimizers."""
+
+    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu") -> None:
+        self.task = task
+        self.recipe = recipe
+        self.device = device
+        self.model = task.model.to(device)
+        self.optimizer = make_optimizer(self.model, recipe)
+
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]:
+        """Move the parameters by one batch, at `rate` times the learning rate; its loss and how many are right."""
+        self.model.train()
+        output = self.model(rg.from_numpy(inputs).to(self.device))
+        loss = self.task.loss(output, rg.from_numpy(targets).to(self.device))
+        self.optimizer.zero_grad()
+        loss.backward()
+        if self.recipe.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * self.recipe.lr
+        self.optimizer.step()
+        return loss.item(), correct(output.detach().cpu().numpy(), targets)
+
+    def predict(self, inputs: Array) -> Array:
+        self.model.eval()
+        with rg.no_grad():
+            return self.model(rg.from_numpy(inputs).to(self.device)).cpu().numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.load_weights(state["model"])
+        optimizer = state["optimizer"]
+        moments = {
+            int(index): {
+                name: rg.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in entry.items()
+            }
+            for index, entry in optimizer["state"].items()
+        }
+        self.optimizer.load_state_dict({"state": moments, "param_groups": optimizer["param_groups"]})
+
+    def load_weights(self, weights: dict[str, Array]) -> None:
+        self.model.load_state_dict({name: rg.from_numpy(array) for name, array in weights.items()})
+
+
+class ManualTrainer:
+    """The same steps for an MLP by `retrograd.manual`; it begins with the weights of the task's model."""
+
+    def __init__(self, task: Task, recipe: Recipe) -> None:
+        if recipe.optimizer not in ("rmsprop", "sgd"):
+            raise UserError(f"--engine manual has the optimizers rmsprop and sgd, not {recipe.optimizer}")
+        self.recipe = recipe
+        self.net = manual_net(task.model)
+        self.loss = manual.CrossEntropyLoss()
+        self.optimizer = (manual.RMSprop if recipe.optimizer == "rmsprop" else manual.SGD)(self.net, momentum=0.9)
+
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]:
+        """Move the parameters by one batch, at `rate` times the learning rate; its loss and how many are right."""
+        output = self.predict(inputs)
+        loss = self.loss.forward(output, targets)
+        self.net.backward(self.loss.backward())
+        self.optimizer.lr = rate * self.recipe.lr
+        self.optimizer.step()
+        return loss, correct(output, targets)
+
+    def predict(self, inputs: Array) -> Array:
+        return self.net.forward(inputs.reshape(len(inputs), -1))
+
+    def state_dict(self) -> dict[str, Any]:
+        # The Flatten before the model's first layer counts in its names and has no counterpart here.
+        return {
+            "model": {_shift(name, 1): array for name, array in self.net.parameters.items()},
+            "optimizer": {name: getattr(self.optimizer, name) for name in self._moments()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, array in self.net.parameters.items():
+            array[...] = state["model"][_shift(name, 1)]
+        for moments in self._moments():
+            for name, array in getattr(self.optimizer, moments).items():
+                array[...] = state["optimizer"][moments][name]
+
+    def _moments(self) -> list[str]:
+        return ["momentum_buffers", *(["mean_squares"] if isinstance(self.optimizer, manual.RMSprop) else [])]
+
+
+def manual_net(model: nn.Module) -> manual.Net:
+    """An MLP of Flatten, Linear and ReLU as a net of manual layers that begins with copies of its weights."""
+    layers: list[Any] = []
+    for layer in list(model.children())[1:]:
+        if isinstance(layer, nn.Linear):
+            layers.append(manual.Linear(layer.in_features, layer.out_features, input_gradient=bool(layers)))
+        else:
+            layers.append(manual.ReLU())
+    net = manual.Net(*layers)
+    weights = model.state_dict()
+    for name, array in net.parameters.items():
+        array[...] = weights[_shift(name, 1)].cpu().numpy()
+    return net
+
+
+def _shift(name: str, places: int) -> str:
+    place, parameter = name.split(".")
+    return f"{int(place) + places}.{parameter}"

@@ -1,0 +1,13 @@
+"""Helpers around a training loop: checkpoints, metrics, early stopping, averaged weights, a watch on gradients."""
+
+from .accumulation import accumulate as accumulate
+from .checkpoint import Checkpoint as Checkpoint
+from .checkpoint import CheckpointError as CheckpointError
+from .checkpoint import Progress as Progress
+from .early_stopping import EarlyStopping as EarlyStopping
+from .ema import EMA as EMA
+from .metrics import AverageMeter as AverageMeter
+from .metrics import ConfusionMatrix as ConfusionMatrix
+from .metrics import R2Score as R2Score
+from .metrics import accuracy as accuracy
+from .monitor import GradientMonitor as GradientMonitor

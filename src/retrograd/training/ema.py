@@ -1,0 +1,94 @@
+"""EMA: an exponential moving average of a model's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor, new_tensor
+from ..nn.module import Module
+from ..optim.optimizer import decay_towards, writable
+
+
+class EMA:
+    """Averages of a model's weights and buffers: ``average += (1 - decay) * (weight - average)``.
+
+    Integer buffers are copied.
+
+    Call ``update`` after each step, and evaluate inside ``with ema.average_parameters():``.
+
+    Args:
+        model: whose weights are averaged; the averages start at its weights now.
+        decay: how slowly they move.
+
+    Raises:
+        ValueError: ``decay`` outside [0, 1].
+
+    Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
+
+    >>> import retrograd as rg
+    >>> from retrograd.training import EMA
+    >>> model = rg.nn.Linear(1, 1, bias=False)
+    >>> _ = rg.nn.init.ones_(model.weight)
+    >>> ema = EMA(model, decay=0.75)
+    >>> _ = rg.nn.init.zeros_(model.weight)
+    >>> ema.update()
+    >>> with ema.average_parameters():
+    ...     model.weight.item()
+    0.75
+    >>> model.weight.item()
+    0.0
+    """
+
+    def __init__(self, model: Module, decay: float = 0.999) -> None:
+        if not 0 <= decay <= 1:
+            raise ValueError(f"EMA: decay must be between 0 and 1, got {decay}")
+        self.model = model
+        self.decay = decay
+        self.averages = {name: new_tensor(tensor.array.copy()) for name, tensor in self._tensors()}
+
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        yield from self.model.named_parameters()
+        yield from self.model.named_buffers()
+
+    def update(self) -> None:
+        """Move the averages towards the weights as they are now."""
+        for name, tensor in self._tensors():
+            average, value = self.averages[name].array, tensor.array
+            if value.dtype.kind in "fc":
+                decay_towards(average, value, 1 - self.decay, np.empty_like(value))
+            else:
+                average[...] = value
+
+    @contextmanager
+    def average_parameters(self) -> Iterator[None]:
+        """Inside, the model has the averages as its weights."""
+        own = {name: tensor.array.copy() for name, tensor in self._tensors()}
+        self.copy_to(self.model)
+        try:
+            yield
+        finally:
+            for name, tensor in self._tensors():
+                writable(tensor)[...] = own[name]
+
+    def copy_to(self, model: Module) -> None:
+        """Give a model of the same kind the averages as its weights."""
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            writable(tensor)[...] = self.averages[name].array
+
+    def state_dict(self) -> dict[str, Any]:
+        """The averages, and how slowly they move."""
+        return {"decay": self.decay, "averages": dict(self.averages)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict()`` gave; ValueError where its names or shapes are not this model's."""
+        given = state["averages"]
+        shapes = {name: tensor.shape for name, tensor in self.averages.items()}
+        if {name: tensor.shape for name, tensor in given.items()} != shapes:
+            raise ValueError("EMA: the state's names or shapes are not those of the model")
+        self.decay = state["decay"]
+        for name, average in self.averages.items():
+            average.array[...] = given[name].to(average.device).array

@@ -1,0 +1,325 @@
+"""`retrograd train`, `generate` and `evaluate` in reduced form: files, resuming bit for bit, Ctrl-C, both engines."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.cli import loop, main, tasks
+from retrograd.cli.checkpoints import FILE, load_checkpoint, save_checkpoint
+from retrograd.cli.recipes import RECIPES, Recipe
+from retrograd.cli.trainers import EngineTrainer, ManualTrainer
+from retrograd.data import ImageData
+from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
+
+pytest.importorskip("safetensors")
+needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETROGRAD_DATA names no data folder")
+
+
+@pytest.fixture
+def small_data(monkeypatch):
+    """A few samples of made-up data in place of the named data sets."""
+    random = np.random.default_rng(0)
+    labels = random.integers(10, size=320)
+    images = random.integers(0, 40, size=(320, 28, 28)).astype(np.uint8)
+    images[np.arange(320), labels * 2 + 4] = 255  # each class lights a row of its own
+    digits = ImageData(images[:256], labels[:256], images[256:], labels[256:])
+    monkeypatch.setattr(tasks.data, "mnist", lambda: digits)
+    monkeypatch.setattr(tasks.data, "fashion_mnist", lambda: digits)
+    monkeypatch.setattr(tasks.data, "shakespeare", lambda: "to be, or not to be: that is the question\n" * 60)
+    monkeypatch.setattr(tasks.data, "names", lambda: ["anna", "emma", "otto", "ada", "bob", "eve"] * 30)
+    monkeypatch.setattr(tasks, "STEPS_PER_EPOCH", 4)
+
+
+RUNS = {
+    "mnist-cnn": "mnist --batch-size 32 --steps 10",
+    "mnist-mlp": "mnist --model mlp --batch-size 32 --steps 10",
+    "mnist-manual": "mnist --engine manual --batch-size 32 --steps 10",
+    "fashion": "fashion --batch-size 64 --steps 5",
+    "shakespeare": "shakespeare --batch-size 4 --steps 6",
+    "names-lstm": "names --batch-size 16 --steps 12",
+    "names-transformer": "names --model transformer --batch-size 16 --steps 12",
+    "housing-mlp": "housing --model mlp --batch-size 512 --epochs 2",
+}
+
+
+@pytest.mark.parametrize("line", RUNS.values(), ids=RUNS)
+def test_run_leaves_metrics_checkpoint_weights_and_report(small_data, tmp_path, capsys, line):
+    assert main(["train", *line.split(), "--out", str(tmp_path)]) == 0
+    rows = [json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        assert [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)] == rows
+    assert all(np.isfinite(value) for row in rows for value in row.values())
+    checkpoint = load_checkpoint(tmp_path)
+    assert checkpoint["step"] == rows[-1]["step"]
+    assert checkpoint["history"] == rows
+    assert (tmp_path / "weights.safetensors").exists()
+    assert "Results" in (tmp_path / "report.html").read_text()
+    part = "validation" if checkpoint["vocabulary"] else "test"
+
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path)]) == 0
+    figures = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines()[2:])
+    assert float(figures[f"{part} loss"]) == pytest.approx(rows[-1][f"{part}_loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("run", ["mnist-cnn", "mnist-manual", "shakespeare", "names-lstm", "housing-mlp"])
+def test_resumed_run_is_bit_identical(small_data, tmp_path, run):
+    line = ["train", *RUNS[run].split()]
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    assert main([*line, "--out", str(whole)]) == 0
+    # Inside an epoch, so that sums and the order of the data must go on, too.
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(patch, 3)
+        assert main([*line, "--out", str(halves)]) == 130
+    assert load_checkpoint(halves)["step"] == 3
+    assert main(["train", line[1], "--resume", str(halves)]) == 0
+    one, other = load_checkpoint(whole), load_checkpoint(halves)
+    assert one["step"] == other["step"]
+    for group in ("model", "optimizer", "random", "data"):
+        assert_identical(one[group], other[group], group)
+    clock = {"seconds", "examples_per_second"}
+    for a, b in zip(one["history"], other["history"], strict=True):
+        assert {k: v for k, v in a.items() if k not in clock} == {k: v for k, v in b.items() if k not in clock}
+
+
+def interrupt_after(patch, steps):
+    """Send this process SIGINT in the step of that number."""
+    step = loop.Loop._step
+
+    def interrupted(self, inputs, targets):
+        if self.step == steps - 1:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, inputs, targets)
+
+    patch.setattr(loop.Loop, "_step", interrupted)
+
+
+def assert_identical(a, b, where):
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), where
+        for key in a:
+            assert_identical(a[key], b[key], f"{where}.{key}")
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype and np.array_equal(a, b), where
+    else:
+        assert a == b, where
+
+
+def test_ctrl_c_saves_a_checkpoint_and_tells_how_to_resume(tmp_path):
+    command = [sys.executable, "-m", "retrograd", "train", "housing", "--model", "mlp", "--epochs", "100000"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        limit = time.monotonic() + 30
+        while not (tmp_path / FILE).exists() and time.monotonic() < limit:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert f"retrograd train housing --resume {tmp_path / FILE}" in err
+    assert "Traceback" not in err
+    assert load_checkpoint(tmp_path)["step"] > 0
+
+
+def test_manual_layers_and_engine_give_the_same_losses(small_data):
+    recipe = RECIPES["mnist"]["mlp"]
+    losses = []
+    for make in (EngineTrainer, ManualTrainer):
+        task = tasks.make_task("mnist", "mlp", batch_size=32, seed=3)
+        trainer = make(task, recipe)
+        losses.append([trainer.step(x.numpy(), y.numpy(), rate=1.0)[0] for _ in range(2) for x, y in task.train])
+    assert len(losses[0]) == 16
+    assert losses[0][-1] < losses[0][0] / 2
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    np.testing.assert_allclose(losses[0][:3], losses[1][:3], rtol=2e-6)
+
+
+@needs_data
+def test_mnist_mlp_learns_in_thirty_steps(tmp_path):
+    assert main(["train", "mnist", "--engine", "manual", "--steps", "30", "--out", str(tmp_path)]) == 0
+    assert load_checkpoint(tmp_path)["history"][-1]["test_accuracy"] > 0.88
+
+
+def test_housing_mlp_beats_linear_regression(tmp_path):
+    assert main(["train", "housing", "--model", "mlp", "--epochs", "4", "--out", str(tmp_path)]) == 0
+    assert load_checkpoint(tmp_path)["history"][-1]["test_r2"] > 0.72
+
+
+def test_config_file_gives_settings_and_the_command_line_overrules_it(small_data, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(f'model = "mlp"\nbatch-size = 64\nsteps = 2\nlr = 1e-3\nout = "{tmp_path / "run"}"\n')
+    assert main(["train", "mnist", "--config", str(config), "--steps", "3"]) == 0
+    checkpoint = load_checkpoint(tmp_path / "run")
+    assert checkpoint["step"] == 3
+    assert (checkpoint["config"]["batch_size"], checkpoint["config"]["lr"]) == (64, 1e-3)
+
+
+def test_generated_text_begins_with_the_prompt_and_repeats_from_its_seed(small_data, tmp_path, capsys):
+    main(["train", "shakespeare", "--batch-size", "4", "--steps", "4", "--out", str(tmp_path)])
+    texts = []
+    for seed in ("1", "1", "2"):
+        capsys.readouterr()
+        line = ["generate", str(tmp_path), "--prompt", "to be", "--length", "80", "--top-k", "5", "--seed", seed]
+        assert main(line) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0].startswith("to be") and len(texts[0]) > 40
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("train mnist --model rnn", "rnn"),
+        ("train mnist --epochs 1 --steps 1", "not both"),
+        ("train mnist --engine manual --model cnn", "--model mlp"),
+        ("train mnist --engine manual --optimizer adam", "adam"),
+        ("train mnist --config missing.toml", "missing.toml"),
+        ("train mnist --resume nowhere", "nowhere"),
+        ("train mnist --device tpu", "tpu"),
+        ("train mnist --batch-size 100000", "--batch-size"),
+        ("train housing --steps 3", "--model mlp"),
+        ("generate nowhere", "nowhere"),
+        ("generate x --temperature -1", "--temperature"),
+        ("evaluate nowhere", "nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(small_data, tmp_path, monkeypatch, capsys, text, names):
+    monkeypatch.chdir(tmp_path)
+    assert main(text.split()) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and names in error
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [("lr = ", "TOML"), ("rate = 1", "rate"), ("lr = -1", "lr"), ('model = "rnn"', "rnn"), ("tensorboard = 3", "true")],
+)
+def test_bad_config_is_one_line(tmp_path, capsys, content, names):
+    (tmp_path / "run.toml").write_text(content)
+    assert main(["train", "mnist", "--config", str(tmp_path / "run.toml")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and names in error
+
+
+def test_missing_data_is_one_line(monkeypatch, tmp_path, capsys):
+    def unavailable():
+        raise tasks.data.DataUnavailable("put mnist/train-images-idx3-ubyte there")
+
+    monkeypatch.setattr(tasks.data, "mnist", unavailable)
+    assert main(["train", "mnist", "--out", str(tmp_path)]) == 2
+    assert "train-images" in capsys.readouterr().err
+
+
+def test_resume_refuses_another_task_and_changed_settings(small_data, tmp_path, capsys):
+    main(["train", "mnist", "--model", "mlp", "--batch-size", "64", "--steps", "2", "--out", str(tmp_path)])
+    for line in ("fashion", "mnist --batch-size 32", "mnist"):
+        capsys.readouterr()
+        assert main(["train", *line.split(), "--resume", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["train", "mnist", "--resume", str(tmp_path), "--steps", "4"]) == 0
+    assert load_checkpoint(tmp_path)["step"] == 4
+
+
+def test_divergence_is_one_line(tmp_path, capsys):
+    line = "train housing --model mlp --optimizer sgd --lr 1e6 --epochs 1"
+    assert main([*line.split(), "--out", str(tmp_path)]) == 2
+    assert "smaller --lr" in capsys.readouterr().err
+
+
+def test_checkpoint_holds_nested_values_and_damage_is_told(tmp_path, capsys):
+    state = {"a": [1, 2.5, None, {"b": np.arange(3)}], "c": rg.ones(2), "config": {"n": 2**80}}
+    save_checkpoint(tmp_path / FILE, state)
+    loaded = load_checkpoint(tmp_path)
+    assert loaded["a"][:3] == [1, 2.5, None] and loaded["config"]["n"] == 2**80
+    assert loaded["a"][3]["b"].tolist() == [0, 1, 2] and loaded["c"].tolist() == [1.0, 1.0]
+    (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:-5])
+    assert main(["evaluate", str(tmp_path)]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_tensorboard_writes_event_files(small_data, tmp_path):
+    pytest.importorskip("tensorboardX")
+    line = "train mnist --model mlp --batch-size 64 --steps 2 --tensorboard"
+    assert main([*line.split(), "--out", str(tmp_path)]) == 0
+    assert list((tmp_path / "tensorboard").glob("*tfevents*"))
+
+
+def test_tensorboard_without_its_package_is_one_line(small_data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert main(["train", "mnist", "--model", "mlp", "--tensorboard", "--out", str(tmp_path)]) == 2
+    assert "retrograd[tensorboard]" in capsys.readouterr().err
+
+
+def test_rate_rises_then_falls():
+    recipe = Recipe(epochs=1, batch_size=1, lr=1.0, warmup=0.1, floor=0.1)
+    rates = [recipe.rate(step, 1000) for step in range(1000)]
+    assert rates.index(max(rates)) == 100 and max(rates) == 1.0
+    assert rates[-1] == pytest.approx(0.1, abs=1e-4)
+    linear = Recipe(epochs=1, batch_size=1, lr=1.0, decay="linear")
+    assert [linear.rate(step, 4) for step in range(4)] == [1.0, 0.75, 0.5, 0.25]
+
+
+def test_shifted_images_are_the_images_moved():
+    image = np.zeros((50, 1, 28, 28), np.float32)
+    image[:, :, 14, 14] = 1.0
+    moved = tasks.shifted(image)
+    places = np.argwhere(moved[:, 0] == 1.0)
+    assert len(places) == 50
+    assert set(np.abs(places[:, 1:] - 14).ravel()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("model", [CharTransformer(9, context=6, layers=2, heads=2, channels=8), NamesLSTM(9)])
+def test_language_models_do_not_see_what_comes_after(model):
+    text = rg.randint(0, 9, (2, 6))
+    changed = text.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 9
+    before, after = model(text), model(changed)
+    np.testing.assert_allclose(before[:, :4].detach().numpy(), after[:, :4].detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert not np.allclose(before[:, 4:].detach().numpy(), after[:, 4:].detach().numpy())
+
+
+def test_transformer_ties_its_embeddings_and_starts_near_uniform():
+    model = CharTransformer(65)
+    assert model.head.weight is model.token.weight
+    assert sum(p.numel() for p in model.parameters()) == 65 * 128 + 64 * 128 + 4 * (12 * 128**2 + 2 * 128) + 128
+    logits = model(rg.randint(0, 65, (2, 64)))
+    loss = rg.nn.functional.cross_entropy(logits.flatten(0, 1), rg.randint(0, 65, (128,))).item()
+    assert loss == pytest.approx(np.log(65), abs=0.1)
+
+
+def test_generate_at_temperature_zero_takes_the_likeliest_and_stops():
+    class Counts:
+        """The next number is the likeliest."""
+
+        context, training = 4, False
+
+        def parameters(self):
+            return iter([rg.zeros(1)])
+
+        def eval(self):
+            return self
+
+        def train(self, mode):
+            return self
+
+        def __call__(self, text):
+            return rg.nn.functional.one_hot((text + 1) % 7, 7).float()
+
+    assert generate(Counts(), [2], 10, temperature=0) == [3, 4, 5, 6, 0, 1, 2, 3, 4, 5]
+    assert generate(Counts(), [2], 10, top_k=1, stop=5) == [3, 4, 5]
+
+
+def test_mlp_needs_two_sizes():
+    with pytest.raises(ValueError, match="at least two"):
+        MLP([3])
