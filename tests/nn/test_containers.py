@@ -37,29 +37,82 @@ SEQUENTIAL = [
     "[name for name in dir(m) if name.isdigit()]",
 ]
 LIST = [
-    "m", "m[1:]", "m[-1]", "m.append(nn.Tanh())", "[m.insert(1, nn.Tanh()), m][1]", "m.extend([nn.Tanh()])", "m.pop(0)",
-    "delete(m, 1)", "delete(m, slice(0, 2))", "replace(m, -1, nn.Tanh())", "m + [nn.Tanh()]", "iadd(m, [nn.Tanh()])", "len(m)",
-    "nn.ModuleList()", "nn.ModuleList([nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU()), nn.Tanh()])", "m.state_dict().keys()",
-]  # fmt: skip
+    "m",
+    "m[1:]",
+    "m[-1]",
+    "m.append(nn.Tanh())",
+    "[m.insert(1, nn.Tanh()), m][1]",
+    "m.extend([nn.Tanh()])",
+    "m.pop(0)",
+    "delete(m, 1)",
+    "delete(m, slice(0, 2))",
+    "replace(m, -1, nn.Tanh())",
+    "m + [nn.Tanh()]",
+    "iadd(m, [nn.Tanh()])",
+    "len(m)",
+    "nn.ModuleList()",
+    "nn.ModuleList([nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU()), nn.Tanh()])",
+    "m.state_dict().keys()",
+]
 DICT = [
-    "m", "m['b']", "len(m)", "list(m)", "'a' in m", "list(m.keys())", "list(m.items())", "list(m.values())", "m.pop('a')",
-    "delete(m, 'a')", "update(m, {'c': nn.Tanh(), 'a': nn.Sigmoid()})", "update(m, [('c', nn.Tanh())])",
-    "update(m, OrderedDict(z=nn.Tanh()))", "update(m, nn.ModuleDict({'z': nn.Tanh()}))", "m.clear()", "replace(m, 'q', nn.Tanh())",
-    "m.a", "nn.ModuleDict()",
-]  # fmt: skip
+    "m",
+    "m['b']",
+    "len(m)",
+    "list(m)",
+    "'a' in m",
+    "list(m.keys())",
+    "list(m.items())",
+    "list(m.values())",
+    "m.pop('a')",
+    "delete(m, 'a')",
+    "update(m, {'c': nn.Tanh(), 'a': nn.Sigmoid()})",
+    "update(m, [('c', nn.Tanh())])",
+    "update(m, OrderedDict(z=nn.Tanh()))",
+    "update(m, nn.ModuleDict({'z': nn.Tanh()}))",
+    "m.clear()",
+    "replace(m, 'q', nn.Tanh())",
+    "m.a",
+    "nn.ModuleDict()",
+]
 PARAMETERS = [
-    "numbers(m)", "numbers(m[1:])", "numbers([m[-1]])", "len(m)", "numbers(m.append(ones(2)))", "numbers(m.extend([ones(2)]))",
-    "numbers(iadd(m, [ones(3)]))", "numbers(replace(m, 0, ones(4)))", "list(m.state_dict())", "m[0].requires_grad",
-    "[n for n, _ in m.named_parameters()]", "numbers(nn.ParameterList([ones(2), 3, 'a']))",
-    "type(nn.ParameterList([ones(2)])[0]).__name__", "len(nn.ParameterList())",
-]  # fmt: skip
+    "numbers(m)",
+    "numbers(m[1:])",
+    "numbers([m[-1]])",
+    "len(m)",
+    "numbers(m.append(ones(2)))",
+    "numbers(m.extend([ones(2)]))",
+    "numbers(iadd(m, [ones(3)]))",
+    "numbers(replace(m, 0, ones(4)))",
+    "list(m.state_dict())",
+    "m[0].requires_grad",
+    "[n for n, _ in m.named_parameters()]",
+    "numbers(nn.ParameterList([ones(2), 3, 'a']))",
+    "type(nn.ParameterList([ones(2)])[0]).__name__",
+    "len(nn.ParameterList())",
+]
 PARAMETER_DICT = [
-    "list(m)", "numbers(m.values())", "len(m)", "'a' in m", "m.get('q', 3)", "numbers([m.pop('a')])", "list(m)",
-    "m.popitem()[0]", "list(delete(m, 'a'))", "numbers(update(m, {'c': ones(3)}).values())", "list(m.copy())",
-    "numbers([m.setdefault('z', ones(1))])", "list(reversed(m))", "list(m | nn.ParameterDict({'q': ones(1)}))",
-    "list({'q': ones(1)} | m)", "list(m.fromkeys(['x', 'y'], 0).items())", "list(m.state_dict())", "list(m.keys())",
-    "list(replace(m, 'b', ones(5)))", "[k for k, _ in m.items()]", "list(update(m, [('z', ones(2))]))",
-]  # fmt: skip
+    "list(m)",
+    "numbers(m.values())",
+    "len(m)",
+    "'a' in m",
+    "m.get('q', 3)",
+    "numbers([m.pop('a')])",
+    "list(m)",
+    "m.popitem()[0]",
+    "list(delete(m, 'a'))",
+    "numbers(update(m, {'c': ones(3)}).values())",
+    "list(m.copy())",
+    "numbers([m.setdefault('z', ones(1))])",
+    "list(reversed(m))",
+    "list(m | nn.ParameterDict({'q': ones(1)}))",
+    "list({'q': ones(1)} | m)",
+    "list(m.fromkeys(['x', 'y'], 0).items())",
+    "list(m.state_dict())",
+    "list(m.keys())",
+    "list(replace(m, 'b', ones(5)))",
+    "[k for k, _ in m.items()]",
+    "list(update(m, [('z', ones(2))]))",
+]
 
 
 def delete(m: Any, key: Any) -> Any:
@@ -93,9 +146,16 @@ def numbers(values: Any) -> list[Any]:
 
 def evaluate(library: Any, start: str, expression: str) -> str:
     names = {
-        "nn": library.nn, "ones": library.ones, "OrderedDict": OrderedDict, "delete": delete, "replace": replace, "update": update,
-        "iadd": iadd, "imul": imul, "numbers": numbers,
-    }  # fmt: skip
+        "nn": library.nn,
+        "ones": library.ones,
+        "OrderedDict": OrderedDict,
+        "delete": delete,
+        "replace": replace,
+        "update": update,
+        "iadd": iadd,
+        "imul": imul,
+        "numbers": numbers,
+    }
     names["m"] = eval(start, names)
     return repr(eval(expression, names))
 
@@ -137,7 +197,7 @@ def test_as_pytorch(start: str, expression: str) -> None:
     ],
 )
 def test_errors_as_pytorch(expression: str) -> None:
-    with pytest.raises(Exception) as theirs:  # noqa: B017, PT011
+    with pytest.raises(Exception) as theirs:
         eval(expression, {"nn": torch.nn, "ones": torch.ones})
     with pytest.raises(type(theirs.value)):
         eval(expression, {"nn": rg.nn, "ones": rg.ones})

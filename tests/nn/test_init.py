@@ -121,8 +121,16 @@ def test_seeds_repeat() -> None:
 
 def test_gain_and_signatures_as_pytorch() -> None:
     torch = pytest.importorskip("torch")
-    for name, param in [("linear", None), ("conv2d", None), ("tanh", None), ("relu", None), ("leaky_relu", 0.3), ("leaky_relu", None),
-                        ("selu", None), ("sigmoid", None)]:  # fmt: skip
+    for name, param in [
+        ("linear", None),
+        ("conv2d", None),
+        ("tanh", None),
+        ("relu", None),
+        ("leaky_relu", 0.3),
+        ("leaky_relu", None),
+        ("selu", None),
+        ("sigmoid", None),
+    ]:
         assert init.calculate_gain(name, param) == torch.nn.init.calculate_gain(name, param)
     public = [name for name in dir(torch.nn.init) if name.endswith("_") and not name.startswith("_")]
     for name in [*public, "calculate_gain"]:
@@ -155,10 +163,20 @@ def test_errors(call: str) -> None:
 
 # How layers begin: the same distribution as PyTorch's, told by their bounds and moments.
 LAYERS = [
-    "Linear(300, 200)", "Conv2d(20, 30, 3, groups=2)", "ConvTranspose2d(30, 20, 3)", "Bilinear(20, 30, 40)", "Embedding(100, 50)",
-    "LSTM(40, 50)", "GRUCell(40, 50)", "MultiheadAttention(64, 4, kdim=32, add_bias_kv=True)", "TransformerEncoderLayer(32, 2, 64)",
-    "BatchNorm2d(20)", "PReLU(20)", "Transformer(16, 2, 1, 1, 64)", "MultiheadAttention(64, 4)",
-]  # fmt: skip
+    "Linear(300, 200)",
+    "Conv2d(20, 30, 3, groups=2)",
+    "ConvTranspose2d(30, 20, 3)",
+    "Bilinear(20, 30, 40)",
+    "Embedding(100, 50)",
+    "LSTM(40, 50)",
+    "GRUCell(40, 50)",
+    "MultiheadAttention(64, 4, kdim=32, add_bias_kv=True)",
+    "TransformerEncoderLayer(32, 2, 64)",
+    "BatchNorm2d(20)",
+    "PReLU(20)",
+    "Transformer(16, 2, 1, 1, 64)",
+    "MultiheadAttention(64, 4)",
+]
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

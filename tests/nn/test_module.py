@@ -40,8 +40,11 @@ def test_names_in_order_and_once() -> None:
     names = ["first.weight", "first.bias", "norm.weight", "norm.bias", "second.weight"]
     assert [name for name, _ in net.named_parameters()] == names
     assert [name for name, _ in net.named_buffers()] == [
-        "hidden", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"
-    ]  # fmt: skip
+        "hidden",
+        "norm.running_mean",
+        "norm.running_var",
+        "norm.num_batches_tracked",
+    ]
     assert [name for name, _ in net.named_modules()] == ["", "first", "norm", "second"]
     assert list(net.state_dict()) == [*names[:4], *list(net.state_dict())[4:7], names[4]]
     assert "hidden" not in net.state_dict()
@@ -345,9 +348,7 @@ def test_missing_forward_and_printing() -> None:
     with pytest.raises(NotImplementedError, match="Empty"):
         Empty()(1)
     assert repr(Empty()) == "Empty(\n  a\n  b\n)"
-    assert repr(nn.Sequential(nn.Sequential(nn.ReLU()))) == (
-        "Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n)"
-    )  # fmt: skip
+    assert repr(nn.Sequential(nn.Sequential(nn.ReLU()))) == ("Sequential(\n  (0): Sequential(\n    (0): ReLU()\n  )\n)")
 
 
 @pytest.mark.parametrize("module", [nn.Dropout(0.3), nn.Dropout2d(0.3)])
@@ -394,7 +395,7 @@ def test_dropout_statistics(module: nn.Module) -> None:
         (lambda: nn.Linear(2, 3)(rg.ones(4, 5)), RuntimeError),
         (lambda: nn.MSELoss(reduction="median")(rg.ones(2), rg.ones(2)), ValueError),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments(build: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         build()

@@ -88,19 +88,55 @@ CASES = [
     *(
         Case(module, "normal(3, 4)")
         for module in (
-            "CELU(0.5)", "ELU(2.0)", "ELU()", "GELU()", "GELU('tanh')", "GLU()", "GLU(-1)", "Hardshrink(0.3)",
-            "Hardsigmoid()", "Hardswish()", "Hardtanh(-0.5, 0.7)", "LeakyReLU(0.2)", "LogSigmoid()", "LogSoftmax(1)", "Mish()",
-            "PReLU()", "PReLU(4, init=0.1)", "ReLU()", "ReLU6()", "SELU()", "SiLU()", "Sigmoid()", "Softmax(dim=0)", "Softmin(1)",
-            "Softplus(2.0, 1.5)", "Softshrink(0.3)", "Softsign()", "Tanh()", "Tanhshrink()", "Threshold(0.1, 20.0)",
+            "CELU(0.5)",
+            "ELU(2.0)",
+            "ELU()",
+            "GELU()",
+            "GELU('tanh')",
+            "GLU()",
+            "GLU(-1)",
+            "Hardshrink(0.3)",
+            "Hardsigmoid()",
+            "Hardswish()",
+            "Hardtanh(-0.5, 0.7)",
+            "LeakyReLU(0.2)",
+            "LogSigmoid()",
+            "LogSoftmax(1)",
+            "Mish()",
+            "PReLU()",
+            "PReLU(4, init=0.1)",
+            "ReLU()",
+            "ReLU6()",
+            "SELU()",
+            "SiLU()",
+            "Sigmoid()",
+            "Softmax(dim=0)",
+            "Softmin(1)",
+            "Softplus(2.0, 1.5)",
+            "Softshrink(0.3)",
+            "Softsign()",
+            "Tanh()",
+            "Tanhshrink()",
+            "Threshold(0.1, 20.0)",
         )
     ),
     Case("Softmax2d()", "normal(2, 3, 4, 2)"),
     *(
         Case(f"Sequential(nn.Linear(4, 4), nn.{module})", "normal(3, 4)")
         for module in (
-            "CELU(inplace=True)", "ELU(inplace=True)", "Hardsigmoid(inplace=True)", "Hardswish(inplace=True)",
-            "Hardtanh(inplace=True)", "LeakyReLU(inplace=True)", "Mish(inplace=True)", "ReLU(inplace=True)", "ReLU6(inplace=True)",
-            "SELU(inplace=True)", "SiLU(inplace=True)", "Threshold(0.1, 2.0, inplace=True)", "Dropout(0.0, inplace=True)",
+            "CELU(inplace=True)",
+            "ELU(inplace=True)",
+            "Hardsigmoid(inplace=True)",
+            "Hardswish(inplace=True)",
+            "Hardtanh(inplace=True)",
+            "LeakyReLU(inplace=True)",
+            "Mish(inplace=True)",
+            "ReLU(inplace=True)",
+            "ReLU6(inplace=True)",
+            "SELU(inplace=True)",
+            "SiLU(inplace=True)",
+            "Threshold(0.1, 2.0, inplace=True)",
+            "Dropout(0.0, inplace=True)",
         )
     ),
     # normalization
@@ -154,7 +190,10 @@ CASES = [
     # attention
     Case("MultiheadAttention(8, 2)", "one(normal(5, 2, 8))"),
     Case("MultiheadAttention(8, 2, batch_first=True, bias=False)", "normal(2, 4, 8), normal(2, 5, 8), normal(2, 5, 8)"),
-    Case("MultiheadAttention(8, 4, kdim=6, vdim=5, add_bias_kv=True)", "normal(4, 2, 8), normal(5, 2, 6), normal(5, 2, 5)"),
+    Case(
+        "MultiheadAttention(8, 4, kdim=6, vdim=5, add_bias_kv=True)",
+        "normal(4, 2, 8), normal(5, 2, 6), normal(5, 2, 5)",
+    ),
     Case("MultiheadAttention(8, 2, add_zero_attn=True)", "one(normal(5, 8))"),
     Case("TransformerEncoderLayer(8, 2, 16, dropout=0.0)", "normal(5, 2, 8)"),
     Case(
@@ -162,12 +201,17 @@ CASES = [
         "normal(2, 5, 8), causal(5)",
     ),
     Case("TransformerDecoderLayer(8, 2, 16, dropout=0.0)", "normal(5, 2, 8), normal(3, 2, 8)"),
-    Case("TransformerDecoderLayer(8, 2, 16, 0.0, 'gelu', norm_first=True)", "normal(5, 2, 8), normal(3, 2, 8), causal(5)"),
+    Case(
+        "TransformerDecoderLayer(8, 2, 16, 0.0, 'gelu', norm_first=True)", "normal(5, 2, 8), normal(3, 2, 8), causal(5)"
+    ),
     Case(
         "TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0), 2, nn.LayerNorm(8), enable_nested_tensor=False)",
         "normal(5, 2, 8), causal(5)",
     ),
-    Case("TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, 0.0), 2)", "normal(5, 2, 8), normal(3, 2, 8), causal(5)"),
+    Case(
+        "TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, 0.0), 2)",
+        "normal(5, 2, 8), normal(3, 2, 8), causal(5)",
+    ),
     Case("Transformer(8, 2, 1, 2, 16, dropout=0.0)", "normal(3, 2, 8), normal(5, 2, 8)"),
     # distance and upsampling
     Case("CosineSimilarity(dim=1, eps=1e-6)", "normal(4, 3), normal(4, 3)"),
@@ -188,7 +232,10 @@ CASES = [
     Case("SmoothL1Loss(beta=0.5)", "normal(3, 4), normal(3, 4)"),
     Case("HuberLoss(delta=0.5)", "normal(3, 4), normal(3, 4)"),
     Case("CrossEntropyLoss()", "normal(5, 4), integers(4, 5)"),
-    Case("CrossEntropyLoss(tensor([1.0, 2.0, 0.5, 1.0]), ignore_index=2, label_smoothing=0.1)", "normal(5, 4), integers(4, 5)"),
+    Case(
+        "CrossEntropyLoss(tensor([1.0, 2.0, 0.5, 1.0]), ignore_index=2, label_smoothing=0.1)",
+        "normal(5, 4), integers(4, 5)",
+    ),
     Case("CrossEntropyLoss(reduction='sum')", "normal(5, 4, 3), uniform(5, 4, 3)"),
     Case("NLLLoss(ignore_index=1)", "normal(5, 4), integers(4, 5)"),
     Case("NLLLoss(weight=tensor([1.0, 2.0, 0.5, 1.0]), reduction='none')", "normal(5, 4, 3), integers(4, 5, 3)"),
@@ -218,7 +265,7 @@ CASES = [
     # containers
     Case("Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2), nn.Tanh()))", "normal(5, 3)"),
     Case("Sequential()", "normal(5, 3)"),
-]  # fmt: skip
+]
 
 
 def draws(seed: int) -> dict[str, Any]:

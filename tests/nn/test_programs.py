@@ -254,7 +254,9 @@ class Symmetric(nn.Module):
     def forward(self, X):
         return X.triu() + X.triu(1).transpose(-1, -2)
 
-model = nn.Sequential(weight_norm(nn.Linear(5, 5)), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), weight_norm(nn.Linear(5, 3), dim=None))
+model = nn.Sequential(
+    weight_norm(nn.Linear(5, 5)), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), weight_norm(nn.Linear(5, 3), dim=None)
+)
 parametrize.register_parametrization(model[2], "weight", Symmetric())
 
 def step(model, features, kinds):

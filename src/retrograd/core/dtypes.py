@@ -83,7 +83,9 @@ def promote_types(first: Any, second: Any) -> DType:
 def _promote(first: DType, second: DType) -> DType:
     if first == second:
         return first
-    higher, lower = (first, second) if category(first) >= category(second) else (second, first)
+    higher, lower = first, second
+    if category(first) < category(second):
+        higher, lower = second, first
     if category(higher) == category(lower) or higher.kind == "c" and lower.kind == "f":
         return np.dtype(np.promote_types(first, second))
     return higher

@@ -117,14 +117,16 @@ class Tensor(TensorMethods):
         """A Tensor on the array itself."""
         return new_tensor(array)
 
-    def __getattr__(self, name: str) -> Any:
-        # A view whose base was written has no history until it is next used (see core.mutation).
-        if name in ("_requires", "_node"):
-            from .mutation import refresh
+    if not TYPE_CHECKING:  # else checkers would believe in any attribute
 
-            refresh(self)
-            return getattr(self, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        def __getattr__(self, name: str) -> Any:
+            # A view whose base was written has no history until it is next used (see core.mutation).
+            if name in ("_requires", "_node"):
+                from .mutation import refresh
+
+                refresh(self)
+                return getattr(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # What it is
 

@@ -27,7 +27,8 @@ class MultiheadAttention(Module):
         batch_first: inputs and results are ``(N, L, E)`` instead of ``(L, N, E)``.
 
     Attributes:
-        in_proj_weight: ``(3 E, E)``, Xavier-uniform; or q_proj_weight, k_proj_weight and v_proj_weight where the lengths differ.
+        in_proj_weight: ``(3 E, E)``, Xavier-uniform; where the lengths differ q_proj_weight, k_proj_weight and
+            v_proj_weight instead.
         in_proj_bias: ``(3 E,)``, zero at first, or None.
         out_proj: the Linear layer on the joined heads.
 

@@ -30,7 +30,7 @@ class _ModuleSequence(Module):
         return self._modules[self._key(idx)]
 
     def _part(self: S, modules: OrderedDict[str, Module | None]) -> S:
-        return type(self)(modules.values())  # type: ignore[call-arg]
+        raise NotImplementedError
 
     def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, self._key(idx), module)
@@ -122,7 +122,7 @@ class Sequential(_ModuleSequence):
         return input
 
     def _part(self: S, modules: OrderedDict[str, Module | None]) -> S:
-        return type(self)(modules)
+        return type(self)(modules)  # type: ignore[call-arg]
 
     def __mul__(self, other: int) -> Sequential:
         if not isinstance(other, int):
@@ -153,6 +153,9 @@ class ModuleList(_ModuleSequence):
         super().__init__()
         if modules is not None:
             self.extend(modules)
+
+    def _part(self: S, modules: OrderedDict[str, Module | None]) -> S:
+        return type(self)(modules.values())  # type: ignore[call-arg]
 
     def __repr__(self) -> str:
         lines = []

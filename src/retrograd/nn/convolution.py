@@ -45,7 +45,7 @@ class _Convolution(Module):
             raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
         if in_channels % groups or out_channels % groups:
             raise ValueError(
-                f"{name}: in_channels={in_channels} and out_channels={out_channels} must be divisible by groups={groups}"
+                f"{name}: groups={groups} must divide in_channels={in_channels} and out_channels={out_channels}"
             )
         if padding_mode not in PADDING_MODES:
             raise ValueError(f"{name}: padding_mode must be one of {PADDING_MODES}, got {padding_mode!r}")
@@ -133,14 +133,14 @@ class _Direct(_Convolution):
             if self.padding == "same":
                 total = self.dilation[place] * (self.kernel_size[place] - 1)
                 widths += [total // 2, total - total // 2]
-            elif self.padding == "valid":
+            elif isinstance(self.padding, str):
                 widths += [0, 0]
             else:
                 widths += [self.padding[place], self.padding[place]]
         return tuple(widths)
 
     def _convolve(self, convolution: Any, input: Tensor) -> Tensor:
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._borders(), mode=self.padding_mode)
             padding = 0
@@ -250,7 +250,8 @@ class _Transposed(_Convolution):
         wanted = tuple(output_size)[-self.rank :]
         if len(output_size) not in (self.rank, input.ndim) or input.ndim not in (self.rank + 1, self.rank + 2):
             raise ValueError(
-                f"{type(self).__name__}: output_size must have {self.rank} or {input.ndim} elements, got {tuple(output_size)}"
+                f"{type(self).__name__}: output_size must have {self.rank} or {input.ndim} elements, "
+                f"got {tuple(output_size)}"
             )
         extra = []
         for place, length in enumerate(input.shape[-self.rank :]):
@@ -258,8 +259,8 @@ class _Transposed(_Convolution):
             smallest += self.dilation[place] * (self.kernel_size[place] - 1) + 1
             if not smallest <= wanted[place] < smallest + self.stride[place]:
                 raise ValueError(
-                    f"{type(self).__name__}: output_size {wanted} is out of reach for the input {describe(input)}: dimension "
-                    f"{place} may be {smallest} to {smallest + self.stride[place] - 1}"
+                    f"{type(self).__name__}: output_size {wanted} is out of reach for the input {describe(input)}: "
+                    f"dimension {place} may be {smallest} to {smallest + self.stride[place] - 1}"
                 )
             extra.append(wanted[place] - smallest)
         return tuple(extra)

@@ -194,9 +194,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
     """How many inputs an output depends on, and how many outputs an input reaches."""
     if tensor.ndim < 2:
-        raise ValueError(
-            f"{name}: fan in and fan out can not be computed for Tensors with fewer than 2 dimensions, got {describe(tensor)}"
-        )
+        raise ValueError(f"{name}: fan in and fan out need a Tensor of at least 2 dimensions, got {describe(tensor)}")
     outputs, inputs, *lengths = tensor.shape
     field = 1
     for length in lengths:

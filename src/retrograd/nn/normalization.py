@@ -112,9 +112,10 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel of ``(N, C)`` or ``(N, C, L)`` (Ioffe and Szegedy, 2015).
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel (Ioffe and Szegedy, 2015).
 
-    In training with the statistics of the batch, in evaluation with running averages of them.
+    Takes ``(N, C)`` or ``(N, C, L)``; in training with the statistics of the batch, in evaluation with running averages
+    of them.
 
     Args:
         num_features: the number of channels C.
@@ -379,7 +380,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        bias = self.bias is not None
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={bias}"
 
 
 class LocalResponseNorm(Module):

@@ -65,7 +65,9 @@ class _CircularPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pads the last dimension with the number ``value``; widths ``(left, right)`` or one for all.
+    """Pads the last dimension with the number ``value``.
+
+    ``padding`` is ``(left, right)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ConstantPad1d((2, 1), 3.5)(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -76,7 +78,9 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pads the last two dimensions with the number ``value``; widths ``(left, right, top, bottom)`` or one for all.
+    """Pads the last two dimensions with the number ``value``.
+
+    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ConstantPad2d((1, 1, 2, 0), 3.5)(rg.ones(1, 3, 3)).shape
@@ -87,7 +91,9 @@ class ConstantPad2d(_ConstantPad):
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pads the last three dimensions with the number ``value``; widths ``(left, right, top, bottom, front, back)`` or one for all.
+    """Pads the last three dimensions with the number ``value``.
+
+    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ConstantPad3d((1, 1, 2, 0, 0, 1), 3.5)(rg.ones(1, 3, 3, 3)).shape
@@ -98,7 +104,9 @@ class ConstantPad3d(_ConstantPad):
 
 
 class ZeroPad1d(_ZeroPad):
-    """Pads the last dimension with zeros; widths ``(left, right)`` or one for all.
+    """Pads the last dimension with zeros.
+
+    ``padding`` is ``(left, right)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ZeroPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -109,7 +117,9 @@ class ZeroPad1d(_ZeroPad):
 
 
 class ZeroPad2d(_ZeroPad):
-    """Pads the last two dimensions with zeros; widths ``(left, right, top, bottom)`` or one for all.
+    """Pads the last two dimensions with zeros.
+
+    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ZeroPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
@@ -120,7 +130,9 @@ class ZeroPad2d(_ZeroPad):
 
 
 class ZeroPad3d(_ZeroPad):
-    """Pads the last three dimensions with zeros; widths ``(left, right, top, bottom, front, back)`` or one for all.
+    """Pads the last three dimensions with zeros.
+
+    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ZeroPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
@@ -131,7 +143,9 @@ class ZeroPad3d(_ZeroPad):
 
 
 class ReflectionPad1d(_ReflectionPad):
-    """Pads the last dimension with reflections about the border; widths ``(left, right)`` or one for all.
+    """Pads the last dimension with reflections about the border.
+
+    ``padding`` is ``(left, right)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReflectionPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -142,7 +156,9 @@ class ReflectionPad1d(_ReflectionPad):
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Pads the last two dimensions with reflections about the border; widths ``(left, right, top, bottom)`` or one for all.
+    """Pads the last two dimensions with reflections about the border.
+
+    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReflectionPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
@@ -153,7 +169,9 @@ class ReflectionPad2d(_ReflectionPad):
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Pads the last three dimensions with reflections about the border; widths ``(left, right, top, bottom, front, back)`` or one for all.
+    """Pads the last three dimensions with reflections about the border.
+
+    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReflectionPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
@@ -164,7 +182,9 @@ class ReflectionPad3d(_ReflectionPad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Pads the last dimension with copies of the border; widths ``(left, right)`` or one for all.
+    """Pads the last dimension with copies of the border.
+
+    ``padding`` is ``(left, right)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReplicationPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -175,7 +195,9 @@ class ReplicationPad1d(_ReplicationPad):
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Pads the last two dimensions with copies of the border; widths ``(left, right, top, bottom)`` or one for all.
+    """Pads the last two dimensions with copies of the border.
+
+    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReplicationPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
@@ -186,7 +208,9 @@ class ReplicationPad2d(_ReplicationPad):
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Pads the last three dimensions with copies of the border; widths ``(left, right, top, bottom, front, back)`` or one for all.
+    """Pads the last three dimensions with copies of the border.
+
+    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.ReplicationPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
@@ -197,7 +221,9 @@ class ReplicationPad3d(_ReplicationPad):
 
 
 class CircularPad1d(_CircularPad):
-    """Pads the last dimension with what stands at the other end; widths ``(left, right)`` or one for all.
+    """Pads the last dimension with what stands at the other end.
+
+    ``padding`` is ``(left, right)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.CircularPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -208,7 +234,9 @@ class CircularPad1d(_CircularPad):
 
 
 class CircularPad2d(_CircularPad):
-    """Pads the last two dimensions with what stands at the other end; widths ``(left, right, top, bottom)`` or one for all.
+    """Pads the last two dimensions with what stands at the other end.
+
+    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.CircularPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
@@ -219,7 +247,9 @@ class CircularPad2d(_CircularPad):
 
 
 class CircularPad3d(_CircularPad):
-    """Pads the last three dimensions with what stands at the other end; widths ``(left, right, top, bottom, front, back)`` or one for all.
+    """Pads the last three dimensions with what stands at the other end.
+
+    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
 
     >>> import retrograd as rg
     >>> rg.nn.CircularPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape

@@ -18,9 +18,9 @@ from .parameter import Parameter, new_parameter
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights of every layer and direction, and the shapes of inputs and states.
 
-    Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``, the offsets
-    ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward direction; all uniform in
-    ``±1 / sqrt(H)`` at first.
+    Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``, the
+    offsets ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward direction;
+    all uniform in ``±1 / sqrt(H)`` at first.
     """
 
     gates: ClassVar[int]
@@ -204,8 +204,8 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units (Cho et al., 2014): ``h' = (1 - z) * n + z * h``; arguments as ``RNN``.
 
-    ``r, z = sigmoid(W_i x + b_i + W_h h + b_h)``, ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``; the rows of the weights
-    belong to r, z and n.
+    ``r, z = sigmoid(W_i x + b_i + W_h h + b_h)``, ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``; the rows of the
+    weights belong to r, z and n.
 
     >>> import retrograd as rg
     >>> outputs, h = rg.nn.GRU(3, 4, bidirectional=True)(rg.ones(5, 2, 3))
@@ -240,8 +240,9 @@ class GRU(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997); arguments as ``RNN``.
 
-    ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g and o;
-    ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr`` (Sak et al., 2014).
+    ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g
+    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr`` (Sak et al.,
+    2014).
 
     >>> import retrograd as rg
     >>> outputs, (h, c) = rg.nn.LSTM(3, 4, batch_first=True)(rg.ones(2, 5, 3))
@@ -264,7 +265,7 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)`` at first."""
+    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``."""
 
     weight_ih: Parameter
     weight_hh: Parameter

@@ -96,7 +96,9 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients by one factor, in place, so that their total norm is at most ``max_norm`` (Pascanu et al., 2013).
+    """Scale all gradients by one factor, in place, so that their total norm is at most ``max_norm``.
+
+    The factor is ``min(1, max_norm / (norm + 1e-6))`` (Pascanu et al., 2013).
 
     Args:
         parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.

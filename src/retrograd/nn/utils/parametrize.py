@@ -108,8 +108,8 @@ def _check_same(result: Any, original: Tensor) -> None:
         )
     if result.shape != original.shape or result.dtype != original.dtype:
         raise ValueError(
-            f"register_parametrization: the parametrized Tensor {describe(result)} must have the shape and dtype of the "
-            f"original {describe(original)}; pass unsafe=True to allow another"
+            f"register_parametrization: the parametrized Tensor {describe(result)} must have the shape and dtype of "
+            f"the original {describe(original)}; pass unsafe=True to allow another"
         )
 
 
@@ -156,8 +156,8 @@ def register_parametrization(
     """Compute ``module.<tensor_name>`` from now on as ``parametrization(original)``.
 
     The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may have a method
-    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: it sets the first originals, and is
-    used when the attribute is assigned. Several parametrizations are applied in the order of registration.
+    ``right_inverse(value)`` that gives the original, or a tuple of originals, for a value: it sets the first originals,
+    and is used when the attribute is assigned. Several parametrizations are applied in the order of registration.
 
     Args:
         module: the owner of the Tensor.
