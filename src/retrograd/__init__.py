@@ -156,8 +156,6 @@ from .ops.creation import zeros_like as zeros_like
 from .ops.decompositions import cholesky_ as cholesky
 from .ops.decompositions import cholesky_inverse as cholesky_inverse
 from .ops.decompositions import cholesky_solve as cholesky_solve
-from .ops.decompositions import lu_ as lu
-from .ops.decompositions import lu_solve_ as lu_solve
 from .ops.decompositions import pinverse as pinverse
 from .ops.decompositions import qr_ as qr
 from .ops.decompositions import svd_ as svd
@@ -240,6 +238,8 @@ from .ops.linalg import matrix_power_ as matrix_power
 from .ops.linalg import slogdet_ as slogdet
 from .ops.linalg import trace as trace
 from .ops.linalg import triangular_solve as triangular_solve
+from .ops.lu import lu_ as lu
+from .ops.lu import lu_solve_ as lu_solve
 from .ops.matmul import addbmm as addbmm
 from .ops.matmul import addmm as addmm
 from .ops.matmul import addmv as addmv

@@ -97,8 +97,8 @@ def pack(value: Any, path: str, arrays: Arrays) -> Any:
         packed = [pack(item, f"{path}.{index}" if path else str(index), arrays) for index, item in enumerate(value)]
         return packed if isinstance(value, list) else {"$": "tuple", "items": packed}
     raise TypeError(
-        f"save: {path or 'the state'} is a {type(value).__name__}; wanted Tensors, numbers, texts, None, or dicts, lists "
-        "and tuples of these (a module's state_dict(), not the module)"
+        f"save: {path or 'the state'} is a {type(value).__name__}; wanted Tensors, numbers, texts, None, or dicts, "
+        "lists and tuples of these (a module's state_dict(), not the module)"
     )
 
 
@@ -202,7 +202,7 @@ def _checksum(arrays: Arrays, text: str) -> int:
     for name in sorted(arrays):
         array = arrays[name]
         total = crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
-        total = crc32(array.reshape(-1).view(np.uint8), total)
+        total = crc32(array.reshape(-1).view(np.uint8).data, total)
     return total
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.cli import loop, main, tasks
+from retrograd.cli import loop, main, tasks, train
 from retrograd.cli.checkpoints import FILE, load_checkpoint, save_checkpoint
 from retrograd.cli.recipes import RECIPES, Recipe
 from retrograd.cli.trainers import EngineTrainer, ManualTrainer
@@ -36,6 +36,8 @@ def small_data(monkeypatch):
     monkeypatch.setattr(tasks.data, "shakespeare", lambda: "to be, or not to be: that is the question\n" * 60)
     monkeypatch.setattr(tasks.data, "names", lambda: ["anna", "emma", "otto", "ada", "bob", "eve"] * 30)
     monkeypatch.setattr(tasks, "STEPS_PER_EPOCH", 4)
+    monkeypatch.setattr(tasks, "HIDDEN", (64, 64, 64))
+    monkeypatch.setattr(train, "SAMPLE_LENGTH", 20)
 
 
 RUNS = {
@@ -141,14 +143,14 @@ def test_manual_layers_and_engine_give_the_same_losses(small_data):
         losses.append([trainer.step(x.numpy(), y.numpy(), rate=1.0)[0] for _ in range(2) for x, y in task.train])
     assert len(losses[0]) == 16
     assert losses[0][-1] < losses[0][0] / 2
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     np.testing.assert_allclose(losses[0][:3], losses[1][:3], rtol=2e-6)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
 @needs_data
-def test_mnist_mlp_learns_in_thirty_steps(tmp_path):
-    assert main(["train", "mnist", "--engine", "manual", "--steps", "30", "--out", str(tmp_path)]) == 0
-    assert load_checkpoint(tmp_path)["history"][-1]["test_accuracy"] > 0.88
+def test_mnist_mlp_learns_in_twenty_steps(tmp_path):
+    assert main(["train", "mnist", "--engine", "manual", "--steps", "20", "--out", str(tmp_path)]) == 0
+    assert load_checkpoint(tmp_path)["history"][-1]["test_accuracy"] > 0.8
 
 
 def test_housing_mlp_beats_linear_regression(tmp_path):
@@ -183,7 +185,7 @@ def test_generated_text_begins_with_the_prompt_and_repeats_from_its_seed(small_d
         ("train mnist --model rnn", "rnn"),
         ("train mnist --epochs 1 --steps 1", "not both"),
         ("train mnist --engine manual --model cnn", "--model mlp"),
-        ("train mnist --engine manual --optimizer adam", "adam"),
+        ("train mnist --engine manual --optimizer adam --batch-size 8", "adam"),
         ("train mnist --config missing.toml", "missing.toml"),
         ("train mnist --resume nowhere", "nowhere"),
         ("train mnist --device tpu", "tpu"),
@@ -257,7 +259,9 @@ def test_tensorboard_writes_event_files(small_data, tmp_path):
 
 def test_tensorboard_without_its_package_is_one_line(small_data, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert main(["train", "mnist", "--model", "mlp", "--tensorboard", "--out", str(tmp_path)]) == 2
+    assert (
+        main(["train", "mnist", "--model", "mlp", "--batch-size", "64", "--tensorboard", "--out", str(tmp_path)]) == 2
+    )
     assert "retrograd[tensorboard]" in capsys.readouterr().err
 
 

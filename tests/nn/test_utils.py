@@ -69,6 +69,8 @@ def test_clip_grad_norm_of_bad_gradients() -> None:
         with pytest.raises(RuntimeError, match="total norm"):
             nn.utils.clip_grad_norm_([x], 1.0, error_if_nonfinite=True)
         assert x.grad[0].item() == 1
+    x.grad = rg.tensor([1e30, 1.0])
+    assert float(nn.utils.get_total_norm([x.grad], 3.0)) == float("inf")
     x.grad = rg.tensor([1.0, float("nan")])
     nn.utils.clip_grad_norm_([x], 1.0)
     assert np.isnan(x.grad.numpy()).all()
@@ -80,6 +82,12 @@ def test_half_precision_norm_does_not_overflow() -> None:
     assert float(nn.utils.clip_grad_norm_([x], 1.0)) == 2000
     np.testing.assert_allclose(x.grad.numpy(), 0.5, rtol=1e-3)
     assert x.grad.dtype == rg.float16
+
+
+def test_norm_of_many_elements_is_accurate() -> None:
+    x = np.random.default_rng(0).standard_normal(4_000_000).astype(np.float32)
+    exact = np.sqrt(np.sum(x.astype(np.float64) ** 2))
+    assert abs(float(nn.utils.get_total_norm([rg.tensor(x)])) / exact - 1) < 1e-6
 
 
 def test_clip_grad_norm_under_create_graph() -> None:

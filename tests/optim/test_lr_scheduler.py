@@ -30,7 +30,11 @@ SCHEDULERS = {
     "StepLR": [{"step_size": 3, "gamma": 0.5}, {"step_size": 1}],
     "MultiStepLR": [{"milestones": [2, 5, 5, 11], "gamma": 0.5}],
     "ConstantLR": [{}, {"factor": 0.5, "total_iters": 3}],
-    "LinearLR": [{}, {"start_factor": 0.2, "end_factor": 0.7, "total_iters": 8}, {"start_factor": 1.0, "end_factor": 0.0}],
+    "LinearLR": [
+        {},
+        {"start_factor": 0.2, "end_factor": 0.7, "total_iters": 8},
+        {"start_factor": 1.0, "end_factor": 0.0},
+    ],
     "ExponentialLR": [{"gamma": 0.9}],
     "PolynomialLR": [{}, {"total_iters": 9, "power": 2.5}],
     "CosineAnnealingLR": [{"T_max": 7}, {"T_max": 5, "eta_min": 0.01}, {"T_max": 1}],
@@ -170,7 +174,9 @@ METRICS = [1.0, 0.9, 0.9, 0.91, 0.9, 0.89, 0.5, 0.51, 0.52, 0.5, 0.5, 0.5, 0.5, 
 
 @pytest.mark.parametrize("mode", ["min", "max"])
 @pytest.mark.parametrize("threshold_mode", ["rel", "abs"])
-@pytest.mark.parametrize("options", [{"patience": 1}, {"patience": 2, "cooldown": 2, "min_lr": [0.01, 0.1], "factor": 0.3}])
+@pytest.mark.parametrize(
+    "options", [{"patience": 1}, {"patience": 2, "cooldown": 2, "min_lr": [0.01, 0.1], "factor": 0.3}]
+)
 def test_reduce_on_plateau(mode, threshold_mode, options):
     def build(library, optimizer):
         return library.optim.lr_scheduler.ReduceLROnPlateau(

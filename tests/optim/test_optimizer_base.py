@@ -10,7 +10,21 @@ import retrograd as rg
 from retrograd import optim
 from tests.guarded import guarded_backend
 
-NAMES = "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop ASGD Adafactor Muon".split()
+NAMES = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "Adagrad",
+    "Adadelta",
+    "RMSprop",
+    "Rprop",
+    "ASGD",
+    "Adafactor",
+    "Muon",
+]
 OPTIONS = {
     "SGD": {"momentum": 0.9},
     "Adam": {"amsgrad": True},
@@ -94,7 +108,9 @@ def test_pytorchs_state_dict_can_be_loaded_and_the_other_way_round(name, monkeyp
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("way", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))], ids=["copy", "pickle"])
+@pytest.mark.parametrize(
+    "way", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))], ids=["copy", "pickle"]
+)
 def test_copies_go_on_alike(name, way):
     tensors = parameters()
     optimizer = make(name, tensors)

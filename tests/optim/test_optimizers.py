@@ -11,7 +11,7 @@ from retrograd import optim
 torch = pytest.importorskip("torch")
 
 STEPS = 30
-TOLERANCE = dict(rtol=1e-10, atol=1e-12)
+TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
 SHAPES = [(3, 4), (5,), (), (2, 3, 2)]
 MATRICES = [(3, 4), (6, 2), (4, 4)]
 

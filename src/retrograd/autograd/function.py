@@ -11,9 +11,9 @@ from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.graph import NOTHING, Node, as_array, conjugate, edge_of, new_node
 from ..core.modes import modes, set_grad_enabled
-from ..core.mutation import rewrite_history
+from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
-from ..core.storage import share, storage_of
+from ..core.storage import borrowed, leave, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 
 
@@ -80,6 +80,7 @@ class Context:
         if isinstance(edge, Tensor) and edge.array is array:
             return edge
         tensor = new_tensor(array)
+        tensor._storage = borrowed(storage)
         if output is not None and output in self._differentiable:
             edge = new_node(select_plan(output), (self._node(),), NOTHING, array.shape, array.dtype)
         if edge is not None:
@@ -159,6 +160,9 @@ class Function:
         given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
         tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
         if record:
+            for value in ctx._dirty:
+                check_writable(cls.__name__, value)
+            _own_memory(tensors, args, ctx)
             cls._record(ctx, args, tensors)
         return tuple(tensors) if several else tensors[0]
 
@@ -188,6 +192,16 @@ class Function:
             else:
                 x._node = made
                 x._requires = True
+
+
+def _own_memory(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
+    """Move outputs that share memory with an input: a write to one would not be seen in the other's history."""
+    storages = [value._storage for value in args if isinstance(value, Tensor) and value._storage is not None]
+    for x in outputs:
+        if isinstance(x, Tensor) and x._storage in storages and all(x is not value for value in ctx._dirty):
+            leave(x)
+            x.array = x.array.copy()
+            x._base = None
 
 
 def _alias(x: Tensor, ctx: Context) -> Tensor:

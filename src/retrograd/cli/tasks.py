@@ -16,6 +16,7 @@ Array = np.ndarray
 PADDING = -100  # the target that a loss ignores
 STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces are drawn at random places
 CONTEXT = 64
+HIDDEN = (1024, 1024, 1024)  # of the MLP for images
 END = "\n"  # between names
 
 
@@ -94,7 +95,7 @@ def _images(name: str, model: str, batch_size: int, order: rg.Generator) -> Task
     train = TensorDataset(scaled(images.train_images), images.train_labels)
     return Task(
         name,
-        CNN() if model == "cnn" else MLP([784, 1024, 1024, 1024, 10], flatten=True),
+        CNN() if model == "cnn" else MLP([784, *HIDDEN, 10], flatten=True),
         DataLoader(train, batch_size, shuffle=True, drop_last=True, generator=order),
         Split("test", scaled(images.test_images), images.test_labels),
         augment=shifted if model == "cnn" else None,

@@ -33,6 +33,9 @@ TASKS = {
     "housing": "California house prices, by linear regression or an MLP",
 }
 
+SAMPLES = 10  # of a model of names
+SAMPLE_LENGTH = 400  # characters of a model of text
+
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("train", help="train a model on real data")
@@ -148,17 +151,17 @@ def results_table(loop: Loop) -> Table:
     return Table("Results", [name.replace("_", " ") for name in names], rows)
 
 
-def samples(loop: Loop, count: int = 10, length: int = 400) -> Table:
+def samples(loop: Loop) -> Table:
     """Text that the model makes up: names, or some lines."""
     random = np.random.default_rng(loop.config["seed"])
     vocabulary = loop.task.vocabulary
     names = loop.config["task"] == "names"
     codes: list[int] = []
-    for _ in range(count if names else 1):
+    for _ in range(SAMPLES if names else 1):
         codes += generate(
             loop.task.model,
             list(encode(END, vocabulary)),
-            length,
+            SAMPLE_LENGTH,
             temperature=0.8,
             stop=vocabulary.index(END) if names else None,
             random=random,

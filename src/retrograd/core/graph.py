@@ -21,7 +21,7 @@ from .dtypes import is_differentiable
 from .errors import describe
 from .modes import modes, set_grad_enabled, watchers
 from .quiet import silent
-from .storage import LOCAL_ONLY, is_saved, unshare
+from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
 
 if TYPE_CHECKING:
@@ -284,10 +284,14 @@ class Walk:
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
         for hook in list(hooks.values()):
-            shown = g if self.create_graph else _tensor(as_array(g, place))
-            changed = hook(conjugate(shown))
+            # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
+            shown = conjugate(g.clone() if self.create_graph else _tensor(as_array(g, place)))
+            token = storage_of(shown)
+            changed = hook(shown)
             if changed is None:
-                continue
+                if shown._version == token.version == 0:
+                    continue
+                changed = shown
             if not isinstance(changed, _Tensor):
                 raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
             if changed.shape != shown.shape:
@@ -319,13 +323,13 @@ def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
-        leaf._grad = g if grad is None else grad + g
+        leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
         return
     if leaf.dtype.kind == "c":
         g, lone = g.conj(), True
     if grad is None:
         leaf._grad = _tensor(own(g, lone))
-    elif grad._requires:
+    elif grad._requires or not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
         leaf._grad = grad + _tensor(as_array(g))
     else:
         if is_saved(grad):

@@ -20,7 +20,7 @@ from .graph import Node, edge_of, new_node
 from .modes import modes
 from .primitive import Primitive, promoted, record_node
 from .quiet import silent
-from .storage import is_saved, overlaps_itself, sharers, storage_of, unshare
+from .storage import byte_span, is_saved, overlaps_itself, sharers, storage_of, unshare
 from .tensor import Tensor
 
 
@@ -40,13 +40,20 @@ class Place(NamedTuple):
 
 def place_of(view: Any, base: Any) -> Place:
     """The place of one array in another whose memory it views."""
-    strides, shape, dtype = base.strides, base.shape, base.dtype
-    below = sum(-stride * (length - 1) for stride, length in zip(strides, shape, strict=True) if stride < 0)
-    above = sum(stride * (length - 1) for stride, length in zip(strides, shape, strict=True) if stride > 0)
-    backend = backend_of(base)
-    start = below + backend.address(view) - backend.address(base)
-    extent = below + above + dtype.itemsize
-    return Place(shape, strides, dtype, below, extent, view.shape, view.strides, view.dtype, start)
+    address = backend_of(base).address
+    spans = byte_span(base), byte_span(view)  # as_strided may reach beyond a base that is itself a part
+    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+    return Place(
+        base.shape,
+        base.strides,
+        base.dtype,
+        address(base) - low,
+        high - low,
+        view.shape,
+        view.strides,
+        view.dtype,
+        address(view) - low,
+    )
 
 
 def _buffer(array: Any, place: Place) -> tuple[Any, Any]:
@@ -67,8 +74,24 @@ def _extract(x: Any, place: Place) -> Any:
 
 def _embed(x: Any, place: Place) -> Any:
     whole, part = _buffer(x, place)
+    if overlaps_itself(part):
+        return _sum_of_elements(x, place)
     part[...] = x
     return whole.copy()
+
+
+def _sum_of_elements(x: Any, place: Place) -> Any:
+    """As ``_embed`` for a view some of whose elements share one place in memory: there they add up."""
+    backend = backend_of(x)
+    xp, real = backend.xp, x.real.dtype
+    memory = xp.zeros(place.extent // real.itemsize, real)
+    numbers = xp.arange(memory.size)
+    start, *strides = [step // real.itemsize * numbers.itemsize for step in (place.start, *place.strides)]
+    positions = backend.strided(numbers, start, place.shape, tuple(strides), numbers.dtype)
+    if x.dtype.kind == "c":
+        positions, x = xp.stack((positions, positions + 1)), xp.stack((x.real, x.imag))
+    xp.add.at(memory, positions, x)
+    return backend.strided(memory, place.base_start, place.base_shape, place.base_strides, place.base_dtype).copy()
 
 
 def _erase(x: Any, place: Place) -> Any:
@@ -145,10 +168,10 @@ def check_writable(name: str, x: Tensor) -> None:
                 "a result "
                 "computed from it"
             )
-        base = x._base
-        if base is not None and base._requires and base._node is None:
-            raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")
-    if overlaps_itself(x.array):
+    base = x._base
+    if modes.grad_enabled and base is not None and base._requires and base._node is None:
+        raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")
+    if overlaps_itself(x.array) or base is not None and overlaps_itself(base.array):
         raise RuntimeError(
             f"{name}: several elements of the written Tensor {describe(x)} share one memory location (expand); "
             "clone() it before writing"
@@ -173,7 +196,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     plan = primitive.plan(needs) if primitive.differentiable and modes.grad_enabled and True in needs else None
     if plan is not None and not plan.rules:
         plan = None
-    node = None
+    node, before = None, x.array
     if plan is not None and not plan.keep_ans:
         # The node holds what it saves before the write, so is_saved sees it, whichever input it is.
         node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
@@ -189,6 +212,8 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         with silent():
             primitive.write(x.array, *arrays, **params)
     except Exception as error:
+        if x.array is not before:
+            x.array[...] = before
         raise operator_error(name, inputs, params, error) from None
     if plan is not None and plan.keep_ans:
         node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
@@ -202,16 +227,25 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     """Make ``node`` the maker of x, and let x's base and the base's other views follow."""
     base = x._base
     root = x if base is None else base
-    if node is None and not x._requires and not root._requires:
-        return
+    constant = node is None and not x._requires and not root._requires
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
-        _set(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
+        _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
     if node is not None or x._requires:
-        _set(x, node)
+        _replace(x, node)
     for tensor in sharers(x):
-        if tensor is not x and tensor._base is root:
+        # Of what holds constants only those views have a history that were taken before detach_().
+        if tensor is not x and tensor._base is root and not (constant and tensor._node is None):
             _forget(tensor)
+
+
+def _replace(x: Tensor, node: Node | None) -> None:
+    """Give x a new history; ``retain_grad`` means x as it is now, other hooks the value they were registered on."""
+    old = x._node
+    _set(x, node)
+    retained = old.hooks.pop(-id(x), None) if old is not None and old.hooks else None
+    if retained is not None and node is not None:
+        node.hooks = {-id(x): retained}
 
 
 def _forget(view: Tensor) -> None:

@@ -28,7 +28,7 @@ from .errors import describe, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence
 from .modes import modes, watchers
 from .quiet import silently
-from .storage import Storage, share, storage_of
+from .storage import Storage, borrowed, share, storage_of
 from .tensor import Tensor, new_tensor, to_array
 
 Rule = Callable[..., Any]
@@ -156,19 +156,21 @@ class Primitive:
         saved = node.saved
         if not saved:
             return NOTHING
-        values = list(saved[: len(self.layout)])
+        values, storages = list(saved[: len(self.layout)]), saved[len(self.layout) :]
         if self.variadic:
             if values[0] is not None:
-                values[0] = tuple(map(_attach, values[0], node.parents))
+                values[0] = tuple(map(_attach, values[0], node.parents, storages))
         else:
-            for index in range(len(self.inputs)):
-                values[index] = _attach(values[index], node.parents[index])
+            for index, (edge, storage) in enumerate(zip(node.parents, storages, strict=False)):
+                values[index] = _attach(values[index], edge, storage)
         answer = len(self.inputs)
         if values[answer] is not None:
             if self.outputs == 1:
-                values[answer] = _attach(values[answer], node)
+                values[answer] = _attach(values[answer], node, storages[-1])
             else:
-                values[answer] = tuple(_attach_output(array, index, node) for index, array in enumerate(values[answer]))
+                answers = values[answer]
+                places = zip(answers, range(len(answers)), storages[-len(answers) :], strict=True)
+                values[answer] = tuple([_attach_output(array, node, index, storage) for array, index, storage in places])
         return tuple(values)
 
 
@@ -176,24 +178,27 @@ def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:
     ufunc(*arrays, out=out, casting="unsafe")
 
 
-def _attach(value: Any, edge: Any) -> Any:
+def _attach(value: Any, edge: Any, storage: Storage | None) -> Any:
+    """A saved array as a Tensor with its place in the graph; writes to its memory still leave it alone."""
     if value is None or not is_array(value):
         return value
-    if edge is None:
-        return new_tensor(value)
     if isinstance(edge, Tensor) and edge.array is value:
         return edge
     tensor = new_tensor(value)
-    tensor._requires = True
-    tensor._node = edge
+    if storage is not None:
+        tensor._storage = borrowed(storage)
+    if edge is not None:
+        tensor._requires = True
+        tensor._node = edge
     return tensor
 
 
-def _attach_output(array: Any, index: int, node: Node) -> Tensor:
+def _attach_output(array: Any, node: Node, index: int, storage: Storage) -> Tensor:
     """One of several outputs, with a selecting node of its own."""
-    if not is_differentiable(array.dtype):
-        return new_tensor(array)
-    return _attach(array, new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype))
+    edge = None
+    if is_differentiable(array.dtype):
+        edge = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+    return _attach(array, edge, storage)
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
@@ -492,13 +497,14 @@ def record_node(
     if primitive.variadic:
         if plan.keep_x:
             values[0] = arrays
-            storages = [storage_of(value) for value in inputs if isinstance(value, Tensor)]
+            storages = [storage_of(value) if isinstance(value, Tensor) else None for value in inputs]
     else:
+        storages = [None] * len(inputs)
         for place in plan.kept_inputs:
             values[place] = arrays[place]
             value = inputs[place]
             if isinstance(value, Tensor):
-                storages.append(storage_of(value))
+                storages[place] = storage_of(value)
     if plan.keep_ans:
         values[len(primitive.inputs)] = outs[0] if primitive.outputs == 1 else tuple(outs)
         storages += [storage_of(tensor) for tensor in tensors]

@@ -27,6 +27,14 @@ class Storage:
     members: list[ref[Tensor]] | None = None
     version: int = 0
     limit: int = 16
+    origin: Storage | None = None  # of a Tensor that the engine made on saved memory: the Storage that memory has
+
+
+def borrowed(origin: Storage | None) -> Storage:
+    """The storage of a Tensor on memory that a node saved: a node that saves it again holds the origin, too."""
+    storage = Storage()
+    storage.origin = origin
+    return storage
 
 
 def storage_of(x: Tensor) -> Storage:
@@ -58,6 +66,13 @@ def share(alias: Tensor, x: Tensor, related: bool) -> None:
         alias._base = None
 
 
+def leave(x: Tensor) -> None:
+    """Take x out of the Tensors in its memory, for it to be given other memory."""
+    storage, x._storage = x._storage, None
+    if storage is not None and storage.members is not None:
+        storage.members[:] = [member for member in storage.members if member() is not x]
+
+
 def sharers(x: Tensor) -> list[Tensor]:
     """Every living Tensor in x's memory, x included."""
     storage = x._storage
@@ -78,7 +93,9 @@ LOCAL_ONLY = _count_of_a_local()
 def is_saved(x: Tensor) -> bool:
     """Whether a graph node still needs what x's memory holds now."""
     storage = x._storage
-    return storage is not None and sys.getrefcount(storage) - LOCAL_ONLY > len(sharers(x))
+    if storage is None:
+        return False
+    return storage.origin is not None or sys.getrefcount(storage) - LOCAL_ONLY > len(sharers(x))
 
 
 def unshare(x: Tensor, *, keep_values: bool) -> None:

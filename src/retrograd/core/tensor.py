@@ -17,7 +17,7 @@ from . import graph
 from .devices import Device, array_module, backend_for, backend_of, is_array
 from .dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
 from .errors import describe
-from .storage import Storage, share
+from .storage import Storage, leave, share, sharers
 
 if TYPE_CHECKING:
     from ._methods import TensorMethods
@@ -339,8 +339,14 @@ class Tensor(TensorMethods):
         requires, node = self._requires, self._node
         if requires and not is_differentiable(value.array.dtype):
             raise RuntimeError(f"data: a Tensor that requires grad cannot hold {value.array.dtype}")
+        views = [tensor for tensor in sharers(self) if tensor._base is self]
+        if views:  # They stay where they are, as views of a Tensor that keeps the old memory and history.
+            old = self.detach()
+            old._requires, old._node = requires, graph.edge_of(self)
+            for view in views:
+                view._base = old
+        leave(self)
         self.array = value.array
-        self._storage = None
         share(self, value, related=False)
         self._requires, self._node = requires, node
 
@@ -447,6 +453,17 @@ class Tensor(TensorMethods):
         return self._node is not None and self._node.hooks is not None and -id(self) in self._node.hooks
 
     # Copies
+
+    def __copy__(self) -> Tensor:
+        if self._node is not None:
+            raise RuntimeError(f"copy: only leaves can be copied, not the result of {self._node.name}; use detach()")
+        copied = type(self).__new__(type(self))
+        Tensor._initialise(copied, self.array)
+        share(copied, self, related=False)
+        copied._requires = self._requires
+        if hasattr(self, "__dict__"):
+            copied.__dict__.update(self.__dict__)
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self._node is not None:

@@ -34,7 +34,7 @@ class MLP(nn.Sequential):
 
 
 class CNN(nn.Module):
-    """Two convolutions of 5x5, each with batch normalization, ReLU and pooling to half the size; then two Linear layers.
+    """Two convolutions of 5x5, each with batch normalization, pooling to half the size and ReLU; two Linear layers.
 
     Args:
         channels: of the image and after each convolution.

@@ -18,9 +18,9 @@ from .parameter import Parameter, new_parameter
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights of every layer and direction, and the shapes of inputs and states.
 
-    Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``, the
-    offsets ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward direction;
-    all uniform in ``±1 / sqrt(H)`` at first.
+    Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``,
+    the offsets ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward
+    direction; all uniform in ``±1 / sqrt(H)`` at first.
     """
 
     gates: ClassVar[int]
@@ -241,8 +241,8 @@ class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997); arguments as ``RNN``.
 
     ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g
-    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr`` (Sak et al.,
-    2014).
+    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``
+    (Sak et al., 2014).
 
     >>> import retrograd as rg
     >>> outputs, (h, c) = rg.nn.LSTM(3, 4, batch_first=True)(rg.ones(2, 5, 3))

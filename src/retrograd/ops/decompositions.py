@@ -17,15 +17,15 @@ from ..core.tensor import Tensor, new_tensor
 from .joining import cat
 from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transposed
 from .matmul import MATMUL
-from .registry import OPERATORS, operator
+from .registry import operator
 
 
-def _require_real(name: str, x: Tensor) -> None:
+def require_real(name: str, x: Tensor) -> None:
     if x.dtype.kind == "c" and x.requires_grad:
         raise RuntimeError(f"{name}: derivatives are implemented for real matrices only, got {describe(x)}")
 
 
-def _lower(x: Any, diagonal: float) -> Any:
+def lower_part(x: Any, diagonal: float) -> Any:
     """The lower triangle, the diagonal times a factor."""
     xp = array_module(x)
     n = x.shape[-1]
@@ -33,8 +33,8 @@ def _lower(x: Any, diagonal: float) -> Any:
     return x * weights
 
 
-def _upper(x: Any, diagonal: float) -> Any:
-    return transposed(_lower(transposed(x), diagonal))
+def upper_part(x: Any, diagonal: float) -> Any:
+    return transposed(lower_part(transposed(x), diagonal))
 
 
 def _symmetric(x: Any) -> Any:
@@ -56,7 +56,7 @@ def _cholesky(x: Any) -> Any:
 def _cholesky_rule(g: Any, ans: Any) -> Any:
     """L^-T Phi(L^T g) L^-1, made symmetric; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
     t = transposed(ans)
-    phi = _lower(MATMUL(t, g), 0.5)
+    phi = lower_part(MATMUL(t, g), 0.5)
     half = SOLVE(t, phi)
     return _symmetric(transposed(SOLVE(t, transposed(half))))
 
@@ -66,7 +66,7 @@ CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
 
 def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
     x = matrices(name, value, square=True)
-    _require_real(name, x)
+    require_real(name, x)
     lower = apply1(CHOLESKY, x)
     return lower.mH if upper else lower
 
@@ -139,7 +139,7 @@ def _qr_rule(g: Any, ans: Any) -> Any:
     q, r = ans
     gq, gr = g
     m = MATMUL(r, transposed(gr)) - MATMUL(transposed(gq), q)
-    lower = _lower(m, 0.5)
+    lower = lower_part(m, 0.5)
     inner = gq + MATMUL(q, lower + transposed(lower))
     return transposed(SOLVE(r, transposed(inner)))
 
@@ -169,7 +169,7 @@ class QRResult(NamedTuple):
 
 def _qr(name: str, value: Any, mode: str) -> QRResult:
     x = matrices(name, value)
-    _require_real(name, x)
+    require_real(name, x)
     rows, columns = x.array.shape[-2:]
     if mode == "r":
         xp = array_module(x)
@@ -189,8 +189,8 @@ def _qr(name: str, value: Any, mode: str) -> QRResult:
 def qr(A: Tensor, mode: str = "reduced") -> QRResult:
     """``A = Q @ R`` with orthonormal columns in Q and upper triangular R.
 
-    ``(..., m, n)`` gives ``Q (..., m, k)`` and ``R (..., k, n)``, ``k = min(m, n)``; with ``mode="complete"`` ``k = m``; with
-    ``mode="r"`` Q is empty.
+    ``(..., m, n)`` gives ``Q (..., m, k)`` and ``R (..., k, n)``, ``k = min(m, n)``; with ``mode="complete"``
+    ``k = m``; with ``mode="r"`` Q is empty.
 
     >>> import retrograd as rg
     >>> q, r = rg.linalg.qr(rg.tensor([[3.0], [4.0]]))
@@ -265,7 +265,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     tensor([1., 2.])
     """
     x = matrices("linalg.eigh", A, square=True)
-    _require_real("linalg.eigh", x)
+    require_real("linalg.eigh", x)
     return EighResult(*apply(EIGH, (x,), {"uplo": _uplo("linalg.eigh", UPLO)}))
 
 
@@ -324,14 +324,15 @@ class SVDResult(NamedTuple):
 def svd(A: Tensor, full_matrices: bool = True) -> SVDResult:
     """``A = U @ diag(S) @ Vh`` with orthonormal U and Vh, and singular values S in descending order.
 
-    ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless ``full_matrices``.
+    ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless
+    ``full_matrices``.
 
     >>> import retrograd as rg
     >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
     tensor([3., 2.])
     """
     x = matrices("linalg.svd", A)
-    _require_real("linalg.svd", x)
+    require_real("linalg.svd", x)
     return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
 
 
@@ -388,7 +389,7 @@ PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(x, rtol), "x", [_
 
 def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     x = matrices(name, value)
-    _require_real(name, x)
+    require_real(name, x)
     if hermitian:
         x = (x.tril() + x.tril(-1).mT) if x.array.shape[-1] == x.array.shape[-2] else x
     rows, columns = x.array.shape[-2:]
@@ -465,300 +466,4 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         residuals,
         new_tensor(xp.asarray(rank, dtype=np.int64)),
         new_tensor(xp.empty((0,), a.dtype)),
-    )
-
-
-# LU
-
-
-def _eliminate(x: Any, pivots: Any) -> Any:
-    """Gaussian elimination in place, choosing the largest pivot where there are pivots to be set (1-based rows)."""
-    xp = array_module(x)
-    rows, columns = x.shape[-2:]
-    batch = xp.arange(x.shape[0])
-    for k in range(min(rows, columns)):
-        if pivots is not None:
-            best = xp.abs(x[:, k:, k]).argmax(axis=1) + k
-            pivots[:, k] = best + 1
-            chosen = x[batch, best].copy()
-            x[batch, best] = x[:, k]
-            x[:, k] = chosen
-        pivot = x[:, k, k][:, None]
-        x[:, k + 1 :, k] = xp.where(pivot == 0, 0, x[:, k + 1 :, k] / xp.where(pivot == 0, 1, pivot))
-        x[:, k + 1 :, k + 1 :] -= x[:, k + 1 :, k, None] * x[:, k, None, k + 1 :]
-    return x
-
-
-def _lu_compact(x: Any) -> Any:
-    """L (below the diagonal) and U of square matrices that need no pivoting."""
-    flat = x.reshape((-1, *x.shape[-2:])).copy()
-    return _eliminate(flat, None).reshape(x.shape)
-
-
-def _lu_rule(g: Any, ans: Any) -> Any:
-    """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, L and U packed in one matrix."""
-    xp = array_module(ans)
-    lower = _lower(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
-    upper = _upper(ans, 1.0)
-    inner = _lower(MATMUL(transposed(lower), _lower(g, 0.0)), 0.0) + _upper(
-        MATMUL(_upper(g, 1.0), transposed(upper)), 1.0
-    )
-    left = SOLVE(transposed(lower), inner)
-    return transposed(SOLVE(upper, transposed(left)))
-
-
-LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule])
-
-
-def _pivot(x: Any) -> tuple[Any, Any]:
-    """Row interchanges (1-based, as LAPACK's) and the permutation of rows they amount to."""
-    xp = array_module(x)
-    rows, columns = x.shape[-2:]
-    flat = x.reshape((-1, rows, columns)).copy()
-    pivots = xp.zeros((flat.shape[0], min(rows, columns)), dtype=np.int32)
-    _eliminate(flat, pivots)
-    shape = x.shape[:-2]
-    return pivots.reshape((*shape, pivots.shape[-1])), _permutation(pivots.reshape((*shape, pivots.shape[-1])), rows)
-
-
-def _permutation(pivots: Any, rows: int) -> Any:
-    """The rows of the original matrix in the order in which elimination left them."""
-    xp = array_module(pivots)
-    flat = pivots.reshape((-1, pivots.shape[-1]))
-    order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)
-    batch = xp.arange(flat.shape[0])
-    for k in range(flat.shape[-1]):
-        other = flat[:, k] - 1
-        chosen = order[batch, other].copy()
-        order[batch, other] = order[:, k]
-        order[:, k] = chosen
-    return order.reshape((*pivots.shape[:-1], rows))
-
-
-def _rows(x: Tensor, order: Any) -> Tensor:
-    """The rows of each matrix in the given order."""
-    index = order[..., None]
-    return OPERATORS["take_along_dim"].function(x, new_tensor(index), -2)
-
-
-def _packed(permuted: Tensor) -> Tensor:
-    """L and U of matrices whose rows are in pivot order; the square part first, the rest by a triangular system."""
-    rows, columns = permuted.array.shape[-2:]
-    k = min(rows, columns)
-    square = apply1(LU, permuted[..., :k, :k])
-    if columns > k:
-        rest = solve_triangular(square, permuted[..., k:], upper=False, unitriangular=True)
-        return cat([square, rest], -1)
-    if rows > k:
-        rest = solve_triangular(square, permuted[..., k:, :], upper=True, left=False)
-        return cat([square, rest], -2)
-    return square
-
-
-class LUFactors(NamedTuple):
-    """L and U packed in one matrix, and the row interchanges, counted from 1."""
-
-    LU: Tensor
-    pivots: Tensor
-
-
-@operator(namespace="linalg", method=False)
-def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
-    """Gaussian elimination with row interchanges: ``A = P @ L @ U``, L and U packed in one matrix.
-
-    >>> import retrograd as rg
-    >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
-    LUFactors(LU=tensor([[2. , 2. ],
-            [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
-    """
-    return _lu_factor("linalg.lu_factor", A, pivot)
-
-
-def _lu_factor(name: str, value: Any, pivot: bool) -> LUFactors:
-    x = matrices(name, value)
-    _require_real(name, x)
-    if pivot:
-        pivots, order = _pivot(x.array)
-        return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
-    xp = array_module(x)
-    count = min(x.array.shape[-2:])
-    pivots = xp.zeros((*x.array.shape[:-2], count), dtype=np.int32) + xp.arange(1, count + 1, dtype=np.int32)
-    return LUFactors(_packed(x), new_tensor(pivots))
-
-
-@operator(name="lu", method=True)
-def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """As ``linalg.lu_factor``; with ``get_infos`` also the index of the first zero pivot of each matrix, or 0.
-
-    >>> import retrograd as rg
-    >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
-    >>> packed
-    tensor([[2.]])
-    """
-    packed, pivots = _lu_factor("lu", input, pivot)
-    if not get_infos:
-        return packed, pivots
-    diagonal = np.diagonal(packed.array, axis1=-2, axis2=-1) == 0
-    infos = np.where(diagonal.any(axis=-1), diagonal.argmax(axis=-1) + 1, 0)
-    return packed, pivots, new_tensor(array_module(packed).asarray(infos, dtype=np.int32))
-
-
-class LUResult(NamedTuple):
-    """The factors of ``A = P @ L @ U``."""
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-@operator(namespace="linalg", method=False)
-def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
-    """``A = P @ L @ U``: a permutation, a unit lower triangular and an upper triangular matrix.
-
-    >>> import retrograd as rg
-    >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
-    tensor([[2., 2.],
-            [0., 1.]])
-    """
-    x = matrices("linalg.lu", A)
-    packed, pivots = _lu_factor("linalg.lu", x, pivot)
-    xp = array_module(x)
-    rows, columns = x.array.shape[-2:]
-    k = min(rows, columns)
-    eye = new_tensor(xp.eye(rows, k, dtype=x.dtype))
-    order = _permutation(pivots.array, rows)
-    p = new_tensor(np.swapaxes(xp.eye(rows, dtype=x.dtype)[order], -1, -2))
-    if not pivot:
-        p = new_tensor(xp.empty((0,), x.dtype))
-    return LUResult(p, packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu())
-
-
-def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
-    factors, right = matrices(name, packed, "LU", square=True), matrices(name, b, "B")
-    order = _permutation(operand(name, pivots, "pivots").array, factors.array.shape[-1])
-    if not left:
-        return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
-    if right.array.shape[-2] != factors.array.shape[-1]:
-        raise RuntimeError(f"{name}: incompatible shapes {describe(factors)} and {describe(right)}")
-    batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
-    right = right.expand(*batch, *right.array.shape[-2:])
-    if adjoint:
-        y = solve_triangular(factors.mT, right, upper=False)
-        y = solve_triangular(factors.mT, y, upper=True, unitriangular=True)
-        return _rows(y, order.argsort(axis=-1))
-    y = solve_triangular(factors, _rows(right, order), upper=False, unitriangular=True)
-    return solve_triangular(factors, y, upper=True)
-
-
-@operator(namespace="linalg", method=False)
-def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """The X with ``A @ X = B``, given ``lu_factor(A)``; ``X @ A = B`` without ``left``, A transposed with ``adjoint``.
-
-    >>> import retrograd as rg
-    >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
-    tensor([[0.5 ],
-            [0.25]])
-    """
-    return _lu_solve("linalg.lu_solve", LU, pivots, B, left, adjoint)
-
-
-@operator(name="lu_solve")
-def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """As ``linalg.lu_solve``, with the right-hand side first.
-
-    >>> import retrograd as rg
-    >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
-    tensor([[0.5]])
-    """
-    return _lu_solve("lu_solve", LU_data, LU_pivots, input, True, False)
-
-
-# Norms of matrices
-
-
-def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
-    from .norms import vector_norm
-
-    ndim = x.array.ndim
-    row, column = (dim % ndim if -ndim <= dim < ndim else dim for dim in dims)
-    if not (0 <= row < ndim and 0 <= column < ndim):
-        raise IndexError(f"{name}: dimensions {dims} are out of range for {describe(x)}")
-    if row == column:
-        raise RuntimeError(f"{name}: dims must be different, got {dims}")
-    if ord in ("fro", None):
-        return vector_norm(name, x, 2, (row, column), keepdim)
-    if ord in ("nuc", 2, -2):
-        values = svdvals(x.movedim((row, column), (-2, -1)))
-        result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
-        return result.unsqueeze(min(row, column)).unsqueeze(max(row, column)) if keepdim else result
-    if ord not in (1, -1, float("inf"), -float("inf")):
-        raise RuntimeError(f"{name}: order {ord!r} is not supported for matrices")
-    summed, other = (row, column) if abs(ord) == 1 else (column, row)
-    sums = vector_norm(name, x, 1, summed, True)
-    result = sums.amax(other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
-    return result if keepdim else result.squeeze((row, column))
-
-
-@operator(namespace="linalg", method=False)
-def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
-    """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``,
-    ``-2``.
-
-    >>> import retrograd as rg
-    >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
-    tensor(5.)
-    """
-    x = matrices("linalg.matrix_norm", A if dtype is None else operand("linalg.matrix_norm", A).to(dtype))
-    return _matrix_norm("linalg.matrix_norm", x, ord, tuple(dim), keepdim)
-
-
-@operator(namespace="linalg", method=False)
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices
-    along two.
-
-    >>> import retrograd as rg
-    >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
-    tensor(5.)
-    """
-    from .norms import vector_norm as of_vectors
-
-    x = operand("linalg.norm", A, "A")
-    x = x if dtype is None else x.to(dtype)
-    if x.dtype.kind not in "fc":
-        raise RuntimeError(f"linalg.norm: expected floating or complex numbers, got {describe(x)}")
-    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    if ord is None and (dims is None or len(dims) != 2):
-        return of_vectors("linalg.norm", x, 2, dims, keepdim)
-    if dims is None:
-        if x.array.ndim not in (1, 2):
-            raise RuntimeError(f"linalg.norm: with ord but no dim the input must be 1-d or 2-d, got {describe(x)}")
-        dims = tuple(range(x.array.ndim))
-    if len(dims) == 1:
-        return of_vectors("linalg.norm", x, ord, dims, keepdim)
-    if len(dims) != 2:
-        raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, got {dims}")
-    return _matrix_norm("linalg.norm", x, ord, (dims[0], dims[1]), keepdim)
-
-
-@operator(namespace="linalg", method=False)
-def cond(A: Tensor, p: Any = None) -> Tensor:
-    """The condition number ``||A|| ||A^-1||`` of each matrix, by default from its singular values.
-
-    >>> import retrograd as rg
-    >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
-    tensor(2.)
-    """
-    x = matrices("linalg.cond", A)
-    if p in (None, 2, -2):
-        values = svdvals(x)
-        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    from .linalg import inv
-
-    square = matrices("linalg.cond", A, square=True)
-    return _matrix_norm("linalg.cond", square, p, (-2, -1), False) * _matrix_norm(
-        "linalg.cond", inv(square), p, (-2, -1), False
     )

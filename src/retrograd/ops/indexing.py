@@ -400,9 +400,11 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
-    """Whether ``value`` is the very memory that x's basic index selects."""
-    if value._storage is None or value._storage is not x._storage:
+    """Whether ``value`` is the very view that x's basic index selects."""
+    if value._storage is None or value._storage is not x._storage or value._requires is not x._requires:
         return False
+    if value._base is not (x if x._base is None else x._base):
+        return False  # a detached one: written, it cuts x's history
     part, array = x.array[key], value.array
     address = backend_of(array).address
     return (

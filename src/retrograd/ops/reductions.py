@@ -83,6 +83,7 @@ def reduce_(primitive: Primitive, x: Tensor, dim: Any, keepdim: bool, **params: 
 
 # Sums
 
+
 def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     return accurate_sum(x, dim, keepdim) / x.dtype.type(count(x.shape, dim))
 

@@ -24,7 +24,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
-BLOCK = 1 << 14
+BLOCK = 1 << 15
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()

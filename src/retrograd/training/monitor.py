@@ -31,7 +31,7 @@ class Statistics:
 
 @dataclass
 class Record:
-    """One step: per parameter its gradient, its weights before the step, and how far the step moved them, relatively."""
+    """One step: per parameter its gradient, its weights before, and how far, relatively, the step moved them."""
 
     step: int
     gradients: dict[str, Statistics] = field(default_factory=dict)
@@ -223,9 +223,7 @@ def statistics(array: Array, bins: int = 30) -> Statistics:
     values = np.abs(array) if array.dtype.kind == "c" else array
     values = values.reshape(-1).astype(np.float64)
     finite = values[np.isfinite(values)]
-    counts, edges = (
-        np.histogram(finite, bins=bins) if finite.size else (np.zeros(bins, int), np.linspace(0, 1, bins + 1))
-    )
+    counts, edges = np.histogram(finite, bins=bins)
     with np.errstate(invalid="ignore", over="ignore"):
         mean, std = (float(values.mean()), float(values.std())) if values.size else (0.0, 0.0)
         norm = _norm(values)

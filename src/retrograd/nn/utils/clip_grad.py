@@ -9,7 +9,10 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.modes import no_grad
+from ...core.quiet import silent
 from ...core.tensor import Tensor, new_tensor
+
+BLOCK = 1 << 16
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -24,7 +27,12 @@ def _norm(x: Any, p: float) -> Any:
         x = x.astype(np.float32)  # squares of half precision overflow
     flat = x.reshape(-1)
     if p == 2:
-        return xp.sqrt(xp.vdot(flat, flat).real)
+        if flat.size <= BLOCK:
+            return xp.sqrt(xp.vdot(flat, flat).real)
+        # One product over millions of elements loses digits; the sum of the blocks' is taken in double precision.
+        blocks = [flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK)]
+        squares = xp.stack([xp.vdot(block, block).real for block in blocks])
+        return xp.sqrt(squares.sum(dtype=np.float64)).astype(squares.dtype)
     if p == np.inf:
         return abs(flat).max() if flat.size else xp.zeros((), flat.real.dtype)
     if p == 0:
@@ -58,7 +66,8 @@ def get_total_norm(
         return Tensor(0.0)
     p = float(norm_type)
     xp = array_module(arrays[0])
-    total = xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
+    with silent():
+        total = xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
     if error_if_nonfinite and not bool(xp.isfinite(total)):
         raise RuntimeError(
             f"the total norm of order {p} of the gradients is {float(total)}, so they cannot be clipped; pass "
