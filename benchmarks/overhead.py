@@ -115,7 +115,7 @@ def main() -> None:
         print(measure(options.worker, options.seconds))
         return
     environment = os.environ | {name: "2" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    measured: dict[str, list[float]] = {library: [] for library in LIBRARIES}
+    measured: dict[str, list[float]] = {library: [] for library in LIBRARIES}  # noqa: C420
     for _ in range(options.rounds):
         for library in list(measured):
             run = subprocess.run(

@@ -1,7 +1,7 @@
 """A transformer that predicts the next character of Shakespeare.
 
-    python examples/char_gpt.py --steps 500
-    python examples/char_gpt.py --steps 3 --sample 20     a quick look
+python examples/char_gpt.py --steps 500
+python examples/char_gpt.py --steps 3 --sample 20     a quick look
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A convolutional network on MNIST: two blocks of convolution, batch normalization, ReLU and pooling.
 
-    python examples/cnn.py --epochs 1
-    python examples/cnn.py --steps 10     a quick look
+python examples/cnn.py --epochs 1
+python examples/cnn.py --steps 10     a quick look
 """
 
 import argparse

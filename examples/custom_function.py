@@ -1,6 +1,6 @@
 """A function with a derivative of one's own: a straight-through estimator, and a numerically stable logarithm of cosh.
 
-    python examples/custom_function.py
+python examples/custom_function.py
 """
 
 import argparse

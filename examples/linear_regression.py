@@ -1,6 +1,6 @@
 """Linear regression on the California housing data that ships with the package, beside the closed-form solution.
 
-    python examples/linear_regression.py
+python examples/linear_regression.py
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A multi-layer perceptron on MNIST, with the pieces spelt out: model, loss, optimizer, loader.
 
-    python examples/mlp.py --epochs 3
-    python examples/mlp.py --steps 20     a quick look
+python examples/mlp.py --epochs 3
+python examples/mlp.py --steps 20     a quick look
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """An LSTM that learns to spell first names and makes up new ones.
 
-    python examples/names_lstm.py --steps 2000
-    python examples/names_lstm.py --steps 5     a quick look
+python examples/names_lstm.py --steps 2000
+python examples/names_lstm.py --steps 5     a quick look
 """
 
 import argparse

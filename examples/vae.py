@@ -1,7 +1,7 @@
 """A variational autoencoder on MNIST (D. Kingma and M. Welling, 2014), which draws digits of its own.
 
-    python examples/vae.py --epochs 3 --out digits.png
-    python examples/vae.py --steps 5     a quick look
+python examples/vae.py --epochs 3 --out digits.png
+python examples/vae.py --steps 5     a quick look
 """
 
 import argparse

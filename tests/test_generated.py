@@ -10,7 +10,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_generated_files_are_current():
-    run = subprocess.run([sys.executable, str(ROOT / "tools" / "generate.py"), "--check"], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "generate.py"), "--check"], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stdout + run.stderr
 
 

@@ -109,7 +109,8 @@ def assert_identical(a, b, where):
         assert a.keys() == b.keys(), where
         for key in a:
             assert_identical(a[key], b[key], f"{where}.{key}")
-    elif isinstance(a, np.ndarray):
+    elif isinstance(a, np.ndarray | rg.Tensor):
+        a, b = np.asarray(a), np.asarray(b)
         assert a.dtype == b.dtype and np.array_equal(a, b), where
     else:
         assert a == b, where

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
     # The engine runs the weights of manual layers, too.
     trainer = EngineTrainer(task, RECIPES[config["task"]][config["model"]])
-    trainer.load_weights(checkpoint["model"])
+    trainer.model.load_state_dict(checkpoint["model"])
     figures = task.evaluate(trainer.predict)
     title = f"{config['task']}: {config['model']} after {checkpoint['step']} steps"
     print_table(Table(title, ["figure", "value"], [[n.replace("_", " "), f"{v:.6g}"] for n, v in figures.items()]))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import retrograd as rg
 from retrograd.models import generate
 
 from .arguments import positive_int, seed
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
     context = {"context": len(weights["position.weight"])} if "position.weight" in weights else {}
     model = language_model(config["task"], config["model"], len(vocabulary), **context)
-    model.load_state_dict({name: rg.from_numpy(array) for name, array in weights.items()})
+    model.load_state_dict(weights)
     names = config["task"] == "names"
     prompt = END + options.prompt if names or not options.prompt else options.prompt
     codes = generate(

@@ -129,7 +129,7 @@ class Loop:
         """Go on where the loop that saved `state` stood."""
         self.trainer.load_state_dict(state)
         self.task.train.load_state_dict(state["data"])
-        rg.default_generator.set_state(rg.from_numpy(state["random"]))
+        rg.default_generator.set_state(state["random"])
         self.step, self.seconds, self.history = state["step"], state["seconds"], state["history"]
         self.sums = Sums(**state["sums"])
 

@@ -14,7 +14,7 @@ from retrograd.models import generate
 
 from . import housing, plots
 from .arguments import output_folder
-from .checkpoints import save_arrays
+from .checkpoints import require_safetensors
 from .console import Progress, Table, UserError, print_table
 from .info import environment
 from .loop import Interrupted, Loop, Row
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     if settings.model == "linear":
         return housing.run(settings)
     folder = output_folder(settings.out)
+    require_safetensors()
     check_device(settings.device)
     loop = make_loop(settings)
     parameters = sum(p.numel() for p in loop.task.model.parameters())
@@ -129,8 +130,7 @@ def finish(loop: Loop, folder: Path) -> None:
         tables.append(samples(loop))
         print_table(tables[-1])
     weights = loop.trainer.state_dict()["model"]
-    arrays = {name: v.detach().cpu().numpy() if isinstance(v, rg.Tensor) else v for name, v in weights.items()}
-    save_arrays(folder / "weights.safetensors", arrays)
+    rg.save({name: rg.as_tensor(value) for name, value in weights.items()}, folder / "weights.safetensors")
     figures = draw(loop, folder) if plots.available() else {}
     if not figures:
         print(plots.INSTALL)

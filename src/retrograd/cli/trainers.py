@@ -56,18 +56,8 @@ class EngineTrainer:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.load_weights(state["model"])
-        optimizer = state["optimizer"]
-        moments = {
-            int(index): {
-                name: rg.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in entry.items()
-            }
-            for index, entry in optimizer["state"].items()
-        }
-        self.optimizer.load_state_dict({"state": moments, "param_groups": optimizer["param_groups"]})
-
-    def load_weights(self, weights: dict[str, Array]) -> None:
-        self.model.load_state_dict({name: rg.from_numpy(array) for name, array in weights.items()})
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
 
 
 class ManualTrainer:

@@ -26,7 +26,7 @@ complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+_COMPLEX_OF: dict[Any, DType] = {float16: complex64, float32: complex64, float64: complex128}
 
 _default_float = float32
 

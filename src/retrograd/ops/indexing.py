@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.devices import NUMPY, array_module, backend_of, is_array
 from ..core.errors import describe
+from ..core.modes import modes
 from ..core.mutation import COPY, apply_inplace
 from ..core.primitive import Primitive, apply, operand
 from ..core.storage import Storage, storage_of
@@ -401,10 +402,11 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
     """Whether ``value`` is the very view that x's basic index selects."""
-    if value._storage is None or value._storage is not x._storage or value._requires is not x._requires:
+    if value._storage is None or value._storage is not x._storage:
         return False
-    if value._base is not (x if x._base is None else x._base):
-        return False  # a detached one: written, it cuts x's history
+    root = x if x._base is None else x._base
+    if modes.grad_enabled and (value._base is not root or value._requires is not x._requires):
+        return False  # a detached one, which cuts x's history
     part, array = x.array[key], value.array
     address = backend_of(array).address
     return (

@@ -1,0 +1,47 @@
+"""The in-place programs of tests/core/test_mutation.py on PyTorch: which of them it refuses, and with what message.
+
+Retrograd runs them all, and its gradients agree with central differences (the test). Needs PyTorch.
+
+    python benchmarks/refused_by_pytorch.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+X, Y = [0.7, -0.3, 1.2, 0.4], [1.1, 0.6, -0.8, 0.9]
+
+
+def outcome(source: str, name: str) -> str:
+    """What PyTorch makes of a program's own source: "runs", or the first line of its error."""
+    names: dict[str, Any] = {"rg": torch}
+    exec(textwrap.dedent(source.split("\n", 1)[1]), names)  # without the decorator
+    x, y = (torch.tensor(values, dtype=torch.float64, requires_grad=True) for values in (X, Y))
+    try:
+        names[name](x, y).backward()
+    except (RuntimeError, TypeError) as error:
+        return str(error).splitlines()[0]
+    return "runs"
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT))
+    from tests.core.test_mutation import PROGRAMS
+
+    outcomes = {name: outcome(inspect.getsource(function), name) for name, function in sorted(PROGRAMS.items())}
+    refused = {name: message for name, message in outcomes.items() if message != "runs"}
+    print(f"PyTorch {torch.__version__} refuses {len(refused)} of {len(outcomes)} programs; Retrograd runs them all.\n")
+    for name, message in refused.items():
+        print(f"{name.replace('_', ' ')}\n    {message}")
+    print("\nAccepted by both:", ", ".join(name.replace("_", " ") for name in outcomes if name not in refused))
+
+
+if __name__ == "__main__":
+    main()
