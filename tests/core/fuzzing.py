@@ -358,6 +358,8 @@ class Program:
             return
         index = rg.tensor(key) if isinstance(key, np.ndarray) else key
         other, y, value = self.pick_for(places.shape, x)
+        if not places.size:
+            return
         if form == 2:
             self.say(f"{name}[{key}] *= {other}")
 
@@ -367,7 +369,7 @@ class Program:
             written = model if isinstance(key, np.ndarray) else Model(model.family, places, model.is_complex)
             if self.guarded(x, written, run):
                 model.write(places, model.read()[key] * value)
-        elif not places.size or start_of(x.array[key]) == start_of(y.array) and places.shape == y.shape:
+        elif places.shape == y.shape and start_of(np.asarray(x.array[key])) == start_of(y.array):
             return  # x[key] = x[key] need be no write
         else:
             self.say(f"{name}[{key}] = {other}")
@@ -396,7 +398,7 @@ class Program:
         elif form == 1 and len(self.named) > 2:
             self.say(f"del {name}")
             self.named = [entry for entry in self.named if entry[1] is not x]
-        elif form == 2 and rg.is_grad_enabled() and not model.is_complex and x.requires_grad and not model.family.leaf:
+        elif form == 2 and rg.is_grad_enabled() and not model.is_complex and x.requires_grad and x.numel():
             made = x * 1.5
             self.say(f"t{self.count + 1} = {name} * 1.5 with a hook")
             theirs = model.read() * 1.5
@@ -419,7 +421,7 @@ class Program:
         for name, x, model in self.named:
             if self.modelled:
                 theirs = model.read()
-                np.testing.assert_allclose(x.array, theirs.array, rtol=1e-9, atol=1e-12, err_msg=name)
+                np.testing.assert_allclose(x.array, theirs.array, rtol=1e-6, atol=1e-9, err_msg=name)
 
     def loss(self) -> tuple[Tensor, Tensor]:
         for _, x, model in self.named:

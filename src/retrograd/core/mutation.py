@@ -8,8 +8,8 @@ when they are next used (``refresh``). Memory that a live node has saved is left
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .graph import Node, edge_of, new_node
 from .modes import modes
 from .primitive import Primitive, promoted, record_node
 from .quiet import silent
-from .storage import byte_span, is_saved, overlaps_itself, sharers, storage_of, unshare
+from .storage import byte_span, is_saved, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 
 
@@ -143,6 +143,10 @@ def refresh(view: Tensor) -> None:
         _set(view, _place_node(EXTRACT, (edge_of(base),), place, view.array))
     else:
         _set(view, None)
+    storage = storage_of(view)
+    if storage.derived is None:
+        storage.derived = []
+    storage.derived.append(ref(view))
 
 
 def _place_node(primitive: Primitive, parents: tuple[Any, ...], place: Place, array: Any) -> Node:
@@ -233,10 +237,18 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
     if node is not None or x._requires:
         _replace(x, node)
-    for tensor in sharers(x):
+    storage = storage_of(x)
+    still: list[Any] = []
+    for member in storage.derived or ():
+        tensor = member()
+        if tensor is None:
+            continue
         # Of what holds constants only those views have a history that were taken before detach_().
-        if tensor is not x and tensor._base is root and not (constant and tensor._node is None):
-            _forget(tensor)
+        if tensor is x or tensor._base is not root or constant and tensor._node is None:
+            still.append(member)
+        else:
+            del tensor._requires, tensor._node  # until its next use: see refresh
+    storage.derived = still
 
 
 def _replace(x: Tensor, node: Node | None) -> None:
@@ -246,12 +258,6 @@ def _replace(x: Tensor, node: Node | None) -> None:
     retained = old.hooks.pop(-id(x), None) if old is not None and old.hooks else None
     if retained is not None and node is not None:
         node.hooks = {-id(x): retained}
-
-
-def _forget(view: Tensor) -> None:
-    """Leave the view without a history: reading it calls ``refresh``."""
-    with suppress(AttributeError):  # forgotten before, and not used since
-        del view._requires, view._node
 
 
 def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:

@@ -25,6 +25,7 @@ class Storage:
     """
 
     members: list[ref[Tensor]] | None = None
+    derived: list[ref[Tensor]] | None = None  # the views whose history is that of their base as it is now
     version: int = 0
     limit: int = 16
     origin: Storage | None = None  # of a Tensor that the engine made on saved memory: the Storage that memory has
@@ -57,11 +58,18 @@ def share(alias: Tensor, x: Tensor, related: bool) -> None:
         # Dead entries are dropped when the list doubles, so that a loop of short-lived views costs O(1) each.
         members[:] = [member for member in members if member() is not None]
         storage.limit = 2 * len(members) + 16
-    members.append(ref(alias))
+        if storage.derived:
+            storage.derived = [member for member in storage.derived if member() is not None]
+    entry = ref(alias)
+    members.append(entry)
     alias._storage = storage
     if related:
         base = x._base
         alias._base = x if base is None else base
+        if storage.derived is None:
+            storage.derived = [entry]
+        else:
+            storage.derived.append(entry)
     else:
         alias._base = None
 
@@ -107,7 +115,7 @@ def unshare(x: Tensor, *, keep_values: bool) -> None:
     old = x._storage
     storage = Storage()
     if old is not None:
-        storage.version = old.version
+        storage.version, storage.derived = old.version, old.derived
     if len(tensors) == 1:
         array = x.array
         fresh = backend_of(array).xp.empty(array.shape, array.dtype)

@@ -27,9 +27,10 @@ def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | 
     return Primitive(name, forward, inputs, vjps, elementwise=True, **options)
 
 
-def unary(name: str, forward: Any, vjp: Rule | None, *, promote: str = "float", signals: bool = False) -> Primitive:
+def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:
     """A primitive of one input that works element by element."""
-    return elementwise(name, forward, "x", None if vjp is None else [vjp], promote=promote, signals=signals)
+    options.setdefault("promote", "float")
+    return elementwise(name, forward, "x", None if vjp is None else [vjp], **options)
 
 
 def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **options: Any) -> Primitive:
@@ -97,7 +98,13 @@ ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
 MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
-NEG = unary("neg", np.negative, lambda g: -g, promote="same")
+
+
+def _negate(out: Any, x: Any) -> None:
+    out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong where x's elements lie 64 bytes apart
+
+
+NEG = unary("neg", np.negative, lambda g: -g, promote="same", write=_negate, overwrites=True)
 
 
 def _scaled(other: Any, alpha: Any) -> Any:
