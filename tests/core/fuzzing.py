@@ -1,8 +1,8 @@
 """Random programs with views and in-place writes, run twice: by the engine, and by a model that never mutates.
 
 In the model a Tensor is an array of positions in the flat memory of a buffer. Memory is an ordinary Tensor that nobody
-writes to: a read gathers from it, a write makes another by a gather from the old one and the new values. Positions count
-real numbers, so that real and imaginary parts are views like any other. Tensors that share a buffer but not their
+writes to: a read gathers from it, a write makes another by a gather from the old one and the new values. Positions
+count real numbers, so that real and imaginary parts are views like any other. Tensors that share a buffer but not their
 history (``detach``, views taken under ``no_grad``) belong to different *families*; a write by one changes the values of
 the others, not their histories.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -23,12 +24,12 @@ Choose = Callable[[int], int]  # choose(n) gives a number in range(n)
 class Family:
     """The history that a base and its views share; ``flat`` holds the values of the whole buffer."""
 
-    def __init__(self, flat: Tensor, buffer: list[Family], positions: np.ndarray, leaf: bool = False) -> None:
+    def __init__(self, flat: Tensor, buffer: WeakSet[Family], positions: np.ndarray, leaf: bool = False) -> None:
         self.flat = flat
         self.buffer = buffer
         self.positions = positions  # of the base
         self.leaf = leaf
-        buffer.append(self)
+        buffer.add(self)
 
 
 class Model:
@@ -53,7 +54,7 @@ class Model:
         source[positions.reshape(-1)] = len(source) + np.arange(positions.size)
         written = rg.cat((family.flat, values.expand(positions.shape).reshape(-1)))[source]
         keeps_history = not rg.is_grad_enabled()
-        for other in family.buffer:
+        for other in list(family.buffer):
             if other is family and not keeps_history:
                 other.flat = written
             else:
@@ -75,7 +76,7 @@ def fresh(value: Tensor, leaf: bool = False) -> Model:
     is_complex = value.dtype.kind == "c"
     flat = rg.stack((value.real, value.imag), -1).reshape(-1) if is_complex else value.reshape(-1)
     positions = np.arange(int(np.prod(value.shape, dtype=int))).reshape(value.shape) * (2 if is_complex else 1)
-    return Model(Family(flat, [], positions, leaf), positions, is_complex)
+    return Model(Family(flat, WeakSet(), positions, leaf), positions, is_complex)
 
 
 UNARY: list[Callable[[Tensor], Tensor]] = [
@@ -143,6 +144,11 @@ def first_rows(x: Tensor) -> Tensor:
     return rg.tensor(np.arange(x.shape[0]) // 2)
 
 
+def whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index with an Ellipsis, so that NumPy gives a view also where it would give a scalar."""
+    return key if Ellipsis in key else (*key, Ellipsis)
+
+
 def start_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
@@ -150,14 +156,12 @@ def start_of(array: np.ndarray) -> int:
 class Program:
     """Makes up a program step by step, and runs each step on the engine and on the model.
 
-    ``check`` is called after each step. With ``differentiable=False`` no leaf requires grad. ``shift`` is added to the
-    first element of the first leaf, for central differences.
+    With ``differentiable=False`` no leaf requires grad, and every write must be truly in place. ``shift`` is added to
+    the first element of the first leaf, for central differences.
     """
 
-    def __init__(
-        self, choose: Choose, differentiable: bool = True, shift: float = 0.0, model: bool = True, check: bool = True
-    ) -> None:
-        self.choose, self.differentiable, self.modelled, self.checked = choose, differentiable, model, check
+    def __init__(self, choose: Choose, differentiable: bool = True, shift: float = 0.0) -> None:
+        self.choose, self.differentiable = choose, differentiable
         self.log: list[str] = []
         self.named: list[tuple[str, Tensor, Model]] = []
         self.count = 0
@@ -202,8 +206,7 @@ class Program:
         with rg.set_grad_enabled(enabled):
             self.log.append("" if enabled else "no_grad: ")
             kinds[self.choose(len(kinds))]()
-        if self.checked:
-            self.check_values()
+        self.check_values()
 
     def say(self, text: str) -> None:
         self.log[-1] += text
@@ -262,7 +265,7 @@ class Program:
         text = ""
         if form < 3:
             key = self.key(shape)
-            text, made = f"{name}[{key}]", [(x[key], places[(*key, Ellipsis)] if Ellipsis not in key else places[key], kind)]
+            text, made = f"{name}[{key}]", [(x[key], places[whole(key)], kind)]
         elif form == 3:
             axes = [axis for _, axis in sorted((self.choose(9), axis) for axis in range(x.ndim))]
             text, made = f"{name}.permute({axes})", [(x.permute(axes), places.transpose(axes), kind)]
@@ -299,7 +302,10 @@ class Program:
         elif x.numel() >= 4 and not kind and x.array.flags.c_contiguous:
             stride = self.choose(3)
             window = places.reshape(-1)[np.arange(2)[:, None] * stride + np.arange(2)]
-            text, made = f"{name}.as_strided((2, 2), {(stride, 1)})", [(x.as_strided((2, 2), (stride, 1)), window, kind)]
+            text, made = (
+                f"{name}.as_strided((2, 2), {(stride, 1)})",
+                [(x.as_strided((2, 2), (stride, 1)), window, kind)],
+            )
         if made:
             self.say(f"t{self.count + 1}... = {text}")
         for view, positions, is_complex in made:
@@ -321,11 +327,10 @@ class Program:
             self.say("  # refused")
             return False
         assert not refusals, f"should have been refused: {refusals}"
-        if self.checked:
-            for other, version in zip(sharing, versions, strict=True):
-                assert other._version > version, "version"
-            if not self.differentiable:
-                assert start_of(x.array) == address, "not in place"
+        for other, version in zip(sharing, versions, strict=True):
+            assert other._version > version, "version"
+        if not self.differentiable:
+            assert start_of(x.array) == address, "not in place"
         return True
 
     def sharing(self, model: Model) -> list[tuple[Tensor, Model]]:
@@ -369,7 +374,7 @@ class Program:
             written = model if isinstance(key, np.ndarray) else Model(model.family, places, model.is_complex)
             if self.guarded(x, written, run):
                 model.write(places, model.read()[key] * value)
-        elif places.shape == y.shape and start_of(np.asarray(x.array[key])) == start_of(y.array):
+        elif type(key) is tuple and places.shape == y.shape and start_of(x.array[whole(key)]) == start_of(y.array):
             return  # x[key] = x[key] need be no write
         else:
             self.say(f"{name}[{key}] = {other}")
@@ -419,9 +424,8 @@ class Program:
 
     def check_values(self) -> None:
         for name, x, model in self.named:
-            if self.modelled:
-                theirs = model.read()
-                np.testing.assert_allclose(x.array, theirs.array, rtol=1e-6, atol=1e-9, err_msg=name)
+            theirs = model.read()
+            np.testing.assert_allclose(x.array, theirs.array, rtol=1e-6, atol=1e-9, err_msg=name)
 
     def loss(self) -> tuple[Tensor, Tensor]:
         for _, x, model in self.named:

@@ -195,8 +195,7 @@ class Walk:
                 if saved is None:
                     raise RuntimeError(
                         f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
-                        "saved "
-                        "was freed; specify retain_graph=True at the first backward or autograd.grad call"
+                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
                     )
                 if g.__class__ is list:
                     g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
@@ -208,7 +207,7 @@ class Walk:
                     saved = plan.primitive.saved_tensors(node)
                 if anomaly is not None:
                     anomaly.before(node, g)
-                parents, broadcasts = node.parents, plan.broadcasts
+                parents, exact, shape = node.parents, plan.exact, node.shape
                 together: Any = None
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
@@ -227,7 +226,7 @@ class Walk:
                         outputs[plan.select] = gi if before is None else before + gi
                         continue
                     like = parent if parent.__class__ is Node else parent.array
-                    if gi.dtype is not like.dtype or broadcasts and gi.shape != like.shape:
+                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
                     if anomaly is not None:
                         anomaly.after(node, index, gi)

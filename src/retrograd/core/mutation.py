@@ -165,13 +165,11 @@ def check_writable(name: str, x: Tensor) -> None:
     """Refuse what PyTorch refuses: a write to a leaf that requires grad, or to elements that share a place."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
-    if modes.grad_enabled and x._requires:
-        if x._node is None:
-            raise RuntimeError(
-                f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to "
-                "a result "
-                "computed from it"
-            )
+    if modes.grad_enabled and x._requires and x._node is None:
+        raise RuntimeError(
+            f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a "
+            "result computed from it"
+        )
     base = x._base
     if modes.grad_enabled and base is not None and base._requires and base._node is None:
         raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")

@@ -170,7 +170,9 @@ class Primitive:
             else:
                 answers = values[answer]
                 places = zip(answers, range(len(answers)), storages[-len(answers) :], strict=True)
-                values[answer] = tuple([_attach_output(array, node, index, storage) for array, index, storage in places])
+                values[answer] = tuple(
+                    [_attach_output(array, node, index, storage) for array, index, storage in places]
+                )
         return tuple(values)
 
 
@@ -215,7 +217,7 @@ class Plan:
     """
 
     __slots__ = (
-        "broadcasts",
+        "exact",
         "joint",
         "keep",
         "keep_ans",
@@ -232,8 +234,8 @@ class Plan:
     def __init__(self, primitive: Primitive, mask: Any) -> None:
         self.primitive = primitive
         self.select: int | None = None
-        # An elementwise function of one input has its shape; any other rule's gradient may have to be summed back.
-        self.broadcasts = not (primitive.elementwise and len(primitive.inputs) == 1)
+        # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
+        self.exact = primitive.elementwise
         wanted: set[str] = set()
         self.joint: Any = None
         if isinstance(mask, int):
@@ -342,7 +344,10 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
         out = backend_of(x).asarray(out)
     if not (a._requires and modes.grad_enabled and primitive.rules is not None):
         return new_tensor(out)
-    plan = primitive.plans.get(1) or primitive.plan(1)
+    try:
+        plan = primitive.plans[1]
+    except KeyError:
+        plan = primitive.plan(1)
     saved: tuple[Any, ...] = NOTHING
     storage = None
     if plan.saves:
@@ -396,7 +401,10 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         out = backend_of(x if is_array(x) else y).asarray(out)
     if not (mask and modes.grad_enabled and primitive.rules is not None):
         return new_tensor(out)
-    plan = primitive.plans.get(mask) or primitive.plan(mask)
+    try:
+        plan = primitive.plans[mask]
+    except KeyError:
+        plan = primitive.plan(mask)
     saved: tuple[Any, ...] = NOTHING
     storage = None
     if plan.saves:

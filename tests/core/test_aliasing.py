@@ -1,0 +1,270 @@
+"""Memory that several Tensors, nodes or users hold: what each may see of a write. Found by fuzzing; see test_fuzz."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+
+def leaf(*values: float) -> rg.Tensor:
+    return rg.tensor(values, dtype=rg.float64, requires_grad=True)
+
+
+def gradient(output: rg.Tensor, x: rg.Tensor) -> list[float]:
+    return rg.autograd.grad(output, x, retain_graph=True)[0].tolist()
+
+
+def test_a_write_that_fails_leaves_the_values():
+    x = leaf(1, 2, 3)
+    z = x * 1
+    (z * z).sum()
+    with pytest.raises(RuntimeError):
+        z.copy_(rg.ones(2))
+    assert z.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_view_taken_before_its_base_became_a_leaf_that_requires_grad():
+    base = rg.zeros(3)
+    view = base[:2]
+    base.requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        view.mul_(2)
+    assert base.is_leaf
+
+
+def test_data_of_a_tensor_whose_old_memory_others_share():
+    p, y = leaf(1, 2), leaf(1, 1)
+    shared = p.detach()
+    p.data = rg.tensor([5.0, 6.0], dtype=rg.float64)
+    loss = (shared * y).sum()
+    shared.add_(10)
+    assert gradient(loss, y) == [1.0, 2.0]
+    assert p.tolist() == [5.0, 6.0]
+
+
+def test_data_set_many_times_still_protects_what_is_saved():
+    p = leaf(1, 2)
+    for _ in range(3):
+        p.data -= 0.0
+    loss = p.sin().sum()
+    with rg.no_grad():
+        p.add_(100)
+    np.testing.assert_allclose(gradient(loss, p), np.cos([1.0, 2.0]))
+
+
+def test_views_stay_on_the_memory_that_data_left():
+    x = leaf(1, 2, 3)
+    z = x * 2
+    first, second = z[:2], z[1:]
+    z.data = rg.tensor([7.0, 8.0, 9.0], dtype=rg.float64)
+    first.mul_(3)
+    assert (z.tolist(), first.tolist(), second.tolist()) == ([7.0, 8.0, 9.0], [6.0, 12.0], [12.0, 6.0])
+    assert gradient(first.sum(), x) == [6.0, 6.0, 0.0]
+    assert gradient(second.sum(), x) == [0.0, 6.0, 2.0]
+    assert gradient(z.sum(), x) == [2.0, 2.0, 2.0]
+
+
+def test_a_write_after_detach_reaches_the_views_as_a_constant():
+    z = leaf(1, 2, 3) * 2
+    view = z[:2]
+    z.detach_()
+    assert view.requires_grad
+    z.add_(1)
+    assert not view.requires_grad
+
+
+def test_as_strided_beyond_a_detached_part():
+    whole, y = rg.arange(10, dtype=rg.float64), leaf(2)
+    part = whole[4:6].detach()
+    part.as_strided((10,), (1,), 0).mul_(y)
+    assert part.tolist() == [8.0, 10.0]
+    assert gradient((part * part).sum(), y) == [164.0]
+
+
+def test_a_base_whose_elements_share_memory_is_not_written_through_a_view():
+    rows = leaf(1, 1).expand(3, 2).detach()
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        rows[0].mul_(2)
+
+
+def test_overlapping_views_derived_again_after_a_write():
+    x = leaf(1, 2, 3)
+    z = x * 1
+    windows, rows, strided = z.unfold(0, 2, 1), z.expand(4, 3), z.as_strided((2, 2), (1, 1))
+    z.mul_(2)
+    assert gradient(windows.sum(), x) == [2.0, 4.0, 2.0]
+    assert gradient(rows.sum(), x) == [8.0, 8.0, 8.0]
+    assert gradient(strided.sum(), x) == [2.0, 4.0, 2.0]
+
+
+def test_overlapping_complex_view_derived_again_after_a_write():
+    x = leaf(1, 2)
+    z = x * (1 + 2j)
+    rows = z.expand(3, 2)
+    z.mul_(1j)
+    np.testing.assert_allclose(gradient(rows.imag.sum(), x), [3.0, 3.0])
+
+
+def test_retain_grad_follows_the_tensor_through_a_write():
+    z = leaf(1, 2) * 2
+    z.retain_grad()
+    z.mul_(3)
+    (z * 5).sum().backward()
+    assert z.retains_grad and z.grad is not None and z.grad.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_hook_that_writes_to_its_gradient_changes_that_one_alone(create_graph, returns):
+    a, b = leaf(1), leaf(1)
+    p = a * 1
+
+    def hook(g: rg.Tensor) -> rg.Tensor | None:
+        g.mul_(10)
+        return g if returns else None
+
+    p.register_hook(hook)
+    grads = rg.autograd.grad((p + b * 1).sum(), (a, b), create_graph=create_graph)
+    assert [g.tolist() for g in grads] == [[10.0], [1.0]]
+
+
+def test_gradients_with_a_graph_have_memory_of_their_own():
+    a, b, seed = leaf(1, 1), leaf(1, 1), rg.ones(2, dtype=rg.float64)
+    (a + b).backward(seed, create_graph=True)
+    a.grad.zero_()
+    assert (a.grad.tolist(), b.grad.tolist(), seed.tolist()) == ([0.0, 0.0], [1.0, 1.0], [1.0, 1.0])
+    (a + b).sum().backward(create_graph=True)
+    (a + b).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([2.0, 2.0], [3.0, 3.0])
+
+
+def test_a_gradient_set_to_an_expanded_tensor():
+    x = leaf(1, 2)
+    x.grad = rg.ones(1, dtype=rg.float64).expand(2)
+    x.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_second_order_when_the_first_graph_is_gone():
+    x = leaf(2)
+    z = x * 1
+    (g,) = rg.autograd.grad(z.sin().sum(), x, create_graph=True)  # nobody but g's graph holds z's values now
+    with rg.no_grad():
+        z.mul_(100)
+    np.testing.assert_allclose(gradient(g, x), -np.sin([2.0]))
+
+
+class Cube(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x * x
+
+
+def test_second_order_of_a_function_when_the_first_graph_is_gone():
+    x = leaf(2)
+    z = x * 1
+    (g,) = rg.autograd.grad(Cube.apply(z).sum(), x, create_graph=True)
+    z.mul_(100)
+    assert gradient(g, x) == [12.0]
+
+
+def test_a_backward_that_writes_to_saved_tensors():
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x.mul_(2)
+
+    x = leaf(2)
+    z = x * 1
+    loss = Square.apply(z).sum()
+    assert gradient(loss, x) == gradient(loss, x) == [4.0]
+    assert z.tolist() == [2.0]
+
+
+def test_a_function_that_returns_a_view_of_its_input():
+    """PyTorch refuses the write; here the output has memory of its own."""
+
+    class Same(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = leaf(1, 2)
+    z = x * 1
+    y = Same.apply(z)
+    y.mul_(3)
+    assert (z.tolist(), y.tolist()) == ([1.0, 2.0], [3.0, 6.0])
+    assert gradient((z * z).sum() + y.sum(), x) == [5.0, 7.0]
+
+
+def test_a_function_that_writes_to_a_leaf_is_refused():
+    class Double(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match=r"Double.*leaf"):
+        Double.apply(leaf(1, 2))
+
+
+def test_a_stop_of_the_gradient_by_setitem():
+    x = leaf(1, 2, 3)
+    z = x * 1
+    z[:2] = z[:2].detach()
+    assert gradient(z.sum(), x) == [0.0, 0.0, 1.0]
+
+
+def test_setitem_of_a_view_that_became_a_leaf():
+    base = rg.zeros(3)
+    view = base[:2].requires_grad_()
+    base[:2] = view
+    assert base.requires_grad
+
+
+def test_no_grad_writes_through_brackets_stay_in_place():
+    x = leaf(1, 2, 3)
+    with rg.no_grad():
+        x[1:] *= 2
+    assert x._version == 1 and x.tolist() == [1.0, 4.0, 6.0]
+
+
+def test_a_shallow_copy_shares_memory_and_protects_what_is_saved():
+    x = leaf(1, 2)
+    shallow = copy.copy(x)
+    loss = (x * x).sum()
+    with rg.no_grad():
+        shallow.add_(10)
+    assert gradient(loss, x) == [2.0, 4.0]
+    assert x.tolist() == shallow.tolist() == [11.0, 12.0] and shallow.requires_grad
+
+
+def test_negation_in_place_of_elements_64_bytes_apart():
+    """NumPy 2.4's own ``np.negative(v, out=v)`` reads the wrong elements here."""
+    x = rg.arange(16, dtype=rg.float64).reshape(2, 8)
+    x[:, 4].neg_()
+    assert x[:, 4].tolist() == [-4.0, -12.0]
