@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -115,9 +116,10 @@ def main() -> None:
         print(measure(options.worker, options.seconds))
         return
     environment = os.environ | {name: "2" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    measured: dict[str, list[float]] = {library: [] for library in LIBRARIES}  # noqa: C420
+    measured: dict[str, list[float]] = defaultdict(list)
+    libraries = list(LIBRARIES)
     for _ in range(options.rounds):
-        for library in list(measured):
+        for library in list(libraries):
             run = subprocess.run(
                 [sys.executable, __file__, "--worker", library, "--seconds", str(options.seconds)],
                 capture_output=True,
@@ -126,7 +128,7 @@ def main() -> None:
             )
             if run.returncode:
                 print(f"{library} left out: {run.stderr.strip().splitlines()[-1]}")
-                del measured[library]
+                libraries.remove(library)
             else:
                 measured[library].append(float(run.stdout))
     mine = statistics.median(measured["retrograd"])
