@@ -115,7 +115,7 @@ def main() -> None:
     if options.worker:
         print(measure(options.worker, options.seconds))
         return
-    environment = os.environ | {name: "2" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
     measured: dict[str, list[float]] = defaultdict(list)
     libraries = list(LIBRARIES)
     for _ in range(options.rounds):
