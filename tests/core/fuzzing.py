@@ -86,7 +86,7 @@ UNARY: list[Callable[[Tensor], Tensor]] = [
     lambda x: x.exp().tanh() if x.dtype.kind == "f" else x.conj(),
     lambda x: x.cumsum(-1) if x.ndim else x * 3,
     lambda x: x.softmax(0) if x.ndim and x.dtype.kind == "f" else -x,
-    lambda x: x.sort(-1)[0] if x.ndim and x.dtype.kind == "f" else x + 1,
+    lambda x: (x + ramp(x)).sort(-1)[0] if x.ndim and x.dtype.kind == "f" else x + 1,
     lambda x: x.sum(0, keepdim=True) * x if x.ndim else x * x * x,
     lambda x: x.sigmoid() * 2 if x.dtype.kind == "f" else x * 1j,
     lambda x: x * 1j if x.dtype.kind == "f" else x * x,
@@ -134,6 +134,11 @@ REAL_WRITES: list[InPlace] = [
         lambda x, y: x.index_add(0, first_rows(x), y.expand(x.shape)) if x.ndim else x + y,
     ),
 ]
+
+
+def ramp(x: Tensor) -> Tensor:
+    """Keeps equal elements apart, whose order rounding would decide."""
+    return rg.tensor(np.arange(x.numel()).reshape(x.shape) * 0.37)
 
 
 def checks(x: Tensor) -> Tensor:
@@ -314,7 +319,7 @@ class Program:
     def guarded(self, x: Tensor, model: Model, run: Callable[[], Any]) -> bool:
         """Run a write of the engine; False where it must be refused, and was."""
         refusals = model.refusals
-        sharing = [other for other, _ in self.sharing(model)]
+        sharing = [other for other, _ in self.sharing(model)] if x.numel() else []
         versions = [other._version for other in sharing]
         values = x.array.copy()
         address = start_of(x.array)
@@ -334,7 +339,7 @@ class Program:
         return True
 
     def sharing(self, model: Model) -> list[tuple[Tensor, Model]]:
-        return [(x, other) for _, x, other in self.named if other.family.buffer is model.family.buffer]
+        return [(x, other) for _, x, other in self.named if x.numel() and other.family.buffer is model.family.buffer]
 
     def write(self) -> None:
         name, x, model = self.pick()
@@ -371,7 +376,10 @@ class Program:
             def run() -> None:
                 x[index] *= y
 
-            written = model if isinstance(key, np.ndarray) else Model(model.family, places, model.is_complex)
+            family = model.family
+            if not rg.is_grad_enabled():  # x[key] is no view of the family's base then
+                family = Family(family.flat, family.buffer, places)
+            written = model if isinstance(key, np.ndarray) else Model(family, places, model.is_complex)
             if self.guarded(x, written, run):
                 model.write(places, model.read()[key] * value)
         elif type(key) is tuple and places.shape == y.shape and start_of(x.array[whole(key)]) == start_of(y.array):
