@@ -32,6 +32,9 @@ next_sequence = count().__next__
 
 NOTHING: tuple[Any, ...] = ()
 
+# What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
+ALONE, WHOLE = -1, -2
+
 
 class Node:
     """One recorded call of a primitive.
@@ -66,7 +69,7 @@ class Node:
 
 
 def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape: Any, dtype: Any) -> Node:
-    node = Node.__new__(Node)
+    node = Node()
     node.plan = plan
     node.parents = parents
     node.saved = saved
@@ -126,13 +129,11 @@ def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[Any, list[Tensor]]
         node = stack.pop()
         order.append(node)
         for parent in node.parents:
-            if parent is None:
-                continue
             if type(parent) is Node:
                 if parent not in seen:
                     seen.add(parent)
                     stack.append(parent)
-            else:
+            elif parent is not None:
                 reader = first_reader.get(parent)
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
@@ -152,6 +153,11 @@ def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
                 useful.add(node)
                 break
     return useful
+
+
+def pull(rule: Any, place: int, g: Any, saved: Any) -> Any:
+    """A plan's rule at the cotangent ``g``."""
+    return rule(g, saved[place]) if place >= 0 else rule(g) if place == ALONE else rule(g, saved)
 
 
 class Walk:
@@ -178,15 +184,18 @@ class Walk:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         useful = None if wanted is None else leading_to(wanted, order)
         cotangents: dict[Any, Any] = {}
-        owned: set[int] = set()  # ids of nodes and leaves whose cotangent is a sum the walk itself made
+        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
             if root in cotangents:
                 cotangents[root] = cotangents[root] + g
-                owned.add(id(root))
+                summed.add(root)
             else:
                 cotangents[root] = g
         anomaly = modes.anomaly if watchers else None
         get, pop = cotangents.get, cotangents.pop
+        # The nodes after which some leaf is complete, and the next of them.
+        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        reader = readers.pop()
         for node in order:
             g = pop(node, None)
             if g is not None and (useful is None or node in useful):
@@ -197,7 +206,7 @@ class Walk:
                         f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
                         "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
                     )
-                if g.__class__ is list:
+                if plan.several and type(g) is list:
                     g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
@@ -211,11 +220,16 @@ class Walk:
                 together: Any = None
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
-                for index, rule in plan.rules:
+                for index, rule, place in plan.rules:
                     parent = parents[index]
                     if useful is not None and parent not in useful:
                         continue
-                    gi = together[index] if rule is None else rule(g, saved)
+                    if place >= 0:
+                        gi = rule(g, saved[place])
+                    elif place == ALONE:
+                        gi = rule(g)
+                    else:
+                        gi = together[index] if rule is None else rule(g, saved)
                     if gi is None:
                         continue
                     if plan.select is not None:
@@ -225,7 +239,7 @@ class Walk:
                         before = outputs[plan.select]
                         outputs[plan.select] = gi if before is None else before + gi
                         continue
-                    like = parent if parent.__class__ is Node else parent.array
+                    like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
                     if anomaly is not None:
@@ -233,22 +247,21 @@ class Walk:
                     before = get(parent)
                     if before is None:
                         cotangents[parent] = gi
-                    elif id(parent) in owned and not create_graph:
+                    elif parent in summed and not create_graph:
                         before += gi
                         cotangents[parent] = before
                     else:
                         cotangents[parent] = before + gi
-                        owned.add(id(parent))
+                        summed.add(parent)
                 gi = before = together = None
                 if not retain_graph and saved is not NOTHING:
                     node.saved = None
                 saved = None
-            if owned:
-                owned.discard(id(node))
-            if node in completes:
+            if node is reader:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
                     self._finish(leaf, final, getrefcount(final) == LOCAL_ONLY)
+                reader = readers.pop()
         for leaf in [key for key in cotangents if type(key) is not Node]:
             self._finish(leaf, pop(leaf), False)
         return self.found

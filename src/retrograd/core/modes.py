@@ -22,6 +22,18 @@ modes = _Modes()
 # One entry per active watcher (anomaly mode) on any thread: while it is empty, the hot path asks nothing more.
 watchers: list[object] = []
 
+# One entry per thread, and level of it, that has switched recording off: while it is empty, every thread records.
+unrecorded: list[None] = []
+
+
+def _set_mode(name: str, value: Any) -> None:
+    if name == "grad_enabled" and value is not modes.grad_enabled:
+        if value:
+            unrecorded.pop()
+        else:
+            unrecorded.append(None)
+    setattr(modes, name, value)
+
 
 def is_grad_enabled() -> bool:
     """Whether operators on this thread are recorded for differentiation.
@@ -54,7 +66,7 @@ class _Mode:
         changes = self._changes()
         self._outer.append({name: getattr(modes, name) for name in changes})
         for name, value in changes.items():
-            setattr(modes, name, value)
+            _set_mode(name, value)
 
     def __enter__(self) -> Any:
         self._enter()
@@ -62,7 +74,7 @@ class _Mode:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         for name, value in self._outer.pop().items():
-            setattr(modes, name, value)
+            _set_mode(name, value)
 
     def __call__(self, function: Function) -> Function:
         # Each call enters a mode of its own: one decorated function may run on several threads at once.

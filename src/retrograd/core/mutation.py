@@ -8,6 +8,7 @@ when they are next used (``refresh``). Memory that a live node has saved is left
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -135,6 +136,33 @@ def _write_copy(out: Any, x: Any, y: Any) -> None:
 COPY = Primitive("copy_", lambda x, y: y, "x y", [None, lambda g: g], write=_write_copy, overwrites=True)
 
 
+def forget_history(view: Tensor) -> None:
+    """Leave a view without history until that is next asked for."""
+    if type(view).__name__ != _FORGOTTEN:
+        view.__class__ = _forgotten(type(view))  # type: ignore[arg-type]
+    del view._requires, view._node
+
+
+_FORGOTTEN = "TensorWithoutHistory"
+
+
+@cache
+def _forgotten(kind: type[Tensor]) -> type[Tensor]:
+    """The class of such views: asked for their history they derive it, and are of their own kind again.
+
+    A class of its own, because a ``__getattr__`` on Tensor would slow every look-up of every Tensor.
+    """
+
+    def recall(view: Tensor, name: str) -> Any:
+        if name in ("_requires", "_node"):
+            view.__class__ = kind
+            refresh(view)
+            return getattr(view, name)
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+
+    return type(_FORGOTTEN, (kind,), {"__slots__": (), "__getattr__": recall})
+
+
 def refresh(view: Tensor) -> None:
     """Derive a view's history from its base's, after the base or another view was written."""
     base = view._base
@@ -245,7 +273,7 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         if tensor is x or tensor._base is not root or constant and tensor._node is None:
             still.append(member)
         else:
-            del tensor._requires, tensor._node  # until its next use: see refresh
+            forget_history(tensor)
     storage.derived = still
 
 

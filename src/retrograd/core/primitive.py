@@ -21,12 +21,13 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .devices import array_module, backend_of, is_array
 from .dtypes import get_default_dtype, is_differentiable, result_type, scalar_dtype
 from .errors import describe, operator_error
-from .graph import NOTHING, Node, edge_of, new_node, next_sequence
-from .modes import modes, watchers
+from .graph import ALONE, NOTHING, WHOLE, Node, edge_of, new_node, next_sequence
+from .modes import modes, unrecorded, watchers
 from .quiet import silently
 from .storage import Storage, borrowed, share, storage_of
 from .tensor import Tensor, new_tensor, to_array
@@ -212,8 +213,9 @@ def rule_arguments(rule: Rule) -> tuple[str, ...]:
 class Plan:
     """How one primitive is recorded for one set of inputs that need gradients.
 
-    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are pairs of an input's index and
-    its rule as a function of the cotangent and the saved tuple (None with a ``joint`` rule).
+    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are triples of an input's index,
+    its rule (None with a ``joint`` rule), and what to call it with besides the cotangent: the one saved value at a
+    place from 0, or ``ALONE`` nothing, or ``WHOLE`` the saved tuple.
     """
 
     __slots__ = (
@@ -229,11 +231,13 @@ class Plan:
         "rules",
         "saves",
         "select",
+        "several",
     )
 
     def __init__(self, primitive: Primitive, mask: Any) -> None:
         self.primitive = primitive
         self.select: int | None = None
+        self.several = primitive.outputs != 1
         # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
         self.exact = primitive.elementwise
         wanted: set[str] = set()
@@ -243,18 +247,18 @@ class Plan:
             needed = [index for index in range(count) if mask >> index & 1]
         else:
             needed = [index for index, need in enumerate(mask) if need]
-        pairs: list[tuple[int, Any]] = []
+        rules: list[tuple[int, Any, int]] = []
         if primitive.joint is not None:
             wanted.update(rule_arguments(primitive.joint))
             self.joint = _bind_joint(primitive.joint, primitive.position)
-            pairs = [(index, None) for index in needed]
+            rules = [(index, None, WHOLE) for index in needed]
         elif primitive.rules is not None:
             for index in needed:
                 rule = primitive.rules[index]
                 if rule is not None:
                     wanted.update(rule_arguments(rule))
-                    pairs.append((index, _bind(rule, primitive.position)))
-        self.rules = tuple(pairs)
+                    rules.append((index, *_bind(rule, primitive.position)))
+        self.rules = tuple(rules)
         self.keep = tuple(name in wanted for name in primitive.layout)
         self.saves = any(self.keep)
         self.keep_x = self.keep[0]
@@ -267,21 +271,20 @@ class Plan:
         )
 
 
-def _bind(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...]], Any]:
-    """The rule as a function of ``(g, saved)``."""
+def _bind(rule: Rule, position: dict[str, int]) -> tuple[Callable[..., Any], int]:
+    """The rule, and what to call it with besides the cotangent (see ``Plan``)."""
     arguments = rule_arguments(rule)
     assert arguments[0] == "g", f"the first argument of a rule is g, not {arguments}"
     places = [position[name] for name in arguments[1:]]
     if not places:
-        return lambda g, saved: rule(g)
+        return rule, ALONE
     if len(places) == 1:
-        (i,) = places
-        return lambda g, saved: rule(g, saved[i])
+        return rule, places[0]
     if len(places) == 2:
         i, j = places
-        return lambda g, saved: rule(g, saved[i], saved[j])
+        return lambda g, saved: rule(g, saved[i], saved[j]), WHOLE
     get = itemgetter(*places)
-    return lambda g, saved: rule(g, *get(saved))
+    return lambda g, saved: rule(g, *get(saved)), WHOLE
 
 
 def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
@@ -304,29 +307,10 @@ def select_plan(index: int) -> Plan:
 _SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
 
 
+# A small operator's cost is that of its Python: the two fast paths of ``apply`` below spell out ``new_tensor``,
+# ``new_node`` and ``storage_of``, and ask for the thread's mode only where some thread has switched recording off.
+
 _bare_tensor = Tensor.__new__
-_bare_node = Node.__new__
-
-
-def recorded(out: Any, plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], storage: Storage | None) -> Tensor:
-    """A Tensor on ``out`` with the node that made it: ``new_tensor`` and ``new_node`` in one, for the fast paths."""
-    node = _bare_node(Node)
-    node.plan = plan
-    node.parents = parents
-    node.saved = saved
-    node.shape = out.shape
-    node.dtype = out.dtype
-    node.sequence = next_sequence()
-    node.hooks = node.site = None
-    if watchers and modes.anomaly is not None:
-        modes.anomaly.recorded(node)
-    t = _bare_tensor(Tensor)
-    t.array = out
-    t._requires = True
-    t._node = node
-    t._storage = storage
-    t._grad = t._base = t._hooks = None
-    return t
 
 
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
@@ -340,46 +324,72 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
         out = primitive.forward(x)
     except Exception as error:
         raise operator_error(primitive.name, (a,), None, error) from None
-    if out.__class__ is not x.__class__:
+    if type(out) is not ndarray and type(out) is not type(x):
         out = backend_of(x).asarray(out)
-    if not (a._requires and modes.grad_enabled and primitive.rules is not None):
-        return new_tensor(out)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = None
+    if not a._requires or unrecorded and not modes.grad_enabled or primitive.rules is None:
+        t._requires = False
+        t._node = None
+        return t
     try:
         plan = primitive.plans[1]
     except KeyError:
         plan = primitive.plan(1)
-    saved: tuple[Any, ...] = NOTHING
-    storage = None
-    if plan.saves:
-        kept = None
+    t._requires = True
+    t._node = node = Node()
+    node.plan = plan
+    parent = a._node
+    node.parents = (a if parent is None else parent,)
+    node.shape = out.shape
+    node.dtype = out.dtype
+    node.sequence = next_sequence()
+    node.hooks = node.site = None
+    if plan.keep_ans:
+        storage = t._storage = Storage()
         if plan.keep_x:
             kept = a._storage
             if kept is None:
                 kept = a._storage = Storage()
-        if plan.keep_ans:
-            storage = Storage()
-            saved = (x if plan.keep_x else None, out, kept, storage)
+            node.saved = (x, out, kept, storage)
         else:
-            saved = (x, None, kept)
-    node = a._node
-    return recorded(out, plan, (a if node is None else node,), saved, storage)
+            node.saved = (None, out, None, storage)
+    elif plan.keep_x:
+        kept = a._storage
+        if kept is None:
+            kept = a._storage = Storage()
+        node.saved = (x, None, kept)
+    else:
+        node.saved = NOTHING
+    if watchers and modes.anomaly is not None:
+        modes.anomaly.recorded(node)
+    return t
 
 
 def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     """A binary primitive without parameters, on Tensors, arrays and numbers: the fast path of ``apply``."""
+    left: Node | Tensor | None = None
+    right: Node | Tensor | None = None
     mask = 0
     if isinstance(a, Tensor):
         x = a.array
         if a._requires:
             mask = 1
+            left = a._node
+            if left is None:
+                left = a
         if isinstance(b, Tensor):
             y = b.array
             if b._requires:
                 mask |= 2
+                right = b._node
+                if right is None:
+                    right = b
             dtype = x.dtype
             if dtype is not y.dtype or primitive.floats and dtype.kind not in "fc":
                 x, y = promoted(primitive, (a, b), (x, y))
-        elif (b.__class__ is float or b.__class__ is int) and x.dtype.kind == "f":
+        elif (type(b) is float or type(b) is int) and x.dtype.kind == "f":
             y = b
         else:
             x, y = promoted(primitive, (a, b), (x, b))
@@ -389,7 +399,10 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         y = b.array
         if b._requires:
             mask = 2
-        if (a.__class__ is float or a.__class__ is int) and y.dtype.kind == "f":
+            right = b._node
+            if right is None:
+                right = b
+        if (type(a) is float or type(a) is int) and y.dtype.kind == "f":
             x = a
         else:
             x, y = promoted(primitive, (a, b), (a, y))
@@ -397,41 +410,53 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         out = primitive.forward(x, y)
     except Exception as error:
         raise operator_error(primitive.name, (a, b), None, error) from None
-    if out.__class__ is not x.__class__ and out.__class__ is not y.__class__:
+    if type(out) is not ndarray and type(out) is not type(x) and type(out) is not type(y):
         out = backend_of(x if is_array(x) else y).asarray(out)
-    if not (mask and modes.grad_enabled and primitive.rules is not None):
-        return new_tensor(out)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = None
+    if not mask or unrecorded and not modes.grad_enabled or primitive.rules is None:
+        t._requires = False
+        t._node = None
+        return t
     try:
         plan = primitive.plans[mask]
     except KeyError:
         plan = primitive.plan(mask)
-    saved: tuple[Any, ...] = NOTHING
-    storage = None
+    t._requires = True
+    t._node = node = Node()
+    node.plan = plan
+    node.parents = (left, right)
+    node.shape = out.shape
+    node.dtype = out.dtype
+    node.sequence = next_sequence()
+    node.hooks = node.site = None
     if plan.saves:
         x_storage = y_storage = None
-        if plan.keep_x and isinstance(a, Tensor):
-            x_storage = a._storage
-            if x_storage is None:
-                x_storage = a._storage = Storage()
-        if plan.keep_y and isinstance(b, Tensor):
-            y_storage = b._storage
-            if y_storage is None:
-                y_storage = b._storage = Storage()
-        if plan.keep_ans:
-            storage = Storage()
-            saved = (x if plan.keep_x else None, y if plan.keep_y else None, out, x_storage, y_storage, storage)
+        if plan.keep_x:
+            if left is not None or isinstance(a, Tensor):
+                x_storage = a._storage
+                if x_storage is None:
+                    x_storage = a._storage = Storage()
         else:
-            saved = (x if plan.keep_x else None, y if plan.keep_y else None, None, x_storage, y_storage)
-    left = right = None
-    if mask & 1:
-        left = a._node
-        if left is None:
-            left = a
-    if mask & 2:
-        right = b._node
-        if right is None:
-            right = b
-    return recorded(out, plan, (left, right), saved, storage)
+            x = None
+        if plan.keep_y:
+            if right is not None or isinstance(b, Tensor):
+                y_storage = b._storage
+                if y_storage is None:
+                    y_storage = b._storage = Storage()
+        else:
+            y = None
+        if plan.keep_ans:
+            storage = t._storage = Storage()
+            node.saved = (x, y, out, x_storage, y_storage, storage)
+        else:
+            node.saved = (x, y, None, x_storage, y_storage)
+    else:
+        node.saved = NOTHING
+    if watchers and modes.anomaly is not None:
+        modes.anomaly.recorded(node)
+    return t
 
 
 def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:

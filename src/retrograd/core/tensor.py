@@ -117,17 +117,6 @@ class Tensor(TensorMethods):
         """A Tensor on the array itself."""
         return new_tensor(array)
 
-    if not TYPE_CHECKING:  # else checkers would believe in any attribute
-
-        def __getattr__(self, name: str) -> Any:
-            # A view whose base was written has no history until it is next used (see core.mutation).
-            if name in ("_requires", "_node"):
-                from .mutation import refresh
-
-                refresh(self)
-                return getattr(self, name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     # What it is
 
     @property

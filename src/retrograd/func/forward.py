@@ -16,7 +16,7 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import Node, Walk, as_array, edge_of, reachable
+from ..core.graph import Node, Walk, as_array, edge_of, pull, reachable
 from ..core.modes import enable_grad, modes, set_grad_enabled
 from ..core.primitive import Primitive, apply1
 from ..core.quiet import silent
@@ -155,9 +155,9 @@ def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:
     together: Any = None
     if plan.joint is not None:
         together = plan.joint(g, saved, tuple(parent is not None for parent in node.parents))
-    for index, rule in plan.rules:
+    for index, rule, place in plan.rules:
         if index in wanted:
-            value = together[index] if rule is None else rule(g, saved)
+            value = together[index] if rule is None else pull(rule, place, g, saved)
             if value is not None:
                 yield index, value
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..core.devices import array_module
 from ..core.errors import describe
@@ -53,13 +54,16 @@ def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
     return MATMUL(_transposed(x), g)
 
 
-# For two matrices, the case that counts calls, the rules are the bare formulas.
-def _mm(x: Any, y: Any) -> Any:
-    return x.dot(y) if x.__class__ is np.ndarray and y.__class__ is np.ndarray else MM(x, y)
-
-
-MM = Primitive(
-    "mm", lambda x, y: x.dot(y), "x y", [lambda g, y: _mm(g, y.T), lambda g, x: _mm(x.T, g)], promote="strict"
+# For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
+MM: Primitive = Primitive(
+    "mm",
+    lambda x, y: x.dot(y),
+    "x y",
+    [
+        lambda g, y: g.dot(y.T) if type(g) is ndarray else MM(g, y.T),
+        lambda g, x: x.T.dot(g) if type(g) is ndarray else MM(x.T, g),
+    ],
+    promote="strict",
 )
 MATMUL = Primitive(
     "matmul",
