@@ -7,6 +7,7 @@ number n is a hash of the two (SplitMix64), so a seed gives the same numbers the
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,13 @@ class Generator:
             raise RuntimeError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
         self._seed = seed & _MASK
         self._counter = 0
-        self.numpy = np.random.Generator(np.random.PCG64(self._seed))
+        self.__dict__.pop("numpy", None)
         return self
+
+    @cached_property
+    def numpy(self) -> np.random.Generator:
+        """NumPy's generator, made at the first draw: importing it would be a quarter of ``import retrograd``."""
+        return np.random.Generator(np.random.PCG64(self._seed))
 
     def initial_seed(self) -> int:
         """The seed this generator started from."""
