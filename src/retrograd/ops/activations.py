@@ -13,7 +13,7 @@ import numpy as np
 from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
-from .blocks import in_blocks
+from .blocks import in_blocks, in_single
 from .elementwise import ABS, KEEP, MUL, SUB, WHERE, elementwise, select, unary
 from .error_function import ERF
 from .exponential import EXP, SIGMOID
@@ -99,8 +99,8 @@ def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
 
 
 def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
-    negative = x <= 0
-    return WHERE(negative, g * (scale * alpha / width * EXP(KEEP(x, negative) * (1 / width))), g * scale)
+    # At 0 the first derivative is that from below, the second 0 (as PyTorch).
+    return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
 
 
 ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
@@ -247,7 +247,9 @@ operator(namespace=functional, method=False, name="prelu", note="the derivative 
 
 # Smooth gates
 
-SILU = unary("silu", in_blocks(lambda x: x / (1 + np.exp(-x))), lambda g, x: g * _silu_slope(x), signals=True)
+SILU = unary(
+    "silu", in_blocks(in_single(lambda x: x / (1 + np.exp(-x)))), lambda g, x: g * _silu_slope(x), signals=True
+)
 
 
 @in_blocks
@@ -364,6 +366,7 @@ def _gelu_tanh(x: Any) -> Any:
 
 @in_blocks
 def _gelu_tanh_slope(x: Any) -> Any:
+    x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
     square = x * x
     t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))
     inner = _TANH_SCALE + 3 * _TANH_SCALE * _TANH_CUBIC * square
@@ -399,7 +402,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 HARDSWISH = unary(
     "hardswish",
     lambda x: x * _bounds(x + 3, 0, 6) * (1 / 6),
-    lambda g, x: WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), x > -3)),
+    lambda g, x: WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3))),
     promote="same",
 )
 HARDSIGMOID = unary(

@@ -28,8 +28,8 @@ def _output_size(name: str, x: Tensor, axes: int, output_size: Any) -> Ints:
         raise RuntimeError(f"{name}: output_size must be one integer or {axes}, got {describe(output_size)}")
     wanted = tuple([length if each is None else each for each, length in zip(wanted, size)])
     wanted = per_axis(name, "output_size", wanted, axes, 0)
-    if 0 in x.array.shape[1:]:
-        raise RuntimeError(f"{name}: expected input with non-zero dimensions after the batch, but got {describe(x)}")
+    if 0 in size:
+        raise RuntimeError(f"{name}: expected input with non-zero spatial dimensions, but got {describe(x)}")
     return wanted
 
 

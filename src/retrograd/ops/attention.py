@@ -1,9 +1,9 @@
 """Attention: scaled dot products with masks, causality and dropout, and attention with several heads.
 
-The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output and the log-sum-exp of
-each row of scores; its backward kernel computes the probabilities P again:
+The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output, and of each row of
+scores the maximum and the sum of exponentials; its backward kernel computes the probabilities P again:
 
-    S = scale * Q K^T + mask        P = exp(S - logsumexp(S))        out = P V
+    S = scale * Q K^T + mask        P = exp(S - max(S)) / total        out = P V
     dV = P^T dout        dS = P * (dout V^T - rowsum(dout * out))        dQ = scale * dS K        dK = scale * dS^T Q
 
 Both run over blocks of rows, so that the scores of one block are in memory at a time and a causal mask halves the work.
@@ -59,9 +59,12 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, causal: bool, rows: slice, 
 
 
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
-    """The output, and the log-sum-exp of each row of scores: +inf, so probabilities 0, where a row is masked out."""
+    """The output, and of each row of scores the maximum and the sum of exponentials: 0 and 1 where it is masked out.
+
+    They are not joined in a log-sum-exp, whose rounding large scores feel.
+    """
     xp = array_module(q)
-    outputs, sums = [], []
+    outputs, tops, totals = [], [], []
     for rows, columns in _blocks(q, k, causal):
         p = _scores(q, k, mask, scale, causal, rows, columns)
         if p.shape[-1]:
@@ -72,19 +75,20 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
         p -= shift
         np.exp(p, out=p)
         total = p.sum(axis=-1, keepdims=True)
-        nothing = total == 0
-        sums.append(np.where(nothing, total.dtype.type(np.inf), shift + np.log(total)))
+        total = np.where(total == 0, total.dtype.type(1), total)
+        tops.append(shift)
+        totals.append(total)
         if keep is not None:
             p *= _rows_of(keep, rows, columns)
             total = total * total.dtype.type(1 - dropout_p)
         # The rows are scaled after the product with V, which is the smaller array.
-        outputs.append(np.matmul(p, v[..., columns, :]) / np.where(nothing, total.dtype.type(1), total))
+        outputs.append(np.matmul(p, v[..., columns, :]) / total)
     if not outputs:
         shape = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2]) + (0,)
-        return xp.zeros((*shape, v.shape[-1]), q.dtype), xp.zeros((*shape, 1), q.dtype)
+        return xp.zeros((*shape, v.shape[-1]), q.dtype), xp.zeros((*shape, 1), q.dtype), xp.ones((*shape, 1), q.dtype)
     if len(outputs) == 1:
-        return outputs[0], sums[0]
-    return np.concatenate(outputs, axis=-2), np.concatenate(sums, axis=-2)
+        return outputs[0], tops[0], totals[0]
+    return tuple([np.concatenate(parts, axis=-2) for parts in (outputs, tops, totals)])
 
 
 def _attention_backward(
@@ -95,7 +99,8 @@ def _attention_backward(
     mask: Any,
     keep: Any,
     out: Any,
-    lse: Any,
+    top: Any,
+    total: Any,
     scale: float,
     causal: bool,
     dropout_p: float,
@@ -108,11 +113,12 @@ def _attention_backward(
     dk = xp.zeros(lead + k.shape[-2:], q.dtype)
     dv = xp.zeros(lead + v.shape[-2:], q.dtype)
     dmask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if wanted[3] else None
+    dout = dout / total  # in place of the probabilities, which are the larger array
     inner = (dout * out).sum(axis=-1, keepdims=True)
     for rows, columns in _blocks(q, k, causal):
         g = dout[..., rows, :]
         p = _scores(q, k, mask, scale, causal, rows, columns)
-        p -= lse[..., rows, :]
+        p -= top[..., rows, :]
         np.exp(p, out=p)
         ds = np.matmul(g, np.swapaxes(v[..., columns, :], -1, -2))
         if keep is None:
@@ -189,7 +195,7 @@ ATTENTION = Primitive(
     "scaled_dot_product_attention",
     _attention,
     "q k v mask",
-    vjp=lambda g, q, k, v, mask, ans, lse, keep, scale, causal, dropout_p, needs: spread(
+    vjp=lambda g, q, k, v, mask, ans, top, total, keep, scale, causal, dropout_p, needs: spread(
         ATTENTION_BACKWARD(
             g,
             q,
@@ -198,7 +204,8 @@ ATTENTION = Primitive(
             mask,
             keep=keep,
             out=raw(ans),
-            lse=lse,
+            top=top,
+            total=total,
             scale=scale,
             causal=causal,
             dropout_p=dropout_p,
@@ -206,7 +213,7 @@ ATTENTION = Primitive(
         ),
         needs,
     ),
-    residuals="lse",
+    residuals="top total",
     signals=True,
 )
 
@@ -309,7 +316,7 @@ def scaled_dot_product_attention(
         dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up
     params = {
         "keep": keep,
-        "scale": 1 / math.sqrt(q.array.shape[-1]) if scale is None else float(scale),
+        "scale": 1 / math.sqrt(max(q.array.shape[-1], 1)) if scale is None else float(scale),
         "causal": is_causal,
         "dropout_p": dropout_p,
     }

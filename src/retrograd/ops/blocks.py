@@ -25,3 +25,15 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return out.reshape(x.shape)
 
     return run
+
+
+def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of one array (and parameters), which computes float16 in float32 and rounds once."""
+
+    @wraps(function)
+    def computed(x: Any, *args: Any, **params: Any) -> Any:
+        if x.dtype == np.float16:
+            return function(x.astype(np.float32), *args, **params).astype(np.float16)
+        return function(x, *args, **params)
+
+    return computed

@@ -232,10 +232,13 @@ def _diagonal(x: Any) -> Any:
 
 def _over(x: Any, gaps: Any) -> Any:
     """x / gaps off the diagonal, zero on it and where neither a gradient nor a gap is."""
-    xp = array_module(x)
-    degenerate = (getattr(gaps, "array", gaps) == 0) & (getattr(x, "array", x) == 0)
-    nothing = degenerate | xp.eye(x.shape[-1], dtype=bool)
-    return np.where(nothing, 0, x) / np.where(nothing, 1, gaps)
+    return _quotient(x, gaps, array_module(x).eye(x.shape[-1], dtype=bool))
+
+
+def _quotient(x: Any, y: Any, nothing: Any = False) -> Any:
+    """x / y; 0 where both are 0, and where ``nothing`` says so."""
+    nothing = nothing | (getattr(y, "array", y) == 0) & (getattr(x, "array", x) == 0)
+    return np.where(nothing, 0, x) / np.where(nothing, 1, y)
 
 
 EIGH = Primitive("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, UPLO=uplo)), "x", [_eigh_rule], outputs=2)
@@ -303,9 +306,9 @@ def _svd_rule(g: Any, ans: Any) -> Any:
     )
     result = MATMUL(MATMUL(u, inner), vh)
     if u.shape[-2] > k:
-        result = result + MATMUL((gu - MATMUL(u, left)) / columns, vh)
+        result = result + MATMUL(_quotient(gu - MATMUL(u, left), columns), vh)
     if vh.shape[-1] > k:
-        result = result + MATMUL(u / columns, gvh - MATMUL(transposed(right), vh))
+        result = result + MATMUL(u, _quotient(gvh - MATMUL(transposed(right), vh), rows))
     return result
 
 

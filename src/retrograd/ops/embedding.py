@@ -194,9 +194,12 @@ def _bags(name: str, index: Tensor, offsets: Any, include_last: bool) -> tuple[A
     if len(shape) != 1 or offsets is None:
         raise ValueError(f"{name}: wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
     starts = operand(name, offsets, "offsets").array
-    if starts.ndim != 1 or starts.dtype.kind not in "iu" or not starts.size:
+    if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise ValueError(f"{name}: offsets has to be a vector of integers, got {describe(starts)}")
-    if int(starts[0].item()) != 0 or int(starts[-1].item()) > shape[0] or bool((starts[1:] < starts[:-1]).any()):
+    if not starts.size and not shape[0] and not include_last:
+        return index.array, 0
+    rising = starts.size and int(starts[0].item()) == 0 and not bool((starts[1:] < starts[:-1]).any())
+    if not rising or int(starts[-1].item()) > shape[0]:
         raise ValueError(f"{name}: offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
     if include_last:
         starts = starts[:-1]

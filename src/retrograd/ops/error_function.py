@@ -142,7 +142,7 @@ def _by_regions(x: Any, small: Any, tail: Any) -> Any:
 
 
 def _erf_single(x: Any) -> Any:
-    x = np.clip(x, -3.93, 3.93)
+    x = np.clip(x, -4.06, 4.06)  # where the quotient passes 1, so that beyond it the result is 1 exactly
     square = x * x
     return np.clip(x * _horner(_SINGLE_P, square) / _horner(_SINGLE_Q, square), -1, 1)
 

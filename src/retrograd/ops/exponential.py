@@ -10,6 +10,7 @@ import numpy as np
 from ..core.dtypes import complex128, float64
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
+from .blocks import in_single
 from .elementwise import WHERE, ZEROS, binary, tensor_method, unary
 from .registry import operator
 
@@ -26,7 +27,9 @@ LOG = unary("log", np.log, lambda g, x: g / x, signals=True)
 LOG2 = unary("log2", np.log2, lambda g, x: g / (LN2 * x), signals=True)
 LOG10 = unary("log10", np.log10, lambda g, x: g / (math.log(10) * x), signals=True)
 LOG1P = unary("log1p", np.log1p, lambda g, x: g / (x + 1), signals=True)
-SIGMOID = unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)), lambda g, ans: g * (ans * (1 - ans)), signals=True)
+SIGMOID = unary(
+    "sigmoid", in_single(lambda x: 1 / (1 + np.exp(-x))), lambda g, ans: g * (ans * (1 - ans)), signals=True
+)
 
 
 def _is_number(x: Any) -> bool:
@@ -48,8 +51,8 @@ def _power(x: Any, y: Any) -> Any:
 def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
     if _is_number(y):
         return ZEROS(g) if y == 0 else g * (y * POW(x, y - 1))
-    # y x^(y - 1), which is 0 for y = 0 at x = 0 too: the power is then constant.
-    constant = (x == 0) & (y == 0)
+    # y x^(y - 1), which is 0 for y = 0, where the power is constant, also at x = 0 and NaN.
+    constant = (y == 0) & ~(np.abs(x) > 0)
     return g * (y * POW(x, WHERE(constant, y, y - 1)))
 
 

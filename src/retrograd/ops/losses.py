@@ -17,6 +17,8 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
 from .composite_rules import raw
+from .elementwise import KEEP
+from .reductions import divided
 from .registry import operator
 
 
@@ -45,13 +47,15 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 def _reduce(loss: Any, reduction: str) -> Any:
     if reduction == "none":
         return loss
+    if loss.dtype == np.float16:  # neither sum nor count may overflow where the mean does not
+        return _reduce(loss.astype(np.float32), reduction).astype(np.float16)
     total = loss.sum()
     return total if reduction == "sum" else total / total.dtype.type(loss.size)
 
 
 def _share(g: Any, x: Any, reduction: str) -> Any:
     """What each element gets of the cotangent."""
-    return g / math.prod(x.shape) if reduction == "mean" else g
+    return divided(g, math.prod(x.shape)) if reduction == "mean" else g
 
 
 def _sign(d: Any) -> Any:
@@ -64,7 +68,7 @@ def _clipped(d: Any, limit: float) -> Any:
         return np.clip(d, -limit, limit)
     inside = np.abs(d.array) < limit
     outside = np.where(inside, 0, np.sign(d.array) * limit).astype(d.array.dtype)
-    return d * inside.astype(d.array.dtype) + outside
+    return KEEP(d, inside) + outside
 
 
 def _quadratic_then_linear(d: Any, bound: float) -> Any:
@@ -120,9 +124,15 @@ def _softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def _bce_with_logits(x: Any, y: Any, reduction: str) -> Any:
+    """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for sure labels: |x| counts if mistaken."""
+    size = np.abs(x)
+    return _reduce(size * np.where(x > 0, 1 - y, y) + np.log1p(np.exp(-size)), reduction)
+
+
 BCE_WITH_LOGITS = Primitive(
     "binary_cross_entropy_with_logits",
-    lambda x, y, reduction: _reduce(_softplus(x) - x * y, reduction),
+    _bce_with_logits,
     "x y",
     [
         lambda g, x, y, reduction: _share(g, x, reduction) * (_logistic(x) - y),

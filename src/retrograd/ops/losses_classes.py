@@ -43,6 +43,11 @@ def _at(index: Any) -> tuple[Any, ...]:
     return (places[0], index, *places[1:])
 
 
+def _sum(rows: Any) -> Any:
+    """The sum, that of float16 in float32: neither it nor a count may overflow where a mean does not."""
+    return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
+
+
 def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
@@ -54,7 +59,7 @@ def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, red
         )
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
     factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
-    divisor = None if reduction == "none" else factor.sum() if reduction == "mean" else 1
+    divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
     return Classes(_at(index), factor, counted, divisor)
 
 
@@ -67,14 +72,15 @@ def _over_rows(g: Any, classes: Classes) -> Any:
 
 
 def _reduced(rows: Any, classes: Classes) -> Any:
-    return rows if classes.divisor is None else rows.sum() / classes.divisor
+    return rows if classes.divisor is None else _sum(rows) / classes.divisor
 
 
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    return _reduced(np.where(classes.counted, -x[classes.at] * classes.weight, x.dtype.type(0)), classes)
+    rows = np.where(classes.counted, -x[classes.at] * classes.weight, x.dtype.type(0))
+    return _reduced(rows, classes).astype(x.dtype, copy=False)
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
@@ -292,7 +298,7 @@ def _with_probabilities(
     classes = x.array.shape[dim]
     w = _check_weight(name, weight, x, classes)
     if label_smoothing > 0:
-        y = y * (1 - label_smoothing) + label_smoothing / classes
+        y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     if w is not None:
         y = y * w.reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
     rows = -(x.log_softmax(dim) * y).sum(dim)

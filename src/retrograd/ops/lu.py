@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,13 @@ from ..core.tensor import Tensor, new_tensor
 from .decompositions import lower_part, require_real, upper_part
 from .joining import cat
 from .linalg import SOLVE, matrices, solve_triangular, transposed
-from .matmul import MATMUL
+from .matmul import MATMUL, as_rows
 from .registry import OPERATORS, operator
+
+
+def _stacked(x: Any) -> Any:
+    """All matrices along one axis. Where there are no elements, -1 would not say how long it is."""
+    return x.reshape((prod(x.shape[:-2]), *x.shape[-2:]))
 
 
 def _eliminate(x: Any, pivots: Any) -> Any:
@@ -37,7 +43,7 @@ def _eliminate(x: Any, pivots: Any) -> Any:
 
 def _lu_compact(x: Any) -> Any:
     """L (below the diagonal) and U of square matrices that need no pivoting."""
-    flat = x.reshape((-1, *x.shape[-2:])).copy()
+    flat = _stacked(x).copy()
     return _eliminate(flat, None).reshape(x.shape)
 
 
@@ -60,7 +66,7 @@ def _pivot(x: Any) -> tuple[Any, Any]:
     """Row interchanges (1-based, as LAPACK's) and the permutation of rows they amount to."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
-    flat = x.reshape((-1, rows, columns)).copy()
+    flat = _stacked(x).copy()
     pivots = xp.zeros((flat.shape[0], min(rows, columns)), dtype=np.int32)
     _eliminate(flat, pivots)
     shape = x.shape[:-2]
@@ -70,7 +76,7 @@ def _pivot(x: Any) -> tuple[Any, Any]:
 def _permutation(pivots: Any, rows: int) -> Any:
     """The rows of the original matrix in the order in which elimination left them."""
     xp = array_module(pivots)
-    flat = pivots.reshape((-1, pivots.shape[-1]))
+    flat = as_rows(pivots)
     order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)
     batch = xp.arange(flat.shape[0])
     for k in range(flat.shape[-1]):

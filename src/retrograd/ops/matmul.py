@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,18 @@ def _transposed(x: Any) -> Any:
     return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
 
 
+def as_rows(x: Any) -> Any:
+    """All axes but the last as one. Where there are no elements, -1 would not say how long it is."""
+    return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
+
+
 def _matmul(x: Any, y: Any) -> Any:
     if x.dtype.kind == "f" and y.ndim == 2:
         # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
         if x.ndim == 2:
             return x.dot(y)
-        if x.ndim > 2 and x.size:
-            return x.reshape((-1, x.shape[-1])).dot(y).reshape(x.shape[:-1] + y.shape[1:])
+        if x.ndim > 2:
+            return as_rows(x).dot(y).reshape(x.shape[:-1] + y.shape[1:])
     return np.matmul(x, y)
 
 
@@ -50,7 +56,7 @@ def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
         return product.reshape(product.shape[:-1])
     if x.ndim > 2 and y_ndim == 2:
         # One product over all of the batch, instead of one per matrix and a sum.
-        return MATMUL(_transposed(x.reshape((-1, x.shape[-1]))), g.reshape((-1, g.shape[-1])))
+        return MATMUL(_transposed(as_rows(x)), as_rows(g))
     return MATMUL(_transposed(x), g)
 
 
@@ -327,7 +333,7 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
     if x.ndim == 2:
         out = x.dot(w.T)
     elif x.ndim > 2:
-        out = x.reshape((-1, x.shape[-1])).dot(w.T).reshape(x.shape[:-1] + w.shape[:1])
+        out = as_rows(x).dot(w.T).reshape(x.shape[:-1] + w.shape[:1])
     else:
         out = np.matmul(x, w.T)
     if b is not None:
@@ -339,12 +345,12 @@ def _linear_vjp_w(g: Any, x: Any) -> Any:
     if x.ndim == 1:
         return np.expand_dims(g, -1) * x
     if x.ndim > 2:
-        g, x = g.reshape((-1, g.shape[-1])), x.reshape((-1, x.shape[-1]))
+        g, x = as_rows(g), as_rows(x)
     return MM(g.T, x)
 
 
 def _linear_vjp_b(g: Any) -> Any:
-    rows = g if g.ndim == 2 else g.reshape((-1, g.shape[-1]))
+    rows = g if g.ndim == 2 else as_rows(g)
     return rows.sum(axis=0) if isinstance(g, Tensor) else accurate_sum(rows, (0,))
 
 
@@ -404,8 +410,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"{describe(y)}"
         )
     batch = x.array.shape[:-1]
-    product = mm(x.reshape(-1, left), w.permute(1, 0, 2).reshape(left, out * right))
-    result = (product.reshape(-1, out, right) * y.reshape(-1, 1, right)).sum(-1).reshape(*batch, out)
+    product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
+    result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
     return result if bias is None else result + bias
 
 

@@ -24,14 +24,19 @@ def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, int], keepdim:
         return vector_norm(name, x, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):
         values = svdvals(x.movedim((row, column), (-2, -1)))
-        result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+        result = values.sum(-1) if ord == "nuc" else _largest(values, -1) if ord == 2 else values.amin(-1)
         return result.unsqueeze(min(row, column)).unsqueeze(max(row, column)) if keepdim else result
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise RuntimeError(f"{name}: order {ord!r} is not supported for matrices")
     summed, other = (row, column) if abs(ord) == 1 else (column, row)
     sums = vector_norm(name, x, 1, summed, True)
-    result = sums.amax(other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
+    result = _largest(sums, other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
     return result if keepdim else result.squeeze((row, column))
+
+
+def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """The largest along a dimension; 0, the norm of an empty matrix, where there are none (as PyTorch)."""
+    return x.amax(dim, keepdim=keepdim) if x.array.shape[dim] else x.sum(dim, keepdim=keepdim)
 
 
 @operator(namespace="linalg", method=False)

@@ -23,9 +23,11 @@ import numpy as np
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.primitive import Primitive, apply, operand
+from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
 from .composite_rules import second_order, spread
+from .reductions import count
 from .registry import operator
 
 
@@ -53,16 +55,21 @@ def _broadcastable(w: Any, layout: Layout) -> Any:
     return w if layout.affine is None else w.reshape(layout.affine)
 
 
+def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+    """The mean over the axes, which are kept."""
+    return accurate_sum(x, tuple([axis % x.ndim for axis in axes]), True) / x.dtype.type(count(x.shape, axes))
+
+
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     view = _viewed(x, layout)
     mean = None
     if layout.centred:
-        mean = view.mean(axis=layout.axes, keepdims=True)
+        mean = _mean(view, layout.axes)
         y = view - mean
-        rstd = 1 / np.sqrt(np.square(y).mean(axis=layout.axes, keepdims=True) + view.dtype.type(eps))
+        rstd = 1 / np.sqrt(_mean(np.square(y), layout.axes) + view.dtype.type(eps))
         y *= rstd
     else:
-        rstd = 1 / np.sqrt(np.square(view).mean(axis=layout.axes, keepdims=True) + view.dtype.type(eps))
+        rstd = 1 / np.sqrt(_mean(np.square(view), layout.axes) + view.dtype.type(eps))
         y = view * rstd
     if w is not None:
         y *= _broadcastable(w, layout)
@@ -87,10 +94,10 @@ def _backward(
     if wanted[0]:
         if w is not None:
             u = u * _broadcastable(w, layout)
-        xhat *= (u * xhat).mean(axis=layout.axes, keepdims=True)
+        xhat *= _mean(u * xhat, layout.axes)
         du = u - xhat
         if layout.centred:
-            du -= u.mean(axis=layout.axes, keepdims=True)
+            du -= _mean(u, layout.axes)
         du *= rstd
         gradients.insert(0, du.reshape(x.shape).astype(x.dtype, copy=False))
     return tuple(gradients)
@@ -101,7 +108,7 @@ def _sum_to(g: Any, w: Any, layout: Layout) -> Any:
     shape = w.shape if layout.affine is None else layout.affine
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1)
-    return g.sum(axis=axes).reshape(w.shape).astype(w.dtype, copy=False)
+    return (accurate_sum(g, axes) if axes else g.copy()).reshape(w.shape).astype(w.dtype, copy=False)
 
 
 def _composite(x: Tensor, w: Tensor | None, b: Tensor | None, layout: Layout, eps: float) -> Tensor:
@@ -287,11 +294,8 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
     """Mean and sum of squared deviations over the axes, and how many numbers went into each."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    mean = x.mean(axis=axes, keepdims=True)
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
-    return mean, np.square(x - mean).sum(axis=axes), count
+    mean = _mean(x, axes)
+    return mean, accurate_sum(np.square(x - mean), axes), count(x.shape, axes)
 
 
 def _update_running(
@@ -300,9 +304,9 @@ def _update_running(
     """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance."""
     if x.array.size == 0:
         return
-    mean, squares, count = _moments(x.array, axes)
+    mean, squares, number = _moments(x.array, axes)
     mean = mean.reshape(squares.shape)
-    variance = squares / max(count - 1, 1) if count > 1 else squares * np.nan
+    variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
     if mean.ndim == 2:  # instance_norm: the average over the batch
         mean, variance = mean.mean(axis=0), variance.mean(axis=0)
     with no_grad():
@@ -365,7 +369,7 @@ def batch_norm(
     if training:
         if eps <= 0:
             raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
-        if x.array.size == channels:
+        if shape[0] * count(shape[2:], None) == 1:
             raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got {describe(x)}")
         if (running_mean is None) != (running_var is None):
             raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")

@@ -12,7 +12,7 @@ from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
-from .reductions import floating, kept, reduced
+from .reductions import count, floating, kept, reduced
 from .registry import OPERATORS, numpy_names, operator
 from .selection import where
 
@@ -69,11 +69,13 @@ def vector_norm(name: str, x: Tensor, p: Any, dim: Any, keepdim: bool) -> Tensor
 
     Raises:
         IndexError: a dimension is out of range.
-        RuntimeError: the infinity norms of no elements.
+        RuntimeError: the infinity norms, or those for negative p, of no elements.
     """
     if x.array.dtype.kind == "c":
         x = OPERATORS["abs"].function(x)
     axes = reduced(name, dim, x.array.ndim)
+    if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
+        raise RuntimeError(f"{name}: the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 

@@ -26,7 +26,7 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
 from .composite_rules import raw, second_order, spread
-from .matmul import linear
+from .matmul import as_rows, linear
 from .registry import OPERATORS, operator
 
 # Shared by the kernels, which all work in the order of processing: a reversed sequence is flipped on entry and exit.
@@ -54,15 +54,14 @@ def _weight_gradients(
     dx_gates: Any, dh_gates: Any, x: Any, before: Any, w_ih: Any, reverse: bool, wanted: dict[str, bool]
 ) -> dict[str, Any]:
     """What follows from the gradients of the gates' arguments: one product each for x and the weights."""
-    flat_x = dx_gates.reshape(-1, dx_gates.shape[-1])
-    flat_h = dh_gates.reshape(-1, dh_gates.shape[-1])
+    flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
     found = {}
     if wanted["x"]:
         found["x"] = _ordered(flat_x.dot(w_ih).reshape(x.shape), reverse)
     if wanted["w_ih"]:
-        found["w_ih"] = flat_x.T.dot(x.reshape(-1, x.shape[-1]))
+        found["w_ih"] = flat_x.T.dot(as_rows(x))
     if wanted["w_hh"]:
-        found["w_hh"] = flat_h.T.dot(before.reshape(-1, before.shape[-1]))
+        found["w_hh"] = flat_h.T.dot(as_rows(before))
     if wanted["b_ih"]:
         found["b_ih"] = flat_x.sum(axis=0)
     if wanted["b_hh"]:

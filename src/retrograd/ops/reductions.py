@@ -10,10 +10,11 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.dtypes import int64
 from ..core.errors import describe
-from ..core.primitive import Primitive, apply, apply1, operand
+from ..core.primitive import Primitive, Rule, apply, apply1, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension, dimensions
+from .blocks import in_single
 from .conversion import CAST
 from .registry import OPERATORS, numpy_names, operator
 from .scans import product_of_others
@@ -55,6 +56,11 @@ def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
     return product(shape) if dim is None else product([shape[axis] for axis in dim])
 
 
+def divided(g: Any, n: int) -> Any:
+    """``g / n``, also for counts that float16 does not reach."""
+    return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
+
+
 def floating(name: str, input: Any, dtype: Any = None) -> Tensor:
     """The input of an operator that is defined on floating numbers only, converted to ``dtype`` where that is given.
 
@@ -84,6 +90,7 @@ def reduce_(primitive: Primitive, x: Tensor, dim: Any, keepdim: bool, **params: 
 # Sums
 
 
+@in_single
 def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     return accurate_sum(x, dim, keepdim) / x.dtype.type(count(x.shape, dim))
 
@@ -95,7 +102,7 @@ MEAN = Primitive(
     "mean",
     _mean,
     "x",
-    [lambda g, x_shape, dim, keepdim: spread(g / count(x_shape, dim), x_shape, dim, keepdim)],
+    [lambda g, x_shape, dim, keepdim: spread(divided(g, count(x_shape, dim)), x_shape, dim, keepdim)],
     signals=True,
 )
 
@@ -167,15 +174,21 @@ def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
     return kept(g, x.shape, dim, keepdim) / ties * hits
 
 
-def _extreme(name: str, method: str) -> Primitive:
+def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
+    """The cotangent in equal parts to all elements that equal the answer; NaN equals NaN here, as in PyTorch."""
+    hits = (x == ans) | ((x != x) & (ans != ans))
+    return g / hits.sum(dtype=g.dtype) * hits
+
+
+def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return getattr(x, method)(axis=dim, keepdims=keepdim)
 
-    return Primitive(name, forward, "x", [_extreme_vjp], signals=True)
+    return Primitive(name, forward, "x", [rule], signals=True)
 
 
 AMAX, AMIN = _extreme("amax", "max"), _extreme("amin", "min")
-MAX_OF_ALL, MIN_OF_ALL = _extreme("max", "max"), _extreme("min", "min")
+MAX_OF_ALL, MIN_OF_ALL = _extreme("max", "max", equal_share_vjp), _extreme("min", "min", equal_share_vjp)
 MAX, MIN = picking("max"), picking("min")
 EVEN_TIES = "ties: the gradient is distributed evenly among equal elements"
 

@@ -207,13 +207,18 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 
 def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
-    factors = np.exp(shifted(ans, dim, -np.inf) - ans)
+    before = shifted(ans, dim, -np.inf)
+    factors = np.where(before == ans, 1, np.exp(before - ans))  # infinities have no difference
     return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
+
+
+def _logcumsumexp(x: Any, dim: int) -> Any:
+    return running(np.logaddexp, x.astype(np.float64), dim).astype(x.dtype)  # in double precision, as cumsum
 
 
 LOGCUMSUMEXP = Primitive(
     "logcumsumexp",
-    lambda x, dim: running(np.logaddexp, x, dim),
+    _logcumsumexp,
     "x",
     [_logcumsumexp_vjp],
     promote="float",

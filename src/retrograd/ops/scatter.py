@@ -371,8 +371,11 @@ def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
     return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
 
 
-def _or_whole(index: Index, x: Tensor) -> Index:
-    return index if x.array.ndim else Index((Ellipsis,))
+def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
+    """The index; for a 0-d Tensor its one element, or with a count of 0 nothing."""
+    if x.array.ndim:
+        return index
+    return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
 
 
 def _slices(name: str, x: Tensor, dim: Any, index: Any, source: Any, error: type[Exception]) -> Tensor:
@@ -433,10 +436,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
     x = operand("index_fill", input)
-    place, _ = _vector("index_fill", x, dim, index, low=-1)
+    place, count = _vector("index_fill", x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
         raise RuntimeError(f"index_fill: wanted a number or 0-d Tensor for value, got {describe(value)}")
-    return Write(INDEX_FILL, x, written_value("index_fill", x, value), {"index": _or_whole(place, x)})
+    return Write(INDEX_FILL, x, written_value("index_fill", x, value), {"index": _or_whole(place, x, count)})
 
 
 @operator(inplace=True)
@@ -493,8 +496,8 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
         raise IndexError(f"put: source {describe(source)} must have as many elements as index {describe(index)}")
     size = x.array.size
     _check_range("put", index, -size, size, 0, x)
-    if not x.array.ndim:
-        x = reshape(x, (1,))
+    if not x.array.ndim or not size:
+        x = reshape(x, (size,))
     xp = array_module(x)
     flat = index.array.reshape(-1)
     key = xp.unravel_index(xp.where(flat < 0, flat + size, flat), x.array.shape) if size else (flat,)

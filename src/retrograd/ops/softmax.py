@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 from warnings import warn
 
@@ -15,23 +13,12 @@ from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
+from .blocks import in_single
 from .reductions import converted, kept, reduce_
 from .registry import numpy_names, operator
 
 
-def _in_single(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute float16 in float32, rounding once."""
-
-    @wraps(forward)
-    def computed(x: Any, *args: Any, **params: Any) -> Any:
-        if x.dtype == np.float16:
-            return forward(x.astype(np.float32), *args, **params).astype(np.float16)
-        return forward(x, *args, **params)
-
-    return computed
-
-
-@_in_single
+@in_single
 def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     xp = array_module(x)
     if x.size == 0:
@@ -44,13 +31,15 @@ def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False
 
 def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
-    return kept(g, x.shape, dim, keepdim) * np.exp(x - kept(ans, x.shape, dim, keepdim))
+    p = np.exp(x - kept(ans, x.shape, dim, keepdim))
+    total = p.sum(axis=dim, keepdims=True)  # 1, but for the rounding of ans, which large logits feel
+    return kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1) * p
 
 
 LOGSUMEXP = Primitive("logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True)
 
 
-@_in_single
+@in_single
 def _softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
         return x.copy()
@@ -61,7 +50,7 @@ def _softmax(x: Any, dim: int) -> Any:
     return xp.divide(out, total, out=out) if x.ndim else out / total
 
 
-@_in_single
+@in_single
 def _log_softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
         return x.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from operator import index as as_integer
 from typing import Any, NamedTuple
 
@@ -307,7 +308,8 @@ def searchsorted(
             raise RuntimeError(
                 f"searchsorted: the leading dimensions of {describe(sequence)} and {describe(values)} must be equal"
             )
-        flat_rows, flat = rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1])
+        lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
+        flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
         found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
         out = xp.stack(found).reshape(wanted.shape) if found else xp.zeros(wanted.shape, np.int64)
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))

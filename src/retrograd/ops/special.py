@@ -10,8 +10,8 @@ import numpy as np
 
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
-from .elementwise import ADD, SIGN, SUB, WHERE, elementwise, unary
-from .exponential import LOG
+from .elementwise import ABS, ADD, SIGN, SUB, WHERE, elementwise, unary
+from .exponential import EXP, LOG
 from .registry import operator
 from .special_library import from_library, library_for
 
@@ -117,10 +117,13 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
 
 
-def _first_order_rule(i0: Any, ans: Any, x: Any) -> Any:
-    # I1' = I0 - I1 / x, at 0: 1/2.
-    zero = x == 0
-    return i0 - WHERE(zero, 0.5, ans / WHERE(zero, 1.0, x))
+def _first_order_rule(i0: Any, i1: Any, x: Any, scale: Any = 1.0) -> Any:
+    # I1' = I0 - I1 / x. Near 0 the quotient by its series, whose derivatives do not cancel.
+    near = np.abs(x) < 0.05
+    small = WHERE(near, x, 0.0)
+    square = small * small
+    series = 1 / 2 + square * (1 / 16 + square * (1 / 384 + square * (1 / 18432)))
+    return i0 - WHERE(near, series * scale, i1 / WHERE(near, 1.0, x))
 
 
 I0 = unary("i0", from_library("i0"), lambda g, x: g * I1(x), signals=True)
@@ -129,7 +132,7 @@ I0E = unary("i0e", from_library("i0e"), lambda g, x, ans: g * (I1E(x) - SIGN(x) 
 I1E: Primitive = unary(
     "i1e",
     from_library("i1e"),
-    lambda g, x, ans: g * (_first_order_rule(I0E(x), ans, x) - SIGN(x) * ans),
+    lambda g, x, ans: g * (_first_order_rule(I0E(x), ans, x, EXP(-ABS(x))) - SIGN(x) * ans),
     signals=True,
 )
 

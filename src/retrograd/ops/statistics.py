@@ -12,9 +12,10 @@ from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension
+from .blocks import in_single
 from .complex_numbers import conj, real
 from .exponential import sqrt
-from .reductions import MEAN, count, floating, kept, reduce_
+from .reductions import MEAN, count, equal_share_vjp, floating, kept, reduce_
 from .registry import numpy_names, operator
 from .scans import running
 from .selection import clamp, where
@@ -29,9 +30,8 @@ def _freedom(shape: tuple[int, ...], dim: Any, correction: float) -> float:
     return max(0.0, count(shape, dim) - correction)
 
 
+@in_single
 def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
-    if x.dtype == np.float16:
-        return _var(x.astype(np.float32), dim, correction, keepdim).astype(np.float16)
     away = x - MEAN.forward(x, dim, True)
     squares = away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away
     return accurate_sum(squares, dim, keepdim) / squares.dtype.type(_freedom(x.shape, dim, correction))
@@ -52,7 +52,7 @@ def _std_vjp(g: Any, x: Any, ans: Any, dim: Any, correction: float, keepdim: boo
 
 
 VAR = Primitive("var", _var, "x", [_var_vjp], signals=True)
-STD = Primitive("std", lambda x, **params: np.sqrt(_var(x, **params)), "x", [_std_vjp], signals=True)
+STD = Primitive("std", in_single(lambda x, **params: np.sqrt(_var(x, **params))), "x", [_std_vjp], signals=True)
 
 
 def _spread(primitive: Primitive, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Tensor:
@@ -197,11 +197,6 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     return selected(KTHVALUE, x, _column(argsorted(x.array, dim), k - 1, dim), dim, keepdim)
 
 
-def _equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
-    hits = (x == ans) | ((x != x) & (ans != ans))
-    return g / hits.sum(dtype=g.dtype) * hits
-
-
 def _median_of_all(x: Any, ignore_nan: bool) -> Any:
     flat = x.reshape(-1)
     if not x.size:
@@ -223,7 +218,7 @@ def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     return _column(order, place, dim)
 
 
-MEDIAN_OF_ALL = Primitive("median", _median_of_all, "x", [_equal_share_vjp], signals=True)
+MEDIAN_OF_ALL = Primitive("median", _median_of_all, "x", [equal_share_vjp], signals=True)
 ORDER_TIES = "without dim equal elements share the gradient evenly; with dim it goes to the element at the index"
 
 

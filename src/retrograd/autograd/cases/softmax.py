@@ -18,7 +18,12 @@ infinities = calls_of(
     lambda rng: Call(np.array([[-np.inf, 1.0, 2.0], [1e300, 1e300, -1e300], [800.0, -800.0, 0.0]]), 1),
     lambda rng: Call(np.zeros((0, 3)), 1),
 )
-no_number = calls_of(lambda rng: Call(np.array([[-np.inf, -np.inf], [1.0, -np.inf]]), 1))
+# No ties of huge numbers: there PyTorch's gradient of logsumexp, unlike ours, does not sum to 1.
+no_number = calls_of(
+    lambda rng: Call(np.array([[-np.inf, 1.0, 2.0], [1e300, 1e299, -1e300], [800.0, -800.0, 0.0]]), 1),
+    lambda rng: Call(np.array([[-np.inf, -np.inf], [1.0, -np.inf]]), 1),
+    lambda rng: Call(np.zeros((0, 3)), 1),
+)
 
 
 def softmax_calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -29,7 +34,7 @@ def softmax_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 CASES = [
-    Case("logsumexp", together(one_dim(), several), edge_calls=together(infinities, no_number)),
+    Case("logsumexp", together(one_dim(), several), edge_calls=no_number),
     Case("softmax", softmax_calls, edge_calls=infinities),
     Case("log_softmax", softmax_calls, edge_calls=infinities),
     Case("nn.functional.softmax", softmax_calls, edge_calls=infinities),
