@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ def _eliminate(x: Any, pivots: Any) -> Any:
 
 def _lu_compact(x: Any) -> Any:
     """L (below the diagonal) and U of square matrices that need no pivoting."""
-    flat = x.reshape((-1, *x.shape[-2:])).copy()
+    flat = x.reshape((prod(x.shape[:-2]), *x.shape[-2:])).copy()
     return _eliminate(flat, None).reshape(x.shape)
 
 
@@ -60,7 +61,7 @@ def _pivot(x: Any) -> tuple[Any, Any]:
     """Row interchanges (1-based, as LAPACK's) and the permutation of rows they amount to."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
-    flat = x.reshape((-1, rows, columns)).copy()
+    flat = x.reshape((prod(x.shape[:-2]), rows, columns)).copy()
     pivots = xp.zeros((flat.shape[0], min(rows, columns)), dtype=np.int32)
     _eliminate(flat, pivots)
     shape = x.shape[:-2]
@@ -70,7 +71,7 @@ def _pivot(x: Any) -> tuple[Any, Any]:
 def _permutation(pivots: Any, rows: int) -> Any:
     """The rows of the original matrix in the order in which elimination left them."""
     xp = array_module(pivots)
-    flat = pivots.reshape((-1, pivots.shape[-1]))
+    flat = pivots.reshape((prod(pivots.shape[:-1]), pivots.shape[-1]))
     order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)
     batch = xp.arange(flat.shape[0])
     for k in range(flat.shape[-1]):
@@ -181,13 +182,21 @@ def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
 
 def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
     factors, right = matrices(name, packed, "LU", square=True), matrices(name, b, "B")
-    order = _permutation(operand(name, pivots, "pivots").array, factors.array.shape[-1])
+    swaps = operand(name, pivots, "pivots").array
+    rows = factors.array.shape[-1]
+    if swaps.dtype != np.int32 or swaps.shape != factors.array.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
+        )
+    if swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
+        raise RuntimeError(f"{name}: pivots must be between 1 and {rows}; are they those of lu_factor?")
+    order = _permutation(swaps, rows)
     if not left:
         return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"{name}: incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
-    right = right.expand(*batch, *right.array.shape[-2:])
+    right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
         y = solve_triangular(factors.mT, right, upper=False)
         y = solve_triangular(factors.mT, y, upper=True, unitriangular=True)
