@@ -136,7 +136,9 @@ def main() -> None:
         parser.error(f"unknown operators {sorted(unknown)}; there are {', '.join(PROGRAMS)}")
     if options.worker:
         measured = {
-            f"{name}/{size}": [median_time(function, options.seconds) for function in program(options.worker, name, large)]
+            f"{name}/{size}": [
+                median_time(function, options.seconds) for function in program(options.worker, name, large)
+            ]
             for name in options.only
             for large, size in enumerate(("small", "large"))
         }

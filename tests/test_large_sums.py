@@ -61,7 +61,7 @@ ALL = {
 
 
 def gradient(f, shape):
-    leaf = rg.ones(*shape, requires_grad=True)
+    leaf = rg.ones(shape, requires_grad=True)
     return rg.autograd.grad(f(leaf), leaf)[0]
 
 

@@ -288,6 +288,15 @@ def _replace(x: Tensor, node: Node | None) -> None:
 
 def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
     """The result of the write must have x's shape, and a dtype that may be written to x's."""
+    if primitive.promote is not None:  # first, since it refuses what is no number
+        dtype = result_type(*arrays)
+        if primitive.promote == "float" and dtype.kind not in "fc":
+            dtype = get_default_dtype()
+        if not can_cast(dtype, x.array.dtype):
+            raise RuntimeError(
+                f"{describe_call(name, inputs)}: the result type {dtype} can't be cast to the written Tensor's "
+                f"{x.array.dtype}"
+            )
     if primitive.elementwise:
         try:
             shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
@@ -298,15 +307,6 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
                 f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written "
                 "Tensor of "
                 f"shape {x.array.shape}"
-            )
-    if primitive.promote is not None:
-        dtype = result_type(*arrays)
-        if primitive.promote == "float" and dtype.kind not in "fc":
-            dtype = get_default_dtype()
-        if not can_cast(dtype, x.array.dtype):
-            raise RuntimeError(
-                f"{describe_call(name, inputs)}: the result type {dtype} can't be cast to the written Tensor's "
-                f"{x.array.dtype}"
             )
 
 

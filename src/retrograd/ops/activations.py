@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import describe
 from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
+from .arguments import number
 from .blocks import in_blocks, in_single
 from .elementwise import ABS, KEEP, MUL, SUB, WHERE, elementwise, select, unary
 from .error_function import ERF
@@ -22,7 +24,14 @@ from .trigonometric import TANH
 
 functional = "nn.functional"
 
-RELU = unary("relu", lambda x: np.maximum(x, 0), lambda g, ans: KEEP(g, ans != 0), promote="same")
+
+def _relu_forward(x: Any) -> Any:
+    if x.dtype.kind in "bc":
+        raise NotImplementedError(f"is not defined for {x.dtype}")
+    return np.maximum(x, 0)
+
+
+RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same")
 
 
 def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: Any) -> Tensor:
@@ -63,7 +72,7 @@ HARDTANH = elementwise(
 )
 
 
-@operator(namespace=functional, method=False, note="0 at the bounds")
+@operator(namespace=functional, method=False, note="0 at the bounds", real=True)
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """min(max(x, min_val), max_val), with gradient 0 at the bounds.
 
@@ -79,7 +88,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _run("hardtanh", HARDTANH, input, inplace, low=min_val, high=max_val)
 
 
-@operator(namespace=functional, method=False, note="0 at 0 and 6")
+@operator(namespace=functional, method=False, note="0 at 0 and 6", real=True)
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6).
 
@@ -525,7 +534,7 @@ def softsign(input: Tensor) -> Tensor:
     return apply1(SOFTSIGN, input)
 
 
-@operator(inplace=True, method=False, note="0 at the threshold")
+@operator(inplace=True, method=False, note="0 at the threshold", real=True)
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else ``value``.
 
@@ -533,10 +542,10 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     >>> rg.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
-    return _run("threshold", THRESHOLD, input, False, threshold=threshold, value=value)
+    return _threshold(input, threshold, value)
 
 
-@operator(namespace=functional, method=False, name="threshold", note="0 at the threshold")
+@operator(namespace=functional, method=False, name="threshold", note="0 at the threshold", real=True)
 def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else ``value``.
 
@@ -544,10 +553,13 @@ def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fa
     >>> rg.nn.functional.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
-    return _run("threshold", THRESHOLD, input, inplace, threshold=threshold, value=value)
+    params = {"threshold": number("threshold", threshold, "threshold"), "value": number("threshold", value, "value")}
+    if operand("threshold", input).array.dtype.kind == "b":
+        raise NotImplementedError(f"threshold: is not defined for bools, got {describe(input)}")
+    return _run("threshold", THRESHOLD, input, inplace, **params)
 
 
-@operator(namespace=functional, method=False)
+@operator(namespace=functional, method=False, real=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The gated linear unit a * sigmoid(b), of the two halves a and b of an axis (Dauphin et al. 2017).
 

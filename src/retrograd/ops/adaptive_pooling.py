@@ -12,6 +12,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import apply, operand
 from ..core.tensor import Tensor
+from .arguments import integer
 from .patches import Ints, Window, per_axis, with_batch
 from .pooling import AVG_POOL, FIRST_OF_EQUALS, WRITE_AT, at_maxima, flat_places, real, window_max
 from .registry import operator
@@ -119,7 +120,7 @@ def _adaptive_max(axes: int, input: Tensor, output_size: Any, return_indices: bo
     return result if return_indices else result.output
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over ``output_size`` windows that cover ``(N, C, L)`` or ``(C, L)``; see ``adaptive_avg_pool2d``.
 
@@ -131,7 +132,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg(1, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
@@ -150,7 +151,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``adaptive_avg_pool2d``.
 
@@ -244,7 +245,7 @@ def _max_unpool(
     return result[0] if single else result
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -258,7 +259,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -286,7 +287,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -324,7 +325,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     shape = x.array.shape
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: expected 3D or higher dimensionality input, got {describe(x)}")
-    (length,) = per_axis("local_response_norm", "size", size, 1, 1)
+    length = integer("local_response_norm", size, "size")
+    if length < 1:
+        raise RuntimeError(f"local_response_norm: size must be positive, got {length}")
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"local_response_norm: bools are not supported, got {describe(x)}")
     if x.array.size == 0:
         return x
     rest = prod(shape[2:])

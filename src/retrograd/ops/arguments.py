@@ -17,20 +17,13 @@ def dimension(name: str, dim: Any, ndim: int) -> int:
         IndexError: it is out of range.
         TypeError: it is not an integer.
     """
-    place = dim if type(dim) is int else _integer(name, dim)
+    place = dim if type(dim) is int else integer(name, dim, "dim")
     count = ndim or 1
     if not -count <= place < count:
         raise IndexError(
             f"{name}: dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {place})"
         )
     return place + count if place < 0 else place
-
-
-def _integer(name: str, dim: Any) -> int:
-    try:
-        return as_integer(dim)
-    except TypeError:
-        raise TypeError(f"{name}: argument 'dim' must be an integer, not {type(dim).__name__}") from None
 
 
 def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
@@ -48,12 +41,37 @@ def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
     return places
 
 
+def integer(name: str, value: Any, argument: str) -> int:
+    """One integer.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        return as_integer(value)
+    except TypeError:
+        raise TypeError(f"{name}: argument {argument!r} must be an integer, not {type(value).__name__}") from None
+
+
+def number(name: str, value: Any, argument: str) -> Any:
+    """A number, or a Tensor or array that holds one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
+        return value
+    raise TypeError(f"{name}: argument {argument!r} must be a number, not {type(value).__name__}")
+
+
 def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
     """Integers given one by one, ``f(2, 3)``, or as one sequence, ``f((2, 3))``.
 
     Raises:
-        TypeError: one of them is no integer.
+        TypeError: one of them is no integer, or there is none.
     """
+    if not values:
+        raise TypeError(f"{name}: missing argument {argument!r}")
     if len(values) == 1:
         first = values[0]
         kind = type(first)

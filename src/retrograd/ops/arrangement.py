@@ -14,7 +14,7 @@ from ..core.devices import array_module, backend_of
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .arguments import dimension, dimensions, integers, tensor_list
+from .arguments import dimension, dimensions, integer, integers, tensor_list
 from .indexing import Index, reading
 from .joining import stack
 from .registry import numpy_names, operator
@@ -116,7 +116,7 @@ def repeat_interleave(
     if not x.array.ndim:
         x = reshape(x, (1,))
     if not isinstance(repeats, (Tensor, list, tuple, np.ndarray)):
-        (count,) = integers("repeat_interleave", (repeats,), "repeats")
+        count = integer("repeat_interleave", repeats, "repeats")
         if count < 0:
             raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
@@ -227,10 +227,10 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             [1, 3]])
     """
     x = operand("rot90", input)
-    plane = tuple(dims)
+    plane = integers("rot90", (dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
         raise RuntimeError(f"rot90: wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
-    (turns,) = integers("rot90", (k,), "k")
+    turns = integer("rot90", k, "k")
     return apply(ROT90, (x,), {"k": turns, "dims": dimensions("rot90", plane, x.ndim)})
 
 
@@ -274,7 +274,7 @@ def _triangle(name: str, primitive: Primitive, input: Any, diagonal: Any) -> Ten
     x = operand(name, input)
     if x.ndim < 2:
         raise RuntimeError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
-    (place,) = integers(name, (diagonal,), "diagonal")
+    place = integer(name, diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
 
@@ -397,7 +397,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def _channels(name: str, input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
     x = operand(name, input)
-    (r,) = integers(name, (factor,), argument)
+    r = integer(name, factor, argument)
     if x.ndim < 3:
         raise RuntimeError(f"{name}: wanted at least 3 dimensions, got {describe(x)}")
     if r <= 0:
@@ -463,7 +463,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     tensor([0, 2, 1, 3])
     """
     x = operand("channel_shuffle", input)
-    (count,) = integers("channel_shuffle", (groups,), "groups")
+    count = integer("channel_shuffle", groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
         raise RuntimeError(
             f"channel_shuffle: wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}"

@@ -162,7 +162,7 @@ def isfinite(input: Tensor) -> Tensor:
     return apply1(ISFINITE, input)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 def isposinf(input: Tensor) -> Tensor:
     """Where a number is +inf.
 
@@ -173,7 +173,7 @@ def isposinf(input: Tensor) -> Tensor:
     return apply2(EQ, input, float("inf"))
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 def isneginf(input: Tensor) -> Tensor:
     """Where a number is -inf.
 

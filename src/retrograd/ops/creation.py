@@ -13,7 +13,7 @@ from ..core.dtypes import DType, get_default_dtype, is_differentiable, scalar_dt
 from ..core.errors import describe
 from ..core.primitive import operand
 from ..core.tensor import Tensor, new_tensor, to_array
-from .arguments import integers
+from .arguments import integer, integers, number
 from .registry import operator
 
 
@@ -226,7 +226,7 @@ def _number(name: str, value: Any) -> Any:
         if value.ndim:
             raise TypeError(f"{name}: the fill value must be a number or 0-d Tensor, not {describe(value)}")
         return value.item()
-    return value
+    return number(name, value, "fill_value")
 
 
 @operator(method=False, differentiable=False)
@@ -391,7 +391,7 @@ def new_tensor_(
 
 @operator(method=False, differentiable=False)
 def arange(
-    start: Any = 0,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -415,8 +415,10 @@ def arange(
         if set(keywords) != {"stop"} or end is not None:
             raise TypeError(f"arange() got unexpected keyword arguments {', '.join(keywords)}")
         end = keywords["stop"]
-    if end is None:
-        start, end = 0, start
+    if start is None and end is None:
+        raise TypeError("arange: missing argument 'end'")
+    if start is None or end is None:
+        start, end = 0, start if end is None else end
     start, end, step = _number("arange", start), _number("arange", end), _number("arange", step)
     kind = np.dtype(dtype) if dtype is not None else None
     if kind is None:
@@ -458,7 +460,7 @@ def linspace(
     >>> rg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    (count,) = shape_of("linspace", (steps,))
+    (count,) = shape_of("linspace", (integer("linspace", steps, "steps"),))
     first, last = _number("linspace", start), _number("linspace", end)
     return made(
         "linspace", lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad
@@ -485,7 +487,7 @@ def logspace(
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    (count,) = shape_of("logspace", (steps,))
+    (count,) = shape_of("logspace", (integer("logspace", steps, "steps"),))
     first, last = _number("logspace", start), _number("logspace", end)
     kind = dtype_or_default(dtype)
     return made(
@@ -508,6 +510,7 @@ def _index_grid(
     name: str, row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any
 ) -> Tensor:
     shape_of(name, (row, col))
+    offset = integer(name, offset, "offset")
 
     def make(xp: Any) -> Any:
         kept = keep(xp.arange(col).reshape(1, -1), xp.arange(row).reshape(-1, 1) + offset)

@@ -20,6 +20,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
+from .arguments import integers
 from .composite_rules import raw, second_order
 from .losses import reduction_of
 from .registry import OPERATORS, operator
@@ -158,7 +159,9 @@ CTC = Primitive(
 
 def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> Any:
     xp = array_module(x)
-    values = lengths.array if isinstance(lengths, Tensor) else xp.asarray(lengths)
+    if not isinstance(lengths, Tensor):
+        lengths = integers("ctc_loss", (lengths,), argument)
+    values = lengths.array if isinstance(lengths, Tensor) else xp.asarray(lengths, dtype=np.int64)
     if values.dtype.kind not in "iu" and values.size:
         raise RuntimeError(f"ctc_loss: {argument} must be integral, got {describe(values)}")
     values = values.reshape(-1).astype(np.int64)

@@ -52,7 +52,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tens
     return apply_inplace(DROPOUT, x, **params) if inplace else apply(DROPOUT, (x,), params)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element zero with probability ``p``, the others scaled by 1 / (1 - p) (Srivastava et al., 2014).
 
@@ -80,7 +80,7 @@ def _channelwise(name: str, input: Any, p: float, training: bool, inplace: bool,
     return _dropped(x, shape, p, inplace)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, L) or (C, L) zero with probability ``p``, the others scaled by 1 / (1 - p).
 
@@ -95,7 +95,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channelwise("dropout1d", input, p, training, inplace, (2, 3))
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, H, W) or (C, H, W) zero with probability ``p``, the others scaled by 1 / (1 - p).
 
@@ -110,7 +110,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channelwise("dropout2d", input, p, training, inplace, (3, 4))
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability ``p``, the others scaled by 1 / (1 - p).
 
@@ -138,7 +138,7 @@ def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Te
     return apply_inplace(DROPOUT, x, **params).add_(shift) if inplace else apply(DROPOUT, (x,), params) + shift
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout for SELU networks: dropped elements saturate, mean and variance stay (Klambauer et al., 2017).
 
@@ -153,7 +153,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _saturated(x, x.array.shape, p, inplace) if training and p > 0 else x
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """As ``alpha_dropout``, but whole channels (of dimension 1) are dropped.
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, Rule, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
-from .registry import operator
+from .registry import inplace_method, operator
 
 
 def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, **options: Any) -> Primitive:
@@ -148,17 +148,15 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def _add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """In-place form of ``add``: ``self += alpha * other``."""
     return apply_inplace(ADD, self, _scaled(other, alpha))
 
 
 def _sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """In-place form of ``sub``: ``self -= alpha * other``."""
     return apply_inplace(SUB, self, _scaled(other, alpha))
 
 
-tensor_method(_add_, "add_")
-tensor_method(_sub_, "sub_", "subtract_")
+tensor_method(inplace_method("add", _add_), "add_")
+tensor_method(inplace_method("sub", _sub_), "sub_", "subtract_")
 
 
 @operator(method=False)
@@ -368,7 +366,6 @@ def abs_(input: Tensor) -> Tensor:
 
 
 def _abs_(self: Tensor) -> Tensor:
-    """In-place form of ``abs``, for real Tensors."""
     if self.array.dtype.kind == "c":
         raise RuntimeError(
             f"abs_: the absolute value of complex numbers is real and cannot be written over {self.dtype}"
@@ -376,7 +373,7 @@ def _abs_(self: Tensor) -> Tensor:
     return apply_inplace(ABS, self)
 
 
-tensor_method(_abs_, "abs_", "absolute_")
+tensor_method(inplace_method("abs", _abs_), "abs_", "absolute_")
 
 
 @operator(inplace=True, note="zero gradient")

@@ -40,7 +40,9 @@ def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: expected integers for input, got {describe(index)}")
     if weight.array.ndim != 2:
-        raise RuntimeError(f"{name}: weight must be 2-D, got {describe(weight)}")
+        raise (RuntimeError if name == "embedding" else ValueError)(
+            f"{name}: weight must be 2-D, got {describe(weight)}"
+        )
     if backend_of(index.array) is not backend_of(weight.array):
         raise RuntimeError(f"{name}: input is on {index.device}, weight on {weight.device}")
     if index.array.size:
@@ -150,6 +152,8 @@ def embedding_bag(
     """
     name = "embedding_bag"
     weight = operand(name, weight, "weight")
+    if weight.array.dtype.kind != "f":
+        raise RuntimeError(f"{name}: weight must be floating, got {describe(weight)}")
     index = _positions(name, input, weight)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"{name}: mode has to be one of sum, mean or max, got {mode!r}")

@@ -193,7 +193,7 @@ ERFINV = unary(
 )
 
 
-@operator(inplace=ERF)
+@operator(inplace=ERF, real=True)
 def erf(input: Tensor) -> Tensor:
     """The error function 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x.
 
@@ -204,7 +204,7 @@ def erf(input: Tensor) -> Tensor:
     return apply1(ERF, input)
 
 
-@operator(inplace=ERFC)
+@operator(inplace=ERFC, real=True)
 def erfc(input: Tensor) -> Tensor:
     """The complementary error function 1 - erf(x), accurate also where it is tiny.
 
@@ -229,7 +229,7 @@ def erfinv(input: Tensor) -> Tensor:
     return apply1(ERFINV, input)
 
 
-@operator(namespace="special", method=False)
+@operator(namespace="special", method=False, real=True)
 def erfcx(input: Tensor) -> Tensor:
     """The scaled complementary error function e^(x^2) erfc(x).
 
@@ -271,7 +271,7 @@ NDTRI = unary(
 )
 
 
-@operator(namespace="special", method=False)
+@operator(namespace="special", method=False, real=True)
 def ndtr(input: Tensor) -> Tensor:
     """The distribution function of the standard normal, erfc(-x / sqrt(2)) / 2.
 
@@ -282,7 +282,7 @@ def ndtr(input: Tensor) -> Tensor:
     return apply1(NDTR, input)
 
 
-@operator(namespace="special", method=False)
+@operator(namespace="special", method=False, real=True)
 def log_ndtr(input: Tensor) -> Tensor:
     """The logarithm of the distribution function of the standard normal, accurate in the far tails.
 

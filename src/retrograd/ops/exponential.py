@@ -315,7 +315,10 @@ def ldexp(input: Tensor, other: Any) -> Tensor:
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])
     """
-    return operand("ldexp", input) * apply2(POW, 2.0, operand("ldexp", other, "other"))
+    x, exponent = operand("ldexp", input), operand("ldexp", other, "other")
+    if x.array.dtype.kind == "f" and exponent.array.dtype.kind in "iub":
+        exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
+    return x * apply2(POW, 2.0, exponent)
 
 
 def _times_log(logarithm: Any) -> Any:
@@ -347,7 +350,7 @@ XLOG1PY = binary(
 )
 
 
-@operator(inplace=XLOGY, note="0 for the input at input 0, other <= 0")
+@operator(inplace=XLOGY, note="0 for the input at input 0, other <= 0", real=True)
 def xlogy(input: Any, other: Any) -> Tensor:
     """input * log(other), 0 where the input is 0 (and other is not NaN).
 
@@ -358,7 +361,7 @@ def xlogy(input: Any, other: Any) -> Tensor:
     return apply2(XLOGY, input, other)
 
 
-@operator(namespace="special", method=False, note="0 for the input at input 0, other <= -1")
+@operator(namespace="special", method=False, note="0 for the input at input 0, other <= -1", real=True)
 def xlog1py(input: Any, other: Any) -> Tensor:
     """input * log(1 + other), 0 where the input is 0 (and other is not NaN).
 
@@ -387,7 +390,7 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)
 
 
-@operator(inplace=True, note="0 outside [eps, 1 - eps]")
+@operator(inplace=True, note="0 outside [eps, 1 - eps]", real=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """The inverse of the sigmoid, log(x / (1 - x)); with ``eps``, of x clamped to [eps, 1 - eps].
 

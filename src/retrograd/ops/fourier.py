@@ -18,7 +18,7 @@ from ..core.dtypes import complex_of, get_default_dtype
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
-from .arguments import dimension
+from .arguments import dimension, integer
 from .indexing import GETITEM
 from .padding import PAD
 from .registry import operator
@@ -84,7 +84,7 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
                 f"{name}: invalid number of data points ({length}) along dimension {dim} of {describe(x)}"
             )
         return x
-    if n < 1:
+    if integer(name, n, "n") < 1:
         raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
     if n < length:
         index = [slice(None)] * x.array.ndim
@@ -159,7 +159,7 @@ def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
         x = x.to(complex_of(x.dtype))
     last = dims[-1]
     n = sizes[-1] if sizes[-1] is not None else 2 * (x.array.shape[last] - 1)
-    if n < 1:
+    if integer(name, n, "n") < 1:
         raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
     for size, axis in zip(sizes[:-1], dims[:-1]):
         x = _resized(name, x, size, axis)
@@ -393,6 +393,13 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _shifted("ifftshift", input, dim, -1)
 
 
+def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Tensor:
+    if n <= 0:
+        raise RuntimeError(f"{name}: n must be positive, got {n}")
+    frequencies = getattr(backend_for(device).xp.fft, name)(n, d)
+    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
+
+
 @operator(namespace="fft", method=False, differentiable=False)
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``fft`` on ``n`` samples ``d`` apart: ``[0, 1, ..., -2, -1] / (n d)``.
@@ -401,8 +408,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
     >>> rg.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    frequencies = backend_for(device).xp.fft.fftfreq(n, d)
-    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
+    return _frequencies("fftfreq", n, d, dtype, device)
 
 
 @operator(namespace="fft", method=False, differentiable=False)
@@ -413,5 +419,4 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
     >>> rg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """
-    frequencies = backend_for(device).xp.fft.rfftfreq(n, d)
-    return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
+    return _frequencies("rfftfreq", n, d, dtype, device)

@@ -23,8 +23,9 @@ from ..core.mutation import COPY, apply_inplace
 from ..core.primitive import Primitive, apply, operand
 from ..core.storage import Storage, storage_of
 from ..core.tensor import Tensor, new_tensor, to_array
+from .arguments import number
 from .elementwise import ZEROS
-from .registry import operator
+from .registry import inplace_method, operator
 from .shape import apply_view
 
 _ELLIPSIS = type(Ellipsis)
@@ -436,7 +437,7 @@ FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lam
 def _fill_value(x: Tensor, value: Any) -> Any:
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"fill: only a number or a 0-d Tensor can fill, got {describe(value)}")
-    return written_value("fill", x, value)
+    return written_value("fill", x, number("fill", value, "value"))
 
 
 @operator(inplace=True)
@@ -455,11 +456,10 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 def _fill_in_place(self: Tensor, value: Any) -> Tensor:
-    """In-place form of ``fill``."""
     return apply_inplace(FILL, self, _fill_value(self, value))
 
 
-Tensor.fill_ = _fill_in_place  # type: ignore[method-assign, assignment]
+Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]
 
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)

@@ -12,7 +12,7 @@ from ..core.dtypes import result_type
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .arguments import dimension, integers, tensor_list
+from .arguments import dimension, integer, integers, tensor_list
 from .indexing import GETITEM
 from .registry import numpy_names, operator
 from .shape import atleast_1d, atleast_2d, atleast_3d, reshape
@@ -63,13 +63,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The Tensors one after the other along an existing dimension, in PyTorch's result type.
 
     Raises:
-        RuntimeError: the list is empty, a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        ValueError: the list is empty.
+        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
         IndexError: ``dim`` is out of range.
 
     >>> import retrograd as rg
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
+    if isinstance(tensors, (list, tuple)) and not tensors:
+        raise ValueError("cat: expected a non-empty list of Tensors")
     xs = tensor_list("cat", tensors)
     shapes = [x.array.shape for x in xs]
     if () in shapes:
@@ -242,7 +245,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     if isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     x = _with_dimensions("split", tensor)
-    (size,) = integers("split", (split_size_or_sections,), "split_size_or_sections")
+    size = integer("split", split_size_or_sections, "split_size_or_sections")
     place = dimension("split", dim, x.array.ndim)
     length = x.array.shape[place]
     if size < 0 or size == 0 and length:
@@ -293,7 +296,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
     x = _with_dimensions("chunk", input)
-    (count,) = integers("chunk", (chunks,), "chunks")
+    count = integer("chunk", chunks, "chunks")
     if count <= 0:
         raise RuntimeError(f"chunk: chunks must be greater than 0, got {count}")
     place = dimension("chunk", dim, x.array.ndim)
@@ -323,7 +326,7 @@ def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> t
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     if not isinstance(indices_or_sections, (tuple, list)):
-        (count,) = integers(name, (indices_or_sections,), "indices_or_sections")
+        count = integer(name, indices_or_sections, "indices_or_sections")
         if count <= 0:
             raise RuntimeError(f"{name}: the number of sections must be larger than 0, got {count}")
         short, longer = divmod(length, count)

@@ -312,9 +312,9 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
     first, last = a.array.shape[:ind], a.array.shape[ind:]
     size = int(np.prod(last, dtype=np.int64))
-    if int(np.prod(first, dtype=np.int64)) != size:
+    if a.array.ndim < ind or int(np.prod(first, dtype=np.int64)) != size:
         raise RuntimeError(f"linalg.tensorinv: {describe(a)} is not square with ind={ind}")
-    return inv(a.reshape(size, size)).reshape(*last, *first)
+    return inv(a.reshape(size, size)).reshape((*last, *first))
 
 
 @operator(namespace="linalg", method=False)
@@ -440,9 +440,9 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     ndim = max(x.array.ndim, y.array.ndim)
     left = (1,) * (ndim - x.array.ndim) + x.array.shape
     right = (1,) * (ndim - y.array.ndim) + y.array.shape
-    x = x.reshape(*(part for length in left for part in (length, 1)))
-    y = y.reshape(*(part for length in right for part in (1, length)))
-    return (x * y).reshape(*(m * n for m, n in zip(left, right))) if ndim else x * y
+    x = x.reshape([part for length in left for part in (length, 1)])
+    y = y.reshape([part for length in right for part in (1, length)])
+    return (x * y).reshape([m * n for m, n in zip(left, right)]) if ndim else x * y
 
 
 @operator(namespace="linalg", method=False)
@@ -511,8 +511,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if v.array.ndim == 0:
         raise RuntimeError("linalg.vander: expected at least one dimension")
     count = v.array.shape[-1] if N is None else N
-    if count <= 1 and N is not None:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
+    if count <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {count} for {describe(v)}")
     powers = [v.detach() * 0 + 1]
     for _ in range(count - 1):
         powers.append(powers[-1] * v)

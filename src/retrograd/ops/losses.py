@@ -35,7 +35,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             reduction = "sum" if size_average is False else "mean"
         warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
+        raise ValueError(f"reduction: {reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
     return reduction
 
 
@@ -189,7 +189,7 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         raise RuntimeError(f"{name}: input {describe(x)} and target {describe(y)} do not broadcast") from None
     warnings.warn(
         f"{name}: input {describe(x)} and target {describe(y)} differ in shape and are broadcast; is that meant?",
-        stacklevel=4,
+        stacklevel=5,
     )
     return x.expand(shape), y.expand(shape)
 
@@ -213,7 +213,7 @@ def _of_difference(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -259,7 +259,7 @@ def l1_loss(
     return _of_difference("l1_loss", L1, input, target, reduction, weight)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -287,7 +287,7 @@ def smooth_l1_loss(
     return _of_difference("smooth_l1_loss", SMOOTH_L1, input, target, reduction, None, bound=beta)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -385,7 +385,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -407,11 +407,11 @@ def soft_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating(name, input), operand(name, target, "target")
     if x.array.shape != y.array.shape:
-        return reduced(apply(SOFT_MARGIN, (x, y), {"reduction": "none"}), reduction)
+        raise RuntimeError(f"{name}: input and target must have one shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -444,7 +444,7 @@ def kl_div(
     return loss / x.array.shape[0] if batchmean and x.array.ndim else loss
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -482,7 +482,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False, note="the gradient of var is that at max(var, eps)")
+@operator(namespace="nn.functional", method=False, note="the gradient of var is that at max(var, eps)", real=True)
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -507,16 +507,15 @@ def gaussian_nll_loss(
         v = new_tensor(array_module(x).full(x.array.shape, var, x.array.dtype))
     else:
         v = operand(name, var, "var")
+    if v.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}: bools cannot be a variance, got {describe(v)}")
     if v.array.size and bool((v.array < 0).any()):
         raise ValueError(f"{name}: var has negative entries, in {describe(v)}")
     shape = x.array.shape
     if v.array.shape != shape:
         if v.array.shape == shape[:-1]:
             v = v.unsqueeze(-1)
-        elif (
-            len(shape) != v.array.ndim
-            or sum(1 for m, n in zip(shape, v.array.shape, strict=True) if m != n and n == 1) != 1
-        ):
+        elif len(shape) != v.array.ndim or [n for m, n in zip(shape, v.array.shape, strict=True) if m != n] != [1]:
             raise ValueError(f"{name}: var is of incorrect size: {describe(v)} for input {describe(x)}")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{name}: {reduction} is not a valid value for reduction")

@@ -217,7 +217,8 @@ def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
         raise RuntimeError(f"{name}: expected a target of integer class indices, got {describe(t)}")
     index = t.array
     if x.array.ndim == 0:
-        raise RuntimeError(f"{name}: wanted an input (N, C, ...) or (C,), got {describe(x)}")
+        kind = ValueError if name == "nll_loss" else RuntimeError
+        raise kind(f"{name}: wanted an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
             raise RuntimeError(
@@ -288,7 +289,7 @@ def _with_probabilities(
 ) -> Tensor:
     name = "cross_entropy"
     if x.array.shape != y.array.shape or x.array.ndim == 0:
-        kind = ValueError if x.array.shape[:1] != y.array.shape[:1] else RuntimeError
+        kind = ValueError if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
         raise kind(
             f"{name}: a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}"
         )

@@ -256,6 +256,10 @@ def multilabel_soft_margin_loss(
     name = "multilabel_soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating(name, input), operand(name, target, "target")
+    if x.array.shape != y.array.shape or x.array.ndim == 0:
+        raise RuntimeError(
+            f"{name}: input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}"
+        )
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if weight is not None:
         loss = loss * operand(name, weight, "weight")

@@ -15,7 +15,7 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply2, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
-from .registry import operator
+from .registry import named_errors, operator
 
 
 def _transposed(x: Any) -> Any:
@@ -250,12 +250,16 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     size = int(np.prod([x.array.shape[axis] for axis in left], dtype=np.int64))
     rows = int(np.prod([x.array.shape[axis] for axis in kept_x], dtype=np.int64))
     columns = int(np.prod([y.array.shape[axis] for axis in kept_y], dtype=np.int64))
-    flat_x = x.permute(*kept_x, *left).reshape(rows, size)
-    flat_y = y.permute(*right, *kept_y).reshape(size, columns)
+    flat_x = x.permute((*kept_x, *left)).reshape(rows, size)
+    flat_y = y.permute((*right, *kept_y)).reshape(size, columns)
     return mm(flat_x, flat_y).reshape(shape)
 
 
-def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+def _scaled_sum(name: str, input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    input = operand(name, input)
+    shape, own = product.array.shape, input.array.shape
+    if own != shape and (len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1]))):
+        raise RuntimeError(f"{name}: input {describe(input)} cannot be broadcast to the product, {describe(product)}")
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included
@@ -272,7 +276,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     tensor([[4., 4.],
             [4., 4.]])
     """
-    return _scaled_sum(operand("addmm", input), mm(mat1, mat2), beta, alpha)
+    return _scaled_sum("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -283,7 +287,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
     """
-    return _scaled_sum(operand("addmv", input), mv(mat, vec), beta, alpha)
+    return _scaled_sum("addmv", input, mv(mat, vec), beta, alpha)
 
 
 @operator(inplace=True)
@@ -295,7 +299,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     tensor([[1., 2.],
             [1., 2.]])
     """
-    return _scaled_sum(operand("addr", input), outer(vec1, vec2), beta, alpha)
+    return _scaled_sum("addr", input, outer(vec1, vec2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -306,7 +310,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
     (4, 2, 2)
     """
-    return _scaled_sum(operand("baddbmm", input), bmm(batch1, batch2), beta, alpha)
+    return _scaled_sum("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -323,7 +327,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     _wants_ndim("addbmm", "batch2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
         raise RuntimeError(f"addbmm: the batches differ in length: {describe(x)} and {describe(y)}")
-    return _scaled_sum(operand("addbmm", input), tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
+    return _scaled_sum("addbmm", input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
 
 
 # A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
@@ -404,7 +408,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     w = operand("bilinear", weight, "weight")
     _wants_ndim("bilinear", "weight", w, 3)
     out, left, right = w.array.shape
-    if x.array.shape[:-1] != y.array.shape[:-1] or x.array.shape[-1] != left or y.array.shape[-1] != right:
+    batch = x.array.shape[:-1]
+    if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
             f"bilinear: wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
             f"{describe(y)}"
@@ -412,7 +417,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     batch = x.array.shape[:-1]
     product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
     result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
-    return result if bias is None else result + bias
+    if bias is None:
+        return result
+    b = operand("bilinear", bias, "bias")
+    if b.array.shape != (out,):
+        raise RuntimeError(f"bilinear: wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+    return result + b
 
 
 # Einstein summation
@@ -629,5 +639,5 @@ def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
 
-Tensor.__matmul__ = _matmul_operator  # type: ignore[method-assign, assignment]
+Tensor.__matmul__ = named_errors("matmul", _matmul_operator)  # type: ignore[method-assign, assignment]
 Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]

@@ -216,6 +216,8 @@ def multi_head_attention_forward(
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         out = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
+    if out_proj_weight.array.ndim != 2:
+        raise RuntimeError(f"{NAME}: wanted out_proj_weight ({width}, {width}), got {describe(out_proj_weight)}")
     out = linear(out.permute(2, 0, 1, 3).reshape(rows, batch, width), out_proj_weight, out_proj_bias)
     if not batched:
         out = out.squeeze(1)

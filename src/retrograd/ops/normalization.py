@@ -25,7 +25,7 @@ from ..core.modes import no_grad
 from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
-from .arguments import dimension
+from .arguments import dimension, integers, number
 from .composite_rules import second_order, spread
 from .reductions import count
 from .registry import operator
@@ -179,6 +179,7 @@ def _normalized_shape(name: str, x: Tensor, normalized_shape: Any) -> tuple[int,
     if not shape:
         raise RuntimeError(f"{name}: wanted a normalized_shape of at least one dimension, got {normalized_shape}")
     if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
+        shape = integers(name, shape, "normalized_shape")
         raise RuntimeError(
             f"{name}: wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}"
         )
@@ -215,7 +216,7 @@ def layer_norm(
     w = _affine("layer_norm", "weight", weight, x, shape, "the normalized shape")
     b = _affine("layer_norm", "bias", bias, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None)
-    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": eps})
+    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number("layer_norm", eps, "eps")})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -242,7 +243,7 @@ def rms_norm(
     shape = _normalized_shape("rms_norm", x, normalized_shape)
     w = _affine("rms_norm", "weight", weight, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
-    eps = float(np.finfo(x.array.dtype).eps) if eps is None else eps
+    eps = float(np.finfo(x.array.dtype).eps) if eps is None else number("rms_norm", eps, "eps")
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
@@ -280,7 +281,7 @@ def group_norm(
         raise ValueError(f"group_norm: expected more than 1 value per channel when training, got {describe(x)}")
     group = c // num_groups
     layout = Layout((n, num_groups, group, per_channel), (2, 3), (1, num_groups, group, 1))
-    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": eps})
+    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": number("group_norm", eps, "eps")})
 
 
 def _check_running(name: str, argument: str, value: Tensor | None, channels: int) -> None:
@@ -443,7 +444,7 @@ def instance_norm(
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)
     layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
-    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": eps})
+    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": number("instance_norm", eps, "eps")})
 
 
 @operator(namespace="nn.functional", method=False, note="zero vectors stay zero, with gradient g / eps")

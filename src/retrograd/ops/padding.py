@@ -8,7 +8,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .arguments import integers
+from .arguments import integers, number
 from .indexing import GETITEM
 from .registry import operator
 
@@ -101,7 +101,9 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     tensor([0, 1, 2, 0, 0])
     """
     x = operand("constant_pad_nd", input)
-    return apply(PAD, (x,), {"widths": _widths("constant_pad_nd", x, pad), "value": value})
+    return apply(
+        PAD, (x,), {"widths": _widths("constant_pad_nd", x, pad), "value": number("constant_pad_nd", value, "value")}
+    )
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
@@ -126,7 +128,7 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
     x = operand("pad", input)
     widths = _widths("pad", x, pad)
     if mode == "constant":
-        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else value})
+        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number("pad", value, "value")})
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
             f"pad: unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"

@@ -14,6 +14,7 @@ from ..core.errors import describe
 from ..core.mutation import COPY, apply_inplace
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
+from .arguments import integer, number
 from .creation import made, shape_of, size_keyword, with_grad
 from .elementwise import ZEROS
 from .generators import Generator, default_generator
@@ -153,7 +154,7 @@ def randn(
     return _new("randn", standard_normal, size, dtype, device, requires_grad, generator, keywords)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, real=True)
 def rand_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -209,7 +210,7 @@ def randint(
         low, high = 0, low
     if size is None:
         raise TypeError("randint: the size is missing; call randint(low, high, size)")
-    low, high = int(low), int(high)
+    low, high = integer("randint", low, "low"), integer("randint", high, "high")
     if low >= high:
         raise RuntimeError(f"randint: expected low to be less than high, got low={low} and high={high}")
     shape = shape_of("randint", (size,))
@@ -219,7 +220,7 @@ def randint(
     )
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, real=True)
 def randint_like(
     input: Tensor,
     low: int,
@@ -254,7 +255,7 @@ def randperm(
     >>> rg.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
-    shape = shape_of("randperm", (n,))
+    shape = shape_of("randperm", (integer("randperm", n, "n"),))
     kind = np.dtype(np.int64 if dtype is None else dtype)
 
     def draw(xp: Any) -> Any:
@@ -265,7 +266,7 @@ def randperm(
     return made("randperm", draw, device, requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, real=True)
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -294,7 +295,7 @@ def normal(
     >>> rg.normal(0.0, 1.0, (2, 3)).shape, rg.normal(rg.zeros(3), 2.0).shape
     ((2, 3), (3,))
     """
-    deviation = std.array if isinstance(std, Tensor) else np.asarray(std)
+    deviation = operand("normal", std, "std").array
     if deviation.size and not bool((deviation >= 0).all()):
         raise RuntimeError("normal: expects every std >= 0")
     if size is not None:
@@ -305,8 +306,7 @@ def normal(
             raise TypeError("normal: wanted a Tensor for mean or std, or a size")
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
-    arrays = [value.array if isinstance(value, Tensor) else value for value in (mean, std)]
-    result = noise.array * arrays[1] + arrays[0]
+    result = noise.array * deviation + operand("normal", mean, "mean").array
     return with_grad("normal", new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)
 
 
@@ -319,7 +319,7 @@ def _check_probabilities(name: str, p: Any) -> None:
         raise RuntimeError(f"{name}: expected probabilities between 0 and 1, got others among {describe(p)}")
 
 
-@operator()
+@operator(real=True)
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """0 or 1 per element: 1 with the probability that the input says, or ``p``. The gradient is zero.
 
@@ -334,7 +334,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     array = x.array
     if p is None and array.dtype.kind != "f":
         raise RuntimeError(f"bernoulli: wanted floating probabilities, got {describe(x)}")
-    _check_probabilities("bernoulli", array if p is None else np.asarray(p))
+    _check_probabilities("bernoulli", array if p is None else np.asarray(number("bernoulli", p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, np.dtype(np.float64), generator) < (array if p is None else p)
     return apply(BERNOULLI, (x,), {"drawn": draws.astype(array.dtype)})
@@ -406,7 +406,7 @@ def _check_floating(name: str, x: Tensor) -> None:
         raise NotImplementedError(f"{name}: not implemented for {describe(x)}; wanted a floating dtype")
 
 
-@operator(namespace="Tensor", name="uniform_", differentiable=False)
+@operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keywords: Any) -> Tensor:
     """Write numbers drawn evenly from [from, to) over every element.
 
@@ -441,6 +441,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     (3,)
     """
     _check_floating("normal_", self)
+    mean, std = number("normal_", mean, "mean"), number("normal_", std, "std")
     if not std >= 0:
         raise RuntimeError(f"normal_: expects std >= 0, got {std}")
     kind = self.array.dtype
@@ -449,7 +450,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     )
 
 
-@operator(namespace="Tensor", name="exponential_", differentiable=False)
+@operator(namespace="Tensor", name="exponential_", differentiable=False, real=True)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Write numbers drawn from the exponential distribution of rate ``lambd`` over every element.
 
@@ -467,7 +468,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     return _write(self, lambda xp: -xp.log1p(-uniform(xp, self.array.shape, double, generator)) / lambd)
 
 
-@operator(namespace="Tensor", name="bernoulli_", differentiable=False)
+@operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Write 1 with probability ``p`` (a number, or a Tensor that broadcasts), else 0, over every element.
 
@@ -478,8 +479,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     >>> rg.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
-    array = p.array if isinstance(p, Tensor) else p
-    _check_probabilities("bernoulli_", array if isinstance(p, Tensor) else np.asarray(array))
+    array = operand("bernoulli_", p, "p").array
+    _check_probabilities("bernoulli_", array)
     double = np.dtype(np.float64)
     return _write(self, lambda xp: uniform(xp, self.array.shape, double, generator) < array)
 
@@ -509,8 +510,8 @@ def random_(
         else:
             most = 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
         # One number is the bound; none, the dtype's.
-        low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, int(low))
-    low = int(low or 0)
+        low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
+    low, to = integer("random_", low or 0, "from"), integer("random_", to, "to")
     if low >= to:
         raise RuntimeError(f"random_: expects from to be less than to, got from={low} >= to={to}")
     bound = to

@@ -25,6 +25,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
+from .arguments import tensor_list
 from .composite_rules import raw, second_order, spread
 from .matmul import as_rows, linear
 from .registry import OPERATORS, operator
@@ -572,6 +573,7 @@ def lstm(
     >>> out.shape, h.shape
     ((5, 2, 4), (1, 2, 4))
     """
+    hx = tensor_list("lstm", hx, "hx")
     if len(hx) != 2:
         raise RuntimeError(f"lstm: expects two hidden states, got {len(hx)}")
     return _layers(  # type: ignore[return-value]
@@ -677,6 +679,7 @@ def lstm_cell(
     >>> h.shape
     (2, 4)
     """
+    hx = tensor_list("lstm_cell", hx, "hx")
     if len(hx) != 2:
         raise RuntimeError(f"lstm_cell: expects two hidden states, got {len(hx)}")
     return _cell("lstm_cell", _lstm_layer, 4, input, hx, (w_ih, w_hh, b_ih, b_hh))  # type: ignore[return-value]

@@ -193,7 +193,7 @@ MAX, MIN = picking("max"), picking("min")
 EVEN_TIES = "ties: the gradient is distributed evenly among equal elements"
 
 
-@operator(note=EVEN_TIES)
+@operator(note=EVEN_TIES, real=True)
 @numpy_names
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest element over all dimensions, one, or several. NaN wins over numbers.
@@ -211,7 +211,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return reduce_(AMAX, x, dim, keepdim)
 
 
-@operator(note=EVEN_TIES)
+@operator(note=EVEN_TIES, real=True)
 @numpy_names
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest element over all dimensions, one, or several. NaN wins over numbers.
@@ -229,7 +229,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return reduce_(AMIN, x, dim, keepdim)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 @numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The index of the largest element, of all or along ``dim``: of equals the first, or the first NaN.
@@ -244,7 +244,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _index_of_extreme("argmax", input, dim, keepdim)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 @numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The index of the smallest element, of all or along ``dim``: of equals the first, or the first NaN.
@@ -301,7 +301,7 @@ def _extreme_forms(name: str, input: Any, dim: Any, keepdim: bool, other: Any) -
     return _by_index(MAX if name == "max" else MIN, f"arg{name}", x, dim, keepdim)
 
 
-@operator(note="max(x): ties share the gradient evenly; max(x, dim): it goes to the element at the index")
+@operator(note="max(x): ties share the gradient evenly; max(x, dim): it goes to the element at the index", real=True)
 @numpy_names
 def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element: ``max(x)`` of all, ``max(x, dim)`` with indices, ``max(x, y)`` elementwise. NaN wins.
@@ -323,7 +323,7 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     return _extreme_forms("max", input, dim, keepdim, other)
 
 
-@operator(note="min(x): ties share the gradient evenly; min(x, dim): it goes to the element at the index")
+@operator(note="min(x): ties share the gradient evenly; min(x, dim): it goes to the element at the index", real=True)
 @numpy_names
 def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element: ``min(x)`` of all, ``min(x, dim)`` with indices, ``min(x, y)`` elementwise. NaN wins.
@@ -349,7 +349,7 @@ class MinMax(NamedTuple):
     max: Tensor
 
 
-@operator(note=EVEN_TIES)
+@operator(note=EVEN_TIES, real=True)
 @numpy_names
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest element, of all or along ``dim``.

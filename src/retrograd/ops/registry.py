@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..core.errors import describe
 from ..core.mutation import COPY, apply_inplace, check_writable
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
+from .errors import retold
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,6 +60,7 @@ def operator(
     differentiable: bool = True,
     note: str = "",
     name: str | None = None,
+    real: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function in the operator table, and on Tensor.
 
@@ -71,10 +74,12 @@ def operator(
         differentiable: whether any gradient exists.
         note: what is chosen at points without a derivative, for the table in docs.
         name: the public name, by default the function's.
+        real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
     """
 
-    def enter(function: Function) -> Function:
-        public = name or function.__name__.rstrip("_")
+    def enter(plain: Function) -> Function:
+        public = name or plain.__name__.rstrip("_")
+        function = named_errors(public, plain, real)
         entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
         assert entry.qualified_name not in OPERATORS, f"{entry.qualified_name} is defined twice"
         OPERATORS[entry.qualified_name] = entry
@@ -84,16 +89,19 @@ def operator(
             if method or namespace == "Tensor":
                 setattr(Tensor, each, function)
             if inplace:
-                setattr(Tensor, each + "_", _inplace_form(each, function, inplace))
+                setattr(Tensor, each + "_", _inplace_form(each, plain, inplace, real))
         return function
 
     return enter
 
 
-def _inplace_form(name: str, function: Callable[..., Any], inplace: bool | Primitive) -> Callable[..., Tensor]:
+def _inplace_form(
+    name: str, function: Callable[..., Any], inplace: bool | Primitive, real: bool
+) -> Callable[..., Tensor]:
     if isinstance(inplace, Primitive):
         primitive = inplace
 
+        @functools.wraps(function)
         def write(self: Tensor, *others: Any) -> Tensor:
             return apply_inplace(primitive, self, *others)
     else:
@@ -102,15 +110,19 @@ def _inplace_form(name: str, function: Callable[..., Any], inplace: bool | Primi
         def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             return assign(name, self, function(self, *args, **kwargs))
 
+    return inplace_method(name, write, real)
+
+
+def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) -> Callable[..., Tensor]:
+    """``write`` as the method ``name_`` of Tensor."""
     write.__name__ = write.__qualname__ = name + "_"
     write.__doc__ = f"In-place form of ``{name}``: the result replaces the values of the Tensor, which is returned."
-    return write
+    return named_errors(name + "_", write, real)
 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
     from ..core.dtypes import can_cast
-    from ..core.errors import describe
 
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
@@ -120,18 +132,61 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     return apply_inplace(COPY, x, result)
 
 
-def numpy_names(function: Function) -> Function:
-    """Let a function with ``dim`` and ``keepdim`` take NumPy's ``axis`` and ``keepdims``, too."""
+def named_errors(name: str, function: Function, real: bool = False) -> Function:
+    """The function with errors that name the operator and its arguments, and with NumPy's names where it takes them."""
+    takes_numpy_names = getattr(function, "numpy_names", False)
+    if not (takes_numpy_names or real) and _is_bare(name, function):
+        return function
 
     @functools.wraps(function)
-    def renamed(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            for numpy_name, name in (("axis", "dim"), ("keepdims", "keepdim")):
-                if numpy_name in kwargs:
-                    if name in kwargs:
-                        raise TypeError(f"{function.__name__}: got both {name} and {numpy_name}")
-                    kwargs[name] = kwargs.pop(numpy_name)
-        return function(*args, **kwargs)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if real:
+                _refuse_complex(name, (*args, *kwargs.values()) if kwargs else args)
+            if not kwargs:
+                return function(*args)
+            if takes_numpy_names:
+                _rename(name, kwargs)
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise retold(name, function, args, kwargs, error)  # noqa: B904  its cause, if it is another, is set
 
-    renamed.numpy_names = True  # type: ignore[attr-defined]  # for the stubs
-    return renamed  # type: ignore[return-value]
+    return named  # type: ignore[return-value]
+
+
+def _is_bare(name: str, function: Any) -> bool:
+    """Whether a function only hands its arguments to a primitive of its name, which tells its errors itself."""
+    names = function.__code__.co_names
+    if function.__name__ != name or len(names) != 2 or names[0] not in ("apply1", "apply2"):
+        return False
+    primitive = function.__globals__.get(names[1])
+    return isinstance(primitive, Primitive) and primitive.name == name
+
+
+_REAL = frozenset({int, bool, float, str, type(None)})
+
+
+def _refuse_complex(name: str, values: tuple[Any, ...]) -> None:
+    for value in values:
+        if isinstance(value, Tensor):
+            kind = value.array.dtype.kind
+        elif value.__class__ in _REAL:
+            continue
+        else:
+            kind = "c" if isinstance(value, complex) else getattr(getattr(value, "dtype", None), "kind", None)
+        if kind == "c":
+            raise NotImplementedError(f"{name}: is not defined for complex numbers")
+
+
+def _rename(name: str, kwargs: dict[str, Any]) -> None:
+    for numpy_name, own_name in (("axis", "dim"), ("keepdims", "keepdim")):
+        if numpy_name in kwargs:
+            if own_name in kwargs:
+                raise TypeError(f"{name}: got both {own_name} and {numpy_name}")
+            kwargs[own_name] = kwargs.pop(numpy_name)
+
+
+def numpy_names(function: Function) -> Function:
+    """Let an operator with ``dim`` and ``keepdim`` take NumPy's ``axis`` and ``keepdims``, too."""
+    function.numpy_names = True  # type: ignore[attr-defined]
+    return function

@@ -62,7 +62,7 @@ def trunc(input: Tensor) -> Tensor:
     return apply1(TRUNC, input)
 
 
-@operator(inplace=True, numpy=np.rint, note="zero gradient")
+@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True)
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, of two equally near the even one.
 

@@ -172,7 +172,7 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> 
     return selected(primitive, x, index, dim)
 
 
-@operator(note="ties: the gradient goes to the latest of equal elements")
+@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
 @numpy_names
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """The running maximum along ``dim`` and its index, the latest one among equal elements. NaN stays.
@@ -187,7 +187,7 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
     return _extremes(CUMMAX, np.maximum, input, dim)
 
 
-@operator(note="ties: the gradient goes to the latest of equal elements")
+@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
 @numpy_names
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
     """The running minimum along ``dim`` and its index, the latest one among equal elements. NaN stays.
@@ -213,7 +213,7 @@ def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
 
 
 def _logcumsumexp(x: Any, dim: int) -> Any:
-    return running(np.logaddexp, x.astype(np.float64), dim).astype(x.dtype)  # in double precision, as cumsum
+    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
 
 
 LOGCUMSUMEXP = Primitive(

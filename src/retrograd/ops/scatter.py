@@ -18,9 +18,9 @@ from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, apply, operand
 from ..core.storage import storage_of
 from ..core.tensor import Tensor, new_tensor
-from .arguments import dimension, integers
+from .arguments import dimension, integer, number
 from .indexing import ERASE, Index, add_at, adding, index_of, reading, setting, written_value
-from .registry import numpy_names, operator
+from .registry import inplace_method, numpy_names, operator
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .shape import expand, flatten, reshape
 from .views import diagonal, narrow
@@ -47,9 +47,7 @@ def _in_place(name: str, prepare: Callable[..., Write]) -> None:
         apply_inplace(write.primitive, write.x, write.value, **write.params)
         return self
 
-    method.__name__ = method.__qualname__ = name + "_"
-    method.__doc__ = f"In-place form of ``{name}``."
-    setattr(Tensor, name + "_", method)
+    setattr(Tensor, name + "_", inplace_method(name, method))
 
 
 # Checks
@@ -439,7 +437,8 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
     place, count = _vector("index_fill", x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
         raise RuntimeError(f"index_fill: wanted a number or 0-d Tensor for value, got {describe(value)}")
-    return Write(INDEX_FILL, x, written_value("index_fill", x, value), {"index": _or_whole(place, x, count)})
+    value = written_value("index_fill", x, number("index_fill", value, "value"))
+    return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
 
 @operator(inplace=True)
@@ -462,9 +461,13 @@ def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     x = operand("index_put", input)
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
-    key = tuple([slice(None) if each is None else each for each in indices])
-    values = written_value("index_put", x, _same_dtype("index_put", x, values, "values"))
-    return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index_of("index_put", x, key)})
+    key = tuple([slice(None) if each is None else operand("index_put", each, "indices") for each in indices])
+    values = _same_dtype("index_put", x, values, "values")
+    index = index_of("index_put", x, key)
+    if values.array.ndim > x.array[index.key].ndim:
+        raise RuntimeError(f"index_put: values {describe(values)} do not broadcast to the elements at the indices")
+    values = written_value("index_put", x, values)
+    return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
 
 
 @operator(inplace=True)
@@ -592,7 +595,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """
     x = operand("select_scatter", input)
     place = dimension("select_scatter", dim, x.array.ndim)
-    (position,) = integers("select_scatter", (index,), "index")
+    position = integer("select_scatter", index, "index")
     if not x.array.ndim or not -x.array.shape[place] <= position < x.array.shape[place]:
         raise IndexError(f"select_scatter: index {position} is out of range of dimension {dim} of {describe(x)}")
     return _replaced(SELECT_SCATTER, x, src, (*(slice(None),) * place, position, Ellipsis))

@@ -13,7 +13,7 @@ from ..core.tensor import Tensor, new_tensor
 from .comparison import ISFINITE, ISNAN
 from .conversion import CAST
 from .elementwise import KEEP, SIGN, WHERE, binary, elementwise, tensor_method, zero_rule
-from .registry import operator
+from .registry import inplace_method, operator
 
 
 def _halved_at_ties(g: Any, chosen: Any, tie: Any) -> Any:
@@ -48,7 +48,7 @@ FMIN = binary(
 )
 
 
-@operator(numpy=np.maximum, note="halves at ties")
+@operator(numpy=np.maximum, note="halves at ties", real=True)
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; NaN where either is.
 
@@ -56,11 +56,10 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
     """
-    _refuse_complex("maximum", input, other)
     return apply2(MAXIMUM, input, other)
 
 
-@operator(numpy=np.minimum, note="halves at ties")
+@operator(numpy=np.minimum, note="halves at ties", real=True)
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; NaN where either is.
 
@@ -68,11 +67,10 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
-    _refuse_complex("minimum", input, other)
     return apply2(MINIMUM, input, other)
 
 
-@operator(numpy=np.fmax, note="the first at ties")
+@operator(numpy=np.fmax, note="the first at ties", real=True)
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; the other one where one is NaN.
 
@@ -80,11 +78,10 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([3., 2.])
     """
-    _refuse_complex("fmax", input, other)
     return apply2(FMAX, input, other)
 
 
-@operator(numpy=np.fmin, note="the first at ties")
+@operator(numpy=np.fmin, note="the first at ties", real=True)
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; the other one where one is NaN.
 
@@ -92,14 +89,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
-    _refuse_complex("fmin", input, other)
     return apply2(FMIN, input, other)
-
-
-def _refuse_complex(name: str, *inputs: Any) -> None:
-    for value in inputs:
-        if (value.dtype.kind == "c") if hasattr(value, "dtype") else isinstance(value, complex):
-            raise NotImplementedError(f"{name}: complex numbers have no order")
 
 
 # Bounds: at a bound the gradient passes to the input (as PyTorch).
@@ -127,7 +117,6 @@ CLAMP_TO_NUMBERS = elementwise(
 
 
 def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
-    _refuse_complex(name, input, low, high)
     if low is None and high is None:
         raise RuntimeError(f"{name}: at least one of min and max must not be None")
     if high is None:
@@ -137,7 +126,7 @@ def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, 
     return CLAMP, (input, low, high)
 
 
-@operator(inplace=CLAMP, aliases=("clip",), note="passes to the input at the bounds")
+@operator(inplace=CLAMP, aliases=("clip",), note="passes to the input at the bounds", real=True)
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """The nearest number to ``input`` in [min, max]: min(max(input, min), max).
 
@@ -161,15 +150,14 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """In-place form of ``clamp``."""
     primitive, inputs = _clamp_call("clamp_", self, min, max)
     return apply_inplace(primitive, *inputs)
 
 
-tensor_method(_clamp_, "clamp_", "clip_")
+tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 
 
-@operator(inplace=CLAMP_MIN, note="passes to the input at the bound")
+@operator(inplace=CLAMP_MIN, note="passes to the input at the bound", real=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """max(input, min), elementwise.
 
@@ -177,11 +165,10 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
     """
-    _refuse_complex("clamp_min", input, min)
     return apply2(CLAMP_MIN, input, min)
 
 
-@operator(inplace=CLAMP_MAX, note="passes to the input at the bound")
+@operator(inplace=CLAMP_MAX, note="passes to the input at the bound", real=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """min(input, max), elementwise.
 
@@ -189,7 +176,6 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
     """
-    _refuse_complex("clamp_max", input, max)
     return apply2(CLAMP_MAX, input, max)
 
 
@@ -351,9 +337,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def _masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """In-place form of ``masked_fill``."""
     mask = _check_mask("masked_fill_", "mask", mask)
     return apply_inplace(MASKED_FILL, self, mask, _fill_value("masked_fill_", self, value))
 
 
-tensor_method(_masked_fill_, "masked_fill_")
+tensor_method(inplace_method("masked_fill", _masked_fill_), "masked_fill_")

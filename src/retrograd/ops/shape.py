@@ -19,7 +19,7 @@ from ..core.primitive import Primitive, operand, shares_memory
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
 from .arguments import dimension, dimensions, integers, tensor_list
-from .registry import operator
+from .registry import named_errors, operator
 
 
 def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
@@ -465,7 +465,7 @@ def _reshaping_method(name: str, function: Any) -> Any:
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place form of ``{name[:-1]}``: this Tensor itself takes the new shape, on the same memory."
-    return method
+    return named_errors(name, method)
 
 
 _changed: Any

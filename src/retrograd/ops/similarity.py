@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import array_module
+from ..core.dtypes import result_type
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .arguments import dimension
+from .arguments import dimension, number
 from .composite_rules import raw
 from .matmul import MATMUL
 from .registry import operator
 
 
-@operator(method=False, note="the norm of a zero vector has derivative 0")
+@operator(method=False, note="the norm of a zero vector has derivative 0", real=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``, with broadcasting.
 
@@ -38,6 +39,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     except ValueError:
         raise RuntimeError(f"{name}: x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
     dim = dimension(name, dim, len(shape))
+    dtype = result_type(x.array, y.array)
+    x, y = x.to(dtype), y.to(dtype)
     x = x if x.array.shape == shape else x.expand(shape)
     y = y if y.array.shape == shape else y.expand(shape)
     # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
@@ -58,7 +61,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     tensor([5.])
     """
     x, y = operand("pairwise_distance", x1, "x1"), operand("pairwise_distance", x2, "x2")
-    return (x - y + eps).norm(p, -1, keepdim)
+    return (x - y + eps).norm(number("pairwise_distance", p, "p"), -1, keepdim)
 
 
 # Euclidean distances between all pairs
@@ -161,7 +164,7 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
-@operator(namespace="nn.functional", method=False, note="derivative 0 between points that coincide")
+@operator(namespace="nn.functional", method=False, note="derivative 0 between points that coincide", real=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every pair of rows ``i < j``: ``(N, M) -> (N (N - 1) / 2,)``.
 

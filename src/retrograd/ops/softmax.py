@@ -106,7 +106,7 @@ def _implicit(name: str, input: Any, dim: int | None) -> int:
     """The dimension that PyTorch's nn.functional takes where none is given, with its warning."""
     if dim is not None:
         return dim
-    warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=3)
+    warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=4)
     return 0 if np.ndim(getattr(input, "array", input)) in (0, 1, 3) else 1
 
 

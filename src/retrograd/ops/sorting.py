@@ -108,7 +108,7 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
     return x.argsort(axis=dim)  # CuPy has no other than a stable sort
 
 
-@operator()
+@operator(real=True)
 @numpy_names
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
     """The elements in ascending order along ``dim``, with their indices. NaN counts as the largest number.
@@ -127,7 +127,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return selected(SORT, x, argsorted(x.array, dim, descending), dim)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 @numpy_names
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort the input along ``dim``; see ``sort``.
@@ -143,7 +143,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return new_tensor(argsorted(x.array, dimension("argsort", dim, x.array.ndim), descending))
 
 
-@operator()
+@operator(real=True)
 def msort(input: Tensor) -> Tensor:
     """The elements in ascending order along the first dimension.
 
@@ -154,7 +154,7 @@ def msort(input: Tensor) -> Tensor:
     return sort(input, 0).values
 
 
-@operator()
+@operator(real=True)
 @numpy_names
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The ``k`` largest (or smallest) elements along ``dim``, in order, with their indices. NaN counts as the largest.
@@ -270,7 +270,7 @@ def unique_consecutive(
     return _results(xp.take(array, starts, axis=dim), inverse, counts)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, real=True)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -295,6 +295,8 @@ def searchsorted(
     if side not in (None, "left", "right") or side == "left" and right:
         raise RuntimeError(f"searchsorted: side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
     rows, wanted = sequence.array, values.array
+    if not rows.ndim:
+        raise RuntimeError(f"searchsorted: sorted_sequence must have a dimension, got {describe(sequence)}")
     xp = array_module(rows)
     if sorter is not None:
         if sorter.shape != sequence.shape:
@@ -315,7 +317,7 @@ def searchsorted(
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, real=True)
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The index of the bucket of each value: ``boundaries[i-1] < x <= boundaries[i]``, with ``right`` ``<= x <``.
 

@@ -45,7 +45,7 @@ def lgamma(input: Tensor) -> Tensor:
     return apply1(LGAMMA, input)
 
 
-@operator(inplace=DIGAMMA)
+@operator(inplace=DIGAMMA, real=True)
 def digamma(input: Tensor) -> Tensor:
     """The derivative of the logarithm of the gamma function.
 
@@ -59,7 +59,7 @@ def digamma(input: Tensor) -> Tensor:
     return apply1(DIGAMMA, input)
 
 
-@operator(method=False)
+@operator(method=False, real=True)
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of the digamma function.
 
@@ -79,7 +79,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand("polygamma", input),), {"n": n})
 
 
-@operator(namespace="Tensor", name="polygamma", inplace=True)
+@operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of the digamma function, as ``polygamma(n, self)``.
 
@@ -204,7 +204,7 @@ def _entr(x: Any) -> Any:
 ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
 
 
-@operator(namespace="special", method=False, note="infinite at 0, NaN below")
+@operator(namespace="special", method=False, note="infinite at 0, NaN below", real=True)
 def entr(input: Tensor) -> Tensor:
     """The entropy -x log(x), 0 at 0 and -inf below.
 

@@ -176,7 +176,7 @@ def _column(array: Any, place: Any, dim: int) -> Any:
 KTHVALUE, MEDIAN, NANMEDIAN, MODE = picking("kthvalue"), picking("median"), picking("nanmedian"), picking("mode")
 
 
-@operator()
+@operator(real=True)
 @numpy_names
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The ``k``-th smallest element along ``dim`` (counted from 1) and its index. NaN counts as the largest.
@@ -232,7 +232,7 @@ def _median(primitive: Primitive, input: Any, dim: int | None, keepdim: bool) ->
     return selected(primitive, x, _median_index(x.array, dim, ignore_nan), dim, keepdim)
 
 
-@operator(note=ORDER_TIES)
+@operator(note=ORDER_TIES, real=True)
 @numpy_names
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or with ``dim`` along it, with indices; the lower one of two. NaN if there is any.
@@ -249,7 +249,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median(MEDIAN, input, dim, keepdim)
 
 
-@operator(note=ORDER_TIES)
+@operator(note=ORDER_TIES, real=True)
 @numpy_names
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN; see ``median``.
@@ -264,7 +264,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median(NANMEDIAN, input, dim, keepdim)
 
 
-@operator()
+@operator(real=True)
 @numpy_names
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along ``dim``, the smallest of several, and the index of its last occurrence.
@@ -431,7 +431,7 @@ def cov(
         norm = total - correction if aweights is None else total - correction * (weights * aweights).sum() / total
         norm = new_tensor(np.maximum(norm.array, 0)) if not norm.requires_grad else norm
     product = weighted @ conj(centred).transpose(0, 1)
-    return (product / norm).reshape((rows.array.shape[0],) * 2 if x.array.ndim == 2 else ())
+    return (product / norm).squeeze()
 
 
 def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Tensor | None:
@@ -505,7 +505,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return new_tensor(xp.bincount(place, minlength=bins).astype(array.dtype))
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, real=True)
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number 0, 1, 2, ... occurs, or with ``weights`` the sum of the weights where it does.
 

@@ -9,7 +9,7 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.storage import byte_span
 from ..core.tensor import Tensor
-from .arguments import dimension, dimensions, integers
+from .arguments import dimension, dimensions, integer, integers
 from .indexing import GETITEM
 from .registry import operator
 from .shape import apply_view, flatten
@@ -58,7 +58,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     if not x.array.ndim:
         raise IndexError("select: cannot be applied to a 0-d tensor")
     place = dimension("select", dim, x.array.ndim)
-    (position,) = integers("select", (index,), "index")
+    position = integer("select", index, "index")
     if not -x.array.shape[place] <= position < x.array.shape[place]:
         raise IndexError(f"select: index {position} is out of range of dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
@@ -122,7 +122,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """
     x = operand("diagonal", input)
     first, second = _two_dimensions("diagonal", x, dim1, dim2, x.array.ndim)
-    (place,) = integers("diagonal", (offset,), "offset")
+    place = integer("diagonal", offset, "offset")
     # NumPy reaches past the end of the matrix with offsets that do.
     place = max(-x.array.shape[first], min(place, x.array.shape[second]))
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
@@ -144,7 +144,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     if not x.array.ndim:
         raise RuntimeError("diag_embed: wanted at least 1 dimension, got a 0-d tensor")
     first, second = _two_dimensions("diag_embed", x, dim1, dim2, x.array.ndim + 1)
-    (place,) = integers("diag_embed", (offset,), "offset")
+    place = integer("diag_embed", offset, "offset")
     shape = list(x.array.shape[:-1])
     side = x.array.shape[-1] + abs(place)
     for each in sorted((first, second)):
