@@ -410,3 +410,10 @@ def test_a_view_chain_does_not_keep_itself():
     assert watched() is None
     second.zero_()
     assert x.tolist() == [0.0] * 4
+
+
+def test_inplace_forms_take_their_arguments_by_name():
+    x = rg.tensor([1.0, 2.0])
+    assert x.mul_(other=3).pow_(exponent=2).tolist() == [9.0, 36.0]
+    with pytest.raises(TypeError, match="mul_"):
+        x.mul_(bogus=3)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, TypeVar
 
 from ..core.errors import describe
@@ -102,7 +103,9 @@ def _inplace_form(
         primitive = inplace
 
         @functools.wraps(function)
-        def write(self: Tensor, *others: Any) -> Tensor:
+        def write(self: Tensor, *others: Any, **named: Any) -> Tensor:
+            if named:
+                others = signature(function).bind(self, *others, **named).args[1:]
             return apply_inplace(primitive, self, *others)
     else:
 
