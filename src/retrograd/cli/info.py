@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
+from retrograd import kernels
 from retrograd.core.devices import backend_for, get_default_device
 
 from .console import Table, UserError, print_table
@@ -61,6 +62,7 @@ def _machine() -> list[tuple[str, str]]:
         ("backend", _backend()),
         ("device", str(get_default_device())),
         ("processors", str(_processors())),
+        ("kernels", "compiled by Numba" if kernels.available() else "NumPy"),
         ("BLAS", _blas()),
         ("BLAS threads", _blas_threads()),
     ]

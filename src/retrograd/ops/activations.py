@@ -14,6 +14,7 @@ from ..core.errors import describe
 from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
+from ..kernels import mapped
 from .arguments import number
 from .blocks import in_blocks, in_single
 from .elementwise import ABS, KEEP, MUL, SUB, WHERE, elementwise, select, unary
@@ -25,6 +26,7 @@ from .trigonometric import TANH
 functional = "nn.functional"
 
 
+@mapped("relu")
 def _relu_forward(x: Any) -> Any:
     if x.dtype.kind in "bc":
         raise NotImplementedError(f"is not defined for {x.dtype}")
@@ -256,11 +258,18 @@ operator(namespace=functional, method=False, name="prelu", note="the derivative 
 
 # Smooth gates
 
-SILU = unary(
-    "silu", in_blocks(in_single(lambda x: x / (1 + np.exp(-x)))), lambda g, x: g * _silu_slope(x), signals=True
-)
+
+@mapped("silu")
+@in_blocks
+@in_single
+def _silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
 
 
+SILU = unary("silu", _silu, lambda g, x: g * _silu_slope(x), signals=True)
+
+
+@mapped("silu_slope")
 @in_blocks
 def _silu_slope(x: Any) -> Any:
     s = SIGMOID(x)
@@ -352,11 +361,13 @@ _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
+@mapped("gelu")
 @in_blocks
 def _gelu(x: Any) -> Any:
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
 
 
+@mapped("gelu_slope")
 @in_blocks
 def _gelu_slope(x: Any) -> Any:
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
@@ -368,11 +379,13 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
 
+@mapped("gelu_tanh")
 @in_blocks
 def _gelu_tanh(x: Any) -> Any:
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
 
 
+@mapped("gelu_tanh_slope")
 @in_blocks
 def _gelu_tanh_slope(x: Any) -> Any:
     x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow

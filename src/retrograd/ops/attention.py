@@ -23,6 +23,8 @@ from ..core.dtypes import bool_
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor, new_tensor
+from ..kernels import takes
+from ..kernels.rows import exponentials, exponentials_again
 from .composite_rules import raw, second_order, spread
 from .registry import OPERATORS, operator
 
@@ -45,17 +47,49 @@ def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
     return array[..., i, j]
 
 
-def _scores(q: Any, k: Any, mask: Any, scale: float, causal: bool, rows: slice, columns: slice) -> Any:
-    """A block of the scaled and masked scores; what is masked out is -inf."""
+def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice) -> Any:
+    """A block of the scaled scores under the mask; what is masked out is -inf."""
     s = np.matmul(q[..., rows, :] * q.dtype.type(scale), np.swapaxes(k[..., columns, :], -1, -2))
     if mask is not None:
         part = _rows_of(mask, rows, columns)
         s = np.where(part, s, s.dtype.type(-np.inf)) if mask.dtype == bool_ else s + part
-    if causal:
-        xp = array_module(s)
-        allowed = xp.arange(rows.start, rows.stop)[:, None] >= xp.arange(columns.stop)
-        s = np.where(allowed, s, s.dtype.type(-np.inf))
     return s
+
+
+def _causally(s: Any, first: int) -> Any:
+    """The scores of the rows from ``first``, -inf above the diagonal."""
+    xp = array_module(s)
+    allowed = xp.arange(first, first + s.shape[-2])[:, None] >= xp.arange(s.shape[-1])
+    return np.where(allowed, s, s.dtype.type(-np.inf))
+
+
+def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
+    """The exponentials of scores less their rows' maxima, these, and the exponentials' sums; may write over the scores.
+
+    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has 0 and 1.
+    """
+    if takes(s):
+        return exponentials(s, first)
+    xp = array_module(s)
+    p = s if first is None else _causally(s, first)
+    if p.shape[-1]:
+        top = p.max(axis=-1, keepdims=True)
+        top = np.where(np.isneginf(top), xp.zeros_like(top), top)
+    else:
+        top = xp.zeros(p.shape[:-1] + (1,), p.dtype)
+    p -= top
+    np.exp(p, out=p)
+    total = p.sum(axis=-1, keepdims=True)
+    return p, top, np.where(total == 0, total.dtype.type(1), total)
+
+
+def _weights_again(s: Any, first: int | None, top: Any) -> Any:
+    """The exponentials with known maxima."""
+    if takes(s):
+        return exponentials_again(s, first, top)
+    p = s if first is None else _causally(s, first)
+    p -= top
+    return np.exp(p, out=p)
 
 
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
@@ -66,17 +100,8 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     xp = array_module(q)
     outputs, tops, totals = [], [], []
     for rows, columns in _blocks(q, k, causal):
-        p = _scores(q, k, mask, scale, causal, rows, columns)
-        if p.shape[-1]:
-            top = p.max(axis=-1, keepdims=True)
-            shift = np.where(np.isneginf(top), xp.zeros_like(top), top)
-        else:
-            shift = xp.zeros(p.shape[:-1] + (1,), p.dtype)
-        p -= shift
-        np.exp(p, out=p)
-        total = p.sum(axis=-1, keepdims=True)
-        total = np.where(total == 0, total.dtype.type(1), total)
-        tops.append(shift)
+        p, top, total = _weights(_scores(q, k, mask, scale, rows, columns), rows.start if causal else None)
+        tops.append(top)
         totals.append(total)
         if keep is not None:
             p *= _rows_of(keep, rows, columns)
@@ -117,9 +142,8 @@ def _attention_backward(
     inner = (dout * out).sum(axis=-1, keepdims=True)
     for rows, columns in _blocks(q, k, causal):
         g = dout[..., rows, :]
-        p = _scores(q, k, mask, scale, causal, rows, columns)
-        p -= top[..., rows, :]
-        np.exp(p, out=p)
+        s = _scores(q, k, mask, scale, rows, columns)
+        p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
         ds = np.matmul(g, np.swapaxes(v[..., columns, :], -1, -2))
         if keep is None:
             dv[..., columns, :] += np.matmul(np.swapaxes(p, -1, -2), g)

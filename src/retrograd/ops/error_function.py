@@ -15,6 +15,7 @@ import numpy as np
 from ..core.devices import backend_of
 from ..core.primitive import apply1
 from ..core.tensor import Tensor
+from ..kernels.coefficients import ERF_BOUND, ERF_P, ERF_Q
 from .blocks import in_blocks
 from .elementwise import WHERE, unary
 from .exponential import EXP
@@ -67,22 +68,6 @@ _LARGE_Q = (
     5.27905102951428412e-1,
     6.05183413124413191e-2,
     2.33520497626869185e-3,
-)
-_SINGLE_P = (
-    2.041983537432822e-06,
-    0.00028480617934330434,
-    0.003779515961263892,
-    0.05279000087862808,
-    0.1907817043761386,
-    1.128379145430054,
-)
-_SINGLE_Q = (
-    3.800407875776774e-05,
-    0.001165189406231607,
-    0.014997252261423857,
-    0.11425663934279387,
-    0.5024086035852293,
-    1.0,
 )
 
 _INVERSE_SQRT_PI = 1 / math.sqrt(math.pi)
@@ -142,9 +127,9 @@ def _by_regions(x: Any, small: Any, tail: Any) -> Any:
 
 
 def _erf_single(x: Any) -> Any:
-    x = np.clip(x, -4.06, 4.06)  # where the quotient passes 1, so that beyond it the result is 1 exactly
+    x = np.clip(x, -ERF_BOUND, ERF_BOUND)  # beyond, the result is 1 exactly
     square = x * x
-    return np.clip(x * _horner(_SINGLE_P, square) / _horner(_SINGLE_Q, square), -1, 1)
+    return np.clip(x * _horner(ERF_P, square) / _horner(ERF_Q, square), -1, 1)
 
 
 def _erf_tail(x: Any, negative: Any) -> Any:

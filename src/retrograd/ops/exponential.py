@@ -10,6 +10,7 @@ import numpy as np
 from ..core.dtypes import complex128, float64
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
+from ..kernels import mapped
 from .blocks import in_single
 from .elementwise import WHERE, ZEROS, binary, tensor_method, unary
 from .registry import operator
@@ -20,16 +21,22 @@ SQUARE = unary("square", np.square, lambda g, x: g * (2 * x), promote="same", si
 SQRT = unary("sqrt", np.sqrt, lambda g, ans: g / (2 * ans), signals=True)
 RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, ans: g * (-0.5 * ans * ans * ans), signals=True)
 RECIPROCAL = unary("reciprocal", np.reciprocal, lambda g, ans: -g * ans * ans, signals=True)
-EXP = unary("exp", np.exp, lambda g, ans: g * ans, signals=True)
+EXP = unary("exp", mapped("exp")(np.exp), lambda g, ans: g * ans, signals=True)
 EXP2 = unary("exp2", np.exp2, lambda g, ans: g * (LN2 * ans), signals=True)
 EXPM1 = unary("expm1", np.expm1, lambda g, ans: g * (ans + 1), signals=True)
 LOG = unary("log", np.log, lambda g, x: g / x, signals=True)
 LOG2 = unary("log2", np.log2, lambda g, x: g / (LN2 * x), signals=True)
 LOG10 = unary("log10", np.log10, lambda g, x: g / (math.log(10) * x), signals=True)
 LOG1P = unary("log1p", np.log1p, lambda g, x: g / (x + 1), signals=True)
-SIGMOID = unary(
-    "sigmoid", in_single(lambda x: 1 / (1 + np.exp(-x))), lambda g, ans: g * (ans * (1 - ans)), signals=True
-)
+
+
+@mapped("sigmoid")
+@in_single
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: g * (ans * (1 - ans)), signals=True)
 
 
 def _is_number(x: Any) -> bool:

@@ -25,6 +25,7 @@ from ..core.modes import no_grad
 from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
+from ..kernels import rows, takes
 from .arguments import dimension, integers, number
 from .composite_rules import second_order, spread
 from .reductions import count
@@ -44,6 +45,9 @@ class Layout(NamedTuple):
     centred: bool = True
 
 
+OVER_LAST = Layout(None, (-1,), None)
+
+
 def _viewed(x: Any, layout: Layout) -> Any:
     """x laid out for its statistics, in single precision at least."""
     if x.dtype == np.float16:
@@ -61,6 +65,8 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
+    if layout == OVER_LAST and takes(*[array for array in (x, w, b) if array is not None]):
+        return rows.layer_norm(x, w, b, eps)
     view = _viewed(x, layout)
     mean = None
     if layout.centred:
@@ -82,6 +88,9 @@ def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients of the wanted ones among x, w and b."""
+    if layout == OVER_LAST and takes(*[array for array in (x, w, dy) if array is not None]):
+        found = rows.layer_norm_backward(dy, x, w, mean, rstd)
+        return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
     xhat = view - mean if layout.centred else view

@@ -12,6 +12,7 @@ from ..core.dtypes import get_default_dtype
 from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
+from ..kernels import by_rows
 from .arguments import dimension
 from .blocks import in_single
 from .reductions import converted, kept, reduce_
@@ -39,6 +40,7 @@ def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdi
 LOGSUMEXP = Primitive("logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True)
 
 
+@by_rows("softmax")
 @in_single
 def _softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
@@ -50,6 +52,7 @@ def _softmax(x: Any, dim: int) -> Any:
     return xp.divide(out, total, out=out) if x.ndim else out / total
 
 
+@by_rows("log_softmax")
 @in_single
 def _log_softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
@@ -60,19 +63,25 @@ def _log_softmax(x: Any, dim: int) -> Any:
     return xp.subtract(out, total, out=out) if x.ndim else out - total
 
 
-def _softmax_vjp(g: Any, ans: Any, dim: int) -> Any:
+@by_rows("softmax_backward")
+def _softmax_backward(g: Any, ans: Any, dim: int) -> Any:
     """``y (g - sum(g y))``."""
     weighted = g * ans
     return weighted - ans * weighted.sum(axis=dim, keepdims=True)
 
 
-# d log softmax: g - softmax(x) sum(g)
-SOFTMAX = Primitive("softmax", _softmax, "x", [_softmax_vjp], signals=True)
+@by_rows("log_softmax_backward")
+def _log_softmax_backward(g: Any, ans: Any, dim: int) -> Any:
+    """``g - softmax(x) sum(g)``."""
+    return g - np.exp(ans) * g.sum(axis=dim, keepdims=True)
+
+
+SOFTMAX = Primitive("softmax", _softmax, "x", [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)], signals=True)
 LOG_SOFTMAX = Primitive(
     "log_softmax",
     _log_softmax,
     "x",
-    [lambda g, ans, dim: g - np.exp(ans) * g.sum(axis=dim, keepdims=True)],
+    [lambda g, ans, dim: _log_softmax_backward(g, ans, dim=dim)],
     signals=True,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.primitive import Primitive, apply1, apply2
 from ..core.tensor import Tensor
+from ..kernels import mapped
 from .elementwise import KEEP, WHERE, binary, unary
 from .exponential import RSQRT
 from .registry import operator
@@ -21,7 +22,7 @@ ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True
 ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
-TANH = unary("tanh", np.tanh, lambda g, ans: g - g * ans * ans)
+TANH = unary("tanh", mapped("tanh")(np.tanh), lambda g, ans: g - g * ans * ans)
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
 ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)

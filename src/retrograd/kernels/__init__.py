@@ -1,0 +1,101 @@
+"""Loops compiled at run time, behind functions written in NumPy.
+
+A kernel has a reference: an ordinary function of arrays, in NumPy's functions, that computes the same. ``mapped`` and
+``by_rows`` put the compiled loop of a name in the reference's place where that pays: for large contiguous float32
+arrays in NumPy's memory, if Numba is installed. Numba is imported, and a loop compiled, when it first runs; compiled
+loops are kept on disk. The environment variable ``RETROGRAD_KERNELS=reference`` turns them off.
+
+This is the one place where it is chosen; the loops themselves stand in ``loops.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from .threads import in_shares
+
+USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+
+Reference = Callable[..., Any]
+
+
+def available() -> bool:
+    """Whether loops are turned on and Numba is installed, which is not imported to know."""
+    return os.environ.get("RETROGRAD_KERNELS") != "reference" and find_spec("numba") is not None
+
+
+@cache
+def compiled() -> Any:
+    """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
+    if os.environ.get("RETROGRAD_KERNELS") == "reference":
+        return None
+    try:
+        from . import loops
+    except ImportError:
+        return None
+    return loops
+
+
+def takes(x: Any, *others: Any) -> bool:
+    """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
+    return (
+        type(x) is np.ndarray
+        and x.size >= USEFUL
+        and _suits(x)
+        and (not others or all(map(_suits, others)))
+        and compiled() is not None
+    )
+
+
+def _suits(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
+
+
+def mapped(name: str) -> Callable[[Reference], Reference]:
+    """Compile a function of one array that works element by element: ``loop(x, out)`` on vectors."""
+
+    def enter(reference: Reference) -> Reference:
+        @wraps(reference)
+        def run(x: Any) -> Any:
+            if not takes(x):
+                return reference(x)
+            loop = getattr(compiled(), name)
+            out = np.empty_like(x)
+            flat, flat_out = x.reshape(-1), out.reshape(-1)
+            in_shares(lambda start, stop: loop(flat[start:stop], flat_out[start:stop]), x.size, USEFUL)
+            return out
+
+        return run
+
+    return enter
+
+
+def by_rows(name: str) -> Callable[[Reference], Reference]:
+    """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
+
+    def enter(reference: Reference) -> Reference:
+        @wraps(reference)
+        def run(*arrays: Any, dim: int) -> Any:
+            x = arrays[0]
+            if not takes(*arrays) or dim != x.ndim - 1:
+                return reference(*arrays, dim=dim)
+            loop = getattr(compiled(), name)
+            out = np.empty_like(x)
+            rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
+            in_shares(lambda start, stop: loop(*[row[start:stop] for row in rows]), len(rows[0]), shortest(x))
+            return out
+
+        return run
+
+    return enter
+
+
+def shortest(x: Any) -> int:
+    """How many rows a thread should at least be given."""
+    return max(1, USEFUL // x.shape[-1])
