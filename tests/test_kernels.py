@@ -116,6 +116,55 @@ def test_attention(causal, masked):
         np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("affine", [False, True])
+def test_batch_norm(affine, count_of_loops):
+    rng = np.random.default_rng(0)
+    x, g = (100 + rng.standard_normal((2, 24, 7, 15, 17))).astype(np.float32)
+    parameters = rng.standard_normal((2, 7)).astype(np.float32)
+
+    def run(dtype):
+        leaf = rg.tensor(x.astype(dtype), requires_grad=True)
+        wb = [rg.tensor(p.astype(dtype), requires_grad=True) for p in parameters] if affine else [None, None]
+        running = [rg.zeros(7, dtype=leaf.dtype), rg.ones(7, dtype=leaf.dtype)]
+        y = F.batch_norm(leaf, *running, *wb, training=True)
+        y.backward(rg.tensor(g.astype(dtype)))
+        return [y.detach(), leaf.grad, *running, *[p.grad for p in wb if p is not None]]
+
+    for single, double in zip(run(np.float32), run(np.float64), strict=True):
+        np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=2e-5, atol=5e-5)
+    assert len(count_of_loops) >= 3
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ((32, 30), {"kernel_size": 2}),
+        ((31, 33), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((29, 30), {"kernel_size": (2, 3), "stride": (3, 1), "dilation": (2, 3), "padding": (1, 0)}),
+        ((30, 31), {"kernel_size": 4, "stride": 3, "ceil_mode": True}),
+    ],
+)
+def test_max_pool(size, options, special, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, (5, 9, *size)).astype(np.float32)  # with ties
+    if special:
+        x[rng.random(x.shape) < 0.2] = -np.inf
+        x[rng.random(x.shape) < 0.01] = np.nan
+        x[0, 0] = -np.inf
+
+    def run():
+        leaf = rg.tensor(x, requires_grad=True)
+        y, index = F.max_pool2d(leaf, **options, return_indices=True)
+        y.backward(rg.arange(y.numel(), dtype=rg.float32).reshape(y.shape))
+        return y.detach().numpy(), index.numpy(), leaf.grad.numpy()
+
+    found = run()
+    monkeypatch.setattr(kernels, "compiled", lambda: None)
+    for loop, reference in zip(found, run(), strict=True):
+        np.testing.assert_array_equal(loop, reference)
+
+
 def test_rows_of_attention_that_see_nothing():
     q = rg.ones(2, 200, 8)
     mask = rg.ones(200, 200, dtype=rg.bool)

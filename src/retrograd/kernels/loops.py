@@ -200,6 +200,14 @@ def _dot(x, y):
 
 
 @_compiled("reassoc", "contract")
+def _dot_centred(x, x_mean, y, y_mean):
+    total = 0.0
+    for j in range(x.size):
+        total += (x[j] - x_mean) * (y[j] - y_mean)
+    return total
+
+
+@_compiled("reassoc", "contract")
 def _sum_of_squares(row, mean):
     total = 0.0
     for j in range(row.size):
@@ -303,3 +311,91 @@ def exponentials_again(s, start, stop, period, first, top):
         for j in range(allowed):
             s[row, j] = _exp(s[row, j] - top[row, 0])
         s[row, allowed:] = f(0.0)
+
+
+# Channels of (N, C, M)
+
+
+@_loop
+def channel_moments(x, first, last, mean, squares):
+    for c in range(first, last):
+        total = 0.0
+        for n in range(len(x)):
+            total += _sum(x[n, c])
+        m = total / (x.shape[0] * x.shape[2])
+        total = 0.0
+        for n in range(len(x)):
+            total += _sum_of_squares(x[n, c], m)
+        mean[c] = m
+        squares[c] = total
+
+
+@_loop
+def channel_norm(x, first, last, mean, scale, b, out):
+    for n in range(len(x)):
+        for c in range(first, last):
+            m, s, shift = f(mean[c]), f(scale[c]), f(b[c])
+            for j in range(x.shape[2]):
+                out[n, c, j] = (x[n, c, j] - m) * s + shift
+
+
+@_loop
+def channel_norm_backward(first, last, dy, x, mean, rstd, w, dx, dw, db):
+    for c in range(first, last):
+        m, r = mean[c], rstd[c]
+        count = x.shape[0] * x.shape[2]
+        of_dy = 0.0
+        for n in range(len(x)):
+            of_dy += _sum(dy[n, c])
+        of_products = 0.0
+        for n in range(len(x)):  # of deviations, so that the rounding of m does not count
+            of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
+        dw[c] = of_products * r
+        db[c] = of_dy
+        factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
+        for n in range(len(x)):
+            for j in range(x.shape[2]):
+                dx[n, c, j] = factor * (dy[n, c, j] - level - (x[n, c, j] - m) * along)
+
+
+# Windows over planes (P, H, W). ``places`` has the rows kernel, stride, padding and dilation, each for H and W.
+
+
+@_loop
+def max_pool(x, places, out, winners):
+    (kernel_h, kernel_w), (stride_h, stride_w), (padding_h, padding_w), (dilation_h, dilation_w) = (
+        (places[0, 0], places[0, 1]),
+        (places[1, 0], places[1, 1]),
+        (places[2, 0], places[2, 1]),
+        (places[3, 0], places[3, 1]),
+    )
+    for p in range(len(x)):
+        for row in range(out.shape[1]):
+            top = row * stride_h - padding_h
+            for column in range(out.shape[2]):
+                left = column * stride_w - padding_w
+                best = f(-np.inf)
+                winner = -1
+                for i in range(kernel_h):
+                    h = top + i * dilation_h
+                    if 0 <= h < x.shape[1]:
+                        for j in range(kernel_w):
+                            v = left + j * dilation_w
+                            if 0 <= v < x.shape[2]:
+                                new = x[p, h, v]
+                                if new > best or new != new or winner < 0:
+                                    best = new
+                                    winner = i * kernel_w + j
+                out[p, row, column] = best
+                winners[p, row, column] = max(winner, 0)
+
+
+@_loop
+def max_pool_backward(g, winners, places, dx):
+    for p in range(len(g)):
+        for row in range(g.shape[1]):
+            for column in range(g.shape[2]):
+                number = np.int64(winners[p, row, column])
+                h = row * places[1, 0] - places[2, 0] + number // places[0, 1] * places[3, 0]
+                v = column * places[1, 1] - places[2, 1] + number % places[0, 1] * places[3, 1]
+                dx[p, h, v] += g[p, row, column]

@@ -25,7 +25,7 @@ from ..core.modes import no_grad
 from ..core.primitive import Primitive, apply, operand
 from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
-from ..kernels import rows, takes
+from ..kernels import planes, rows, takes
 from .arguments import dimension, integers, number
 from .composite_rules import second_order, spread
 from .reductions import count
@@ -48,6 +48,11 @@ class Layout(NamedTuple):
 OVER_LAST = Layout(None, (-1,), None)
 
 
+def _by_channels(layout: Layout, x: Any) -> bool:
+    """Whether the statistics are those of batch normalization, of channels long enough for compiled loops."""
+    return layout.view is None and layout.axes[0] == 0 and count(x.shape[2:], None) >= planes.SHORTEST
+
+
 def _viewed(x: Any, layout: Layout) -> Any:
     """x laid out for its statistics, in single precision at least."""
     if x.dtype == np.float16:
@@ -67,6 +72,8 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     if layout == OVER_LAST and takes(*[array for array in (x, w, b) if array is not None]):
         return rows.layer_norm(x, w, b, eps)
+    if _by_channels(layout, x) and takes(*[array for array in (x, w, b) if array is not None]):
+        return planes.batch_norm(x, w, b, eps)
     view = _viewed(x, layout)
     mean = None
     if layout.centred:
@@ -90,6 +97,9 @@ def _backward(
     """The gradients of the wanted ones among x, w and b."""
     if layout == OVER_LAST and takes(*[array for array in (x, w, dy) if array is not None]):
         found = rows.layer_norm_backward(dy, x, w, mean, rstd)
+        return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
+    if _by_channels(layout, x) and takes(*[array for array in (x, w, dy) if array is not None]):
+        found = planes.batch_norm_backward(dy, x, w, mean, rstd)
         return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
@@ -304,6 +314,8 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
     """Mean and sum of squared deviations over the axes, and how many numbers went into each."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
+    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= planes.SHORTEST:
+        return *planes.moments(x), count(x.shape, axes)
     mean = _mean(x, axes)
     return mean, accurate_sum(np.square(x - mean), axes), count(x.shape, axes)
 
