@@ -24,7 +24,8 @@ class Classes(NamedTuple):
     """What a target says, as constants.
 
     ``at`` indexes an array (N, C, ...) at the targets; ``weight`` is the targets' class weight, 0 where ignored;
-    ``counted`` says where nothing is ignored; ``divisor`` is what a mean divides by, None for no reduction.
+    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, None for no
+    reduction.
     """
 
     at: tuple[Any, ...]
@@ -51,6 +52,15 @@ def _sum(rows: Any) -> Any:
 def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
+    if target.size:
+        low, high = int(target.min()), int(target.max())
+        if 0 <= low and high < x.shape[1] and not (low <= ignore_index <= high and (target == ignore_index).any()):
+            index = target.astype(np.int64, copy=False)
+            factor = 1 if weight is None else weight[index]
+            divisor = None if reduction == "none" else 1
+            if reduction == "mean":
+                divisor = np.result_type(x, np.float32).type(target.size) if weight is None else _sum(factor)
+            return Classes(_at(index), factor, None, divisor)
     counted = target != ignore_index
     wrong = counted & ((target < 0) | (target >= x.shape[1]))
     if target.size and bool(wrong.any()):
@@ -68,7 +78,14 @@ def _over_rows(g: Any, classes: Classes) -> Any:
     if classes.divisor is None:
         return g
     g = g / classes.divisor
+    if classes.counted is None:
+        return array_module(g).full(classes.at[1].shape, g)
     return np.where(classes.counted, g, g.dtype.type(0))
+
+
+def _counted(rows: Any, classes: Classes) -> Any:
+    """The rows, 0 for what is ignored."""
+    return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
 def _reduced(rows: Any, classes: Classes) -> Any:
@@ -79,7 +96,7 @@ def _reduced(rows: Any, classes: Classes) -> Any:
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = np.where(classes.counted, -x[classes.at] * classes.weight, x.dtype.type(0))
+    rows = _counted(-x[classes.at] * classes.weight, classes)
     return _reduced(rows, classes).astype(x.dtype, copy=False)
 
 
@@ -122,7 +139,7 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
         c = x.shape[1]
         whole = c if class_weight is None else class_weight.sum()
         rows = (1 - smoothing) * rows + (smoothing / c) * (whole * log_total - others)
-    rows = np.where(classes.counted, rows, rows.dtype.type(0))
+    rows = _counted(rows, classes)
     return _reduced(rows, classes).astype(dtype, copy=False), top, total
 
 
@@ -139,7 +156,7 @@ def _cross_entropy_backward(
     picked = rows * classes.weight * (1 - smoothing)
     factor = picked
     if smoothing:
-        rows = np.where(classes.counted, rows * (smoothing / c), rows.dtype.type(0))
+        rows = _counted(rows * (smoothing / c), classes)
         factor = picked + rows * (c if class_weight is None else class_weight.sum())
     dx = np.exp(x - top)
     dx *= np.expand_dims(factor, 1) / total
@@ -154,11 +171,10 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
     weights = array_module(x).zeros(x.array.shape, x.array.dtype)
     if smoothing:
         weights += smoothing / x.array.shape[1]
-        weights *= (
-            np.expand_dims(classes.counted, 1)
-            if class_weight is None
-            else _per_class(class_weight, weights) * (np.expand_dims(classes.counted, 1))
-        )
+        if class_weight is not None:
+            weights *= _per_class(class_weight, weights)
+        if classes.counted is not None:
+            weights *= np.expand_dims(classes.counted, 1)
     weights[classes.at] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
     return (
