@@ -54,7 +54,7 @@ def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, red
     xp = array_module(x)
     if target.size:
         low, high = int(target.min()), int(target.max())
-        if 0 <= low and high < x.shape[1] and not (low <= ignore_index <= high and (target == ignore_index).any()):
+        if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (target == ignore_index).any()):
             index = target.astype(np.int64, copy=False)
             factor = 1 if weight is None else weight[index]
             divisor = None if reduction == "none" else 1
