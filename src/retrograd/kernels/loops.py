@@ -255,6 +255,24 @@ def log_softmax_backward(g, y, out):
 
 
 @_loop
+def cumsum(x, out):
+    for row in range(len(x)):
+        total = 0.0
+        for j in range(x.shape[1]):
+            total += x[row, j]
+            out[row, j] = total
+
+
+@_loop
+def cumsum_from_behind(x, out):
+    for row in range(len(x)):
+        total = 0.0
+        for j in range(x.shape[1] - 1, -1, -1):
+            total += x[row, j]
+            out[row, j] = total
+
+
+@_loop
 def layer_norm(x, w, b, eps, out, mean, rstd):
     for row in range(len(x)):
         m = _sum(x[row]) / x.shape[1]

@@ -11,6 +11,7 @@ from ..core.devices import array_module
 from ..core.dtypes import get_default_dtype, int64
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
+from ..kernels import by_rows
 from .arguments import dimension
 from .conversion import CAST
 from .registry import numpy_names, operator
@@ -77,6 +78,7 @@ def reverse_recurrence(a: Any, b: Any, dim: int) -> Any:
 # Sums and products
 
 
+@by_rows("cumsum")
 def _cumsum(x: Any, dim: int) -> Any:
     # Running sums cannot be pairwise; as in PyTorch they run in double precision.
     if x.dtype.kind == "f" and x.dtype.itemsize < 8:
@@ -84,9 +86,12 @@ def _cumsum(x: Any, dim: int) -> Any:
     return x.cumsum(axis=dim)
 
 
-CUMSUM: Primitive = Primitive(
-    "cumsum", _cumsum, "x", [lambda g, dim: np.flip(CUMSUM(np.flip(g, dim), dim=dim), dim)], signals=True
-)
+@by_rows("cumsum_from_behind")
+def _cumsum_from_behind(x: Any, dim: int) -> Any:
+    return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim)
+
+
+CUMSUM: Primitive = Primitive("cumsum", _cumsum, "x", [lambda g, dim: _cumsum_from_behind(g, dim=dim)], signals=True)
 
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
 CUMPROD = Primitive(
