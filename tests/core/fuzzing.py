@@ -403,7 +403,7 @@ class Program:
 
     def rarely(self) -> None:
         name, x, model = self.pick()
-        form = self.choose(5)
+        form = self.choose(6)
         if form == 0:
             self.say(f"t{self.count + 1} = {name}.detach()")
             family = Family(model.family.flat.detach(), model.family.buffer, model.positions)
@@ -416,12 +416,22 @@ class Program:
             self.say(f"t{self.count + 1} = {name} * 1.5 with a hook")
             theirs = model.read() * 1.5
             for each in (made, theirs):
-                each.register_hook(lambda g: g * 2 + g.sin())
+                if each.requires_grad:  # which a write of no elements gives to the engine's alone
+                    each.register_hook(lambda g: g * 2 + g.sin())
             self.enter(made, fresh(theirs))
         elif form == 3 and x.ndim and x.shape[0] and rg.is_grad_enabled():
             self.say(f"{name}[:1] = {name}[:1].detach()")
             if self.guarded(x, model, lambda: x.__setitem__(slice(1), x[:1].detach())):
                 model.write(model.positions[:1], model.read()[:1].detach())
+        elif form == 5 and not x.is_leaf:
+            if x.ndim > 1:
+                self.say(f"{name}.swapaxes_(0, -1)")
+                x.swapaxes_(0, -1)
+                model.positions = model.positions.swapaxes(0, -1)
+            else:
+                self.say(f"{name}.unsqueeze_(0)")
+                x.unsqueeze_(0)
+                model.positions = model.positions[None]
         elif form == 4 and len(self.losses) > 1 and rg.is_grad_enabled():
             mine, theirs = self.losses[-1]
             if mine.requires_grad:

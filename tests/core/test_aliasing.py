@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -268,3 +270,85 @@ def test_negation_in_place_of_elements_64_bytes_apart():
     x = rg.arange(16, dtype=rg.float64).reshape(2, 8)
     x[:, 4].neg_()
     assert x[:, 4].tolist() == [-4.0, -12.0]
+
+
+def test_retain_grad_of_a_view_follows_it_when_its_base_is_written():
+    x = leaf(1, 2, 3)
+    y = x * 1
+    view = y[1:]
+    view.retain_grad()
+    y.mul_(2)
+    y.mul_(1)
+    (view * view).sum().backward()
+    assert view.retains_grad and view.grad.tolist() == [8.0, 12.0]
+    assert x.grad.tolist() == [0.0, 16.0, 24.0]
+
+
+class Marked(rg.Tensor):
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> str:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return f"my {name}"
+
+
+def test_a_view_of_a_subclass_stays_one_when_its_base_is_written():
+    x = leaf(1, 2, 3)
+    y = x * 1
+    view = y[1:]
+    view.__class__ = Marked
+    y.mul_(2)
+    assert type(view) is Marked and view.colour == "my colour"
+    assert gradient(view.sum(), x) == [0.0, 2.0, 2.0]
+
+
+def test_a_view_whose_base_was_written_calls_itself_a_tensor():
+    y = leaf(1, 2, 3) * 1
+    view = y[1:]
+    y.mul_(2)
+    assert isinstance(view, rg.Tensor) and type(view).__name__ == "Tensor"
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'colour'"):
+        view.colour
+    assert view.requires_grad and type(view) is rg.Tensor
+
+
+def test_threads_may_ask_a_view_for_its_history_at_once():
+    failures = []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(40):
+            y = leaf(*range(40)) * 1
+            views = [y[start:] for start in range(40)]
+            y.mul_(2)
+            barrier = threading.Barrier(3)
+
+            def ask(views=views, barrier=barrier) -> None:
+                barrier.wait()
+                try:
+                    assert all(view.requires_grad and view.grad_fn is not None for view in views)
+                except Exception as error:
+                    failures.append(error)
+
+            threads = [threading.Thread(target=ask) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            y.mul_(2)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
+
+
+def test_a_new_shape_under_no_grad_leaves_the_history():
+    x = rg.ones(2, 3, requires_grad=True)
+    y = x * 2
+    with rg.no_grad():
+        x.t_()
+        y.t_()
+    assert x.is_leaf and x.requires_grad and x.shape == y.shape == (3, 2)
+    (x * x).sum().backward()
+    assert x.grad.shape == (3, 2)
+    assert rg.autograd.grad(y.sum(), y)[0].shape == (3, 2)

@@ -58,3 +58,6 @@ def test_leaves_nothing_behind():
     with rg.autograd.set_detect_anomaly(True):
         assert modes.anomaly is not None
     assert modes.anomaly is None and not watchers
+    rg.autograd.set_detect_anomaly(True)
+    rg.autograd.set_detect_anomaly(False)
+    assert modes.anomaly is None and not watchers

@@ -85,3 +85,10 @@ def test_default_dtype():
         rg.set_default_dtype(rg.float32)
     with pytest.raises(TypeError, match="set_default_dtype"):
         rg.set_default_dtype(rg.int64)
+
+
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "atan2"])
+def test_floating_functions_of_integers_have_the_default_dtype(name):
+    for dtype in (rg.int8, rg.int64, rg.bool):
+        x = rg.ones(2, dtype=dtype)
+        assert getattr(rg, name)(x, x).dtype == rg.float32

@@ -160,3 +160,41 @@ def test_mark_dirty():
     assert z is y and y.tolist() == [3.0, 3.0]
     y.sum().backward()
     assert x.grad.tolist() == [20.0, 20.0]
+
+
+class Careless(Function):
+    """Returns another Tensor than the one it marks as written."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2) * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_what_is_marked_dirty_must_be_returned():
+    with pytest.raises(RuntimeError, match="Careless: forward must return what it passes to mark_dirty"):
+        Careless.apply(rg.ones(2, requires_grad=True) * 1)
+
+
+class DoubleAnd(Function):
+    @staticmethod
+    def forward(ctx, x, extra):
+        return x * 2, extra
+
+    @staticmethod
+    def backward(ctx, g, extra):
+        assert extra is None
+        return g * 2, None
+
+
+def test_outputs_that_are_no_tensors_pass_through():
+    x = rg.ones(2, requires_grad=True)
+    y, extra = DoubleAnd.apply(x, "note")
+    y.sum().backward()
+    assert extra == "note" and x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="output 1 of forward must be a Tensor"):
+        DoubleAnd.apply(x, np.ones(2))  # a gradient would be lost

@@ -174,6 +174,74 @@ def test_hook_errors():
         rg.ones(2).register_hook(print)
 
 
+def test_a_hook_may_not_change_the_dtype():
+    x = rg.ones(2, requires_grad=True)
+    x.register_hook(lambda g: g.double())
+    with pytest.raises(RuntimeError, match="hook.*float32.*float64"):
+        (x * 2).sum().backward()
+    assert x.grad is None
+
+
+def test_retain_grad_keeps_what_the_hooks_made():
+    x = rg.ones(2, requires_grad=True)
+    y = x * 3
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    assert y.grad.tolist() == [10.0, 10.0] and x.grad.tolist() == [30.0, 30.0]
+
+
+def test_backward_inputs_that_retain_their_gradient_get_it_once():
+    x = rg.ones(2, requires_grad=True)
+    y = x * 3
+    y.retain_grad()
+    (y * y).sum().backward(inputs=[y])
+    assert y.grad.tolist() == [6.0, 6.0] and x.grad is None
+
+
+def test_post_accumulate_hooks_run_for_the_inputs_of_backward():
+    x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    seen = []
+    for name, leaf in (("x", x), ("y", y)):
+        leaf.register_post_accumulate_grad_hook(lambda t, name=name: seen.append((name, t.grad.tolist())))
+    (x * y * 2).sum().backward(inputs=[x])
+    rg.autograd.backward((x * y).sum(), inputs=y)
+    assert seen == [("x", [2.0, 2.0]), ("y", [1.0, 1.0])]
+
+
+def test_post_accumulate_hooks_run_in_the_mode_of_the_walk():
+    x = rg.ones(2, requires_grad=True)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(rg.is_grad_enabled()))
+    (x * x).sum().backward()
+    (x * x).sum().backward(create_graph=True)
+    (x * x).sum().backward(inputs=[x])
+    assert seen == [False, True, False]
+
+
+def test_a_gradient_with_history_keeps_it_when_more_is_added():
+    x = rg.tensor([2.0], requires_grad=True)
+    (x**3).backward(create_graph=True)
+    grad_before = x.grad
+    (x * 5).backward()
+    assert x.grad is grad_before and x.grad.tolist() == [17.0]
+    assert grad(x.grad, x)[0].tolist() == [12.0]
+
+
+def test_gradients_that_cannot_be_are_refused():
+    x = rg.tensor([2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="is complex"):
+        grad(x * x, x, rg.tensor([1j]))
+    with pytest.raises(RuntimeError, match="inputs is empty"):
+        grad(x * x, [])
+    with pytest.raises(RuntimeError, match="its own gradient"):
+        x.grad = x
+    (x * x).backward()
+    x.data = rg.ones(3)
+    with pytest.raises(RuntimeError, match=r"float32\(3,\).*float32\(1,\)"):
+        (x * x).sum().backward()
+
+
 def test_mixed_dtypes_give_gradients_in_each_input_dtype():
     x = rg.ones(3, dtype=rg.float32, requires_grad=True)
     y = rg.ones(3, dtype=rg.float64, requires_grad=True)

@@ -47,6 +47,57 @@ def test_decorators(mode):
     assert recorded()
 
 
+@pytest.mark.parametrize("mode", list(MODES))
+def test_a_decorated_generator_is_inside_only_while_it_runs(mode):
+    @MODES[mode]()
+    def steps():
+        total = 0
+        try:
+            while total < 100:
+                assert not recorded()
+                try:
+                    total += yield total
+                except KeyError:
+                    total += 10
+        finally:
+            assert not recorded()
+        return total
+
+    generator = steps()
+    assert next(generator) == 0 and recorded()
+    assert generator.send(3) == 3 and recorded()
+    assert generator.throw(KeyError()) == 13 and recorded()
+    with pytest.raises(StopIteration) as stop:
+        generator.send(100)
+    assert stop.value.value == 113 and recorded()
+    generator = steps()
+    next(generator)
+    generator.close()
+    assert recorded()
+
+
+def test_one_set_grad_enabled_decorates_several_functions():
+    off = rg.set_grad_enabled(False)
+    first, second = off(recorded), off(recorded)
+    assert recorded() and not first() and not second()
+
+
+def test_nothing_is_left_switched_off():
+    from retrograd.core.modes import unrecorded
+
+    def interleaved():
+        with rg.no_grad():
+            yield
+
+    outer, inner = interleaved(), interleaved()
+    next(outer), next(inner)
+    outer.close(), inner.close()
+    rg.set_grad_enabled(True)
+    with pytest.raises(ZeroDivisionError), rg.no_grad(), rg.enable_grad(), rg.inference_mode():
+        raise ZeroDivisionError
+    assert not unrecorded and recorded()
+
+
 def test_restored_after_an_error():
     with pytest.raises(ZeroDivisionError), rg.no_grad():
         raise ZeroDivisionError

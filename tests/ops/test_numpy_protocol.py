@@ -143,6 +143,7 @@ CALLS = {
     ],
     "polyval": [(lambda x: np.polyval([2.0, -1.0, 3.0], x), V)],
     "round": [(lambda x: np.round(x, 1), A)],
+    "around": [(lambda x: np.around(x, 1), A)],
     "fix": [(lambda x: np.fix(x), A)],
     "sinc": [(lambda x: np.sinc(x), V)],
     "i0": [(lambda x: np.i0(x), V)],

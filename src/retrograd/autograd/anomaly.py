@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..core.devices import array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
 from ..core.graph import Node
-from ..core.modes import modes, watchers
+from ..core.modes import decorated, modes, watchers
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -71,25 +71,19 @@ class detect_anomaly:
         self.check_nan = check_nan
         self._outer: list[Any] = []
 
-    def __enter__(self) -> detect_anomaly:
+    def _enter(self, anomaly: _Anomaly | None) -> None:
         self._outer.append(modes.anomaly)
-        modes.anomaly = _Anomaly(self.check_nan)
-        watchers.append(self)
+        _set_anomaly(anomaly)
+
+    def __enter__(self) -> detect_anomaly:
+        self._enter(_Anomaly(self.check_nan))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        modes.anomaly = self._outer.pop()
-        watchers.remove(self)
+        _set_anomaly(self._outer.pop())
 
     def __call__(self, function: Any) -> Any:
-        import functools
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with detect_anomaly(self.check_nan):
-                return function(*args, **kwargs)
-
-        return inside
+        return decorated(function, lambda: detect_anomaly(self.check_nan))
 
 
 class set_detect_anomaly(detect_anomaly):
@@ -102,24 +96,25 @@ class set_detect_anomaly(detect_anomaly):
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(check_nan)
-        self._mode = mode
+        self._mode = bool(mode)
         self._switch()
 
     def _switch(self) -> None:
-        self._outer.append((modes.anomaly, self in watchers))
-        modes.anomaly = _Anomaly(self.check_nan) if self._mode else None
-        if self._mode:
-            watchers.append(self)
+        self._enter(_Anomaly(self.check_nan) if self._mode else None)
 
     def __enter__(self) -> set_detect_anomaly:
         if not self._outer:
             self._switch()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        modes.anomaly, _ = self._outer.pop()
-        if self in watchers:
-            watchers.remove(self)
+
+def _set_anomaly(anomaly: _Anomaly | None) -> None:
+    """Switch this thread's anomaly mode; ``watchers`` has one entry per thread where it is on."""
+    if anomaly is not None and modes.anomaly is None:
+        watchers.append(None)
+    elif anomaly is None and modes.anomaly is not None:
+        watchers.pop()
+    modes.anomaly = anomaly
 
 
 def is_anomaly_enabled() -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from ..core.devices import array_module
+from ..core.devices import array_module, is_array
 from ..core.dtypes import is_differentiable
+from ..core.errors import describe
 from ..core.graph import NOTHING, Node, as_array, conjugate, edge_of, new_node
 from ..core.modes import modes, set_grad_enabled
 from ..core.mutation import check_writable, rewrite_history
@@ -153,7 +154,7 @@ class Function:
         several = isinstance(output, (tuple, list))
         outputs = list(output) if several else [output]
         for index, value in enumerate(outputs):
-            if not isinstance(value, Tensor) and (several is False or value is not None):
+            if not isinstance(value, Tensor) and (not several or is_array(value)):
                 raise TypeError(
                     f"{cls.__name__}: output {index} of forward must be a Tensor, not {type(value).__name__}"
                 )
@@ -162,6 +163,10 @@ class Function:
         if record:
             for value in ctx._dirty:
                 check_writable(cls.__name__, value)
+                if all(value is not x for x in tensors):
+                    raise RuntimeError(
+                        f"{cls.__name__}: forward must return what it passes to mark_dirty, {describe(value)}"
+                    )
             _own_memory(tensors, args, ctx)
             cls._record(ctx, args, tensors)
         return tuple(tensors) if several else tensors[0]

@@ -60,10 +60,7 @@ def backward(
     if not wanted:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = _found("backward", outputs, gradients, retain_graph, create_graph, wanted)
-    for x in dict.fromkeys(wanted):
-        g = found.get(graph.edge_of(x))
-        if g is not None:
-            graph.accumulate(x, g, True, create_graph)
+    graph.accumulate_found(found, wanted, create_graph)
 
 
 def grad(
@@ -102,6 +99,8 @@ def grad(
         raise ValueError("grad: materialize_grads=True needs allow_unused to be True or left out")
     made = _sequence("grad", "outputs", outputs)
     wanted = _sequence("grad", "inputs", inputs)
+    if not wanted:
+        raise RuntimeError("grad: inputs is empty")
     gradients = _gradients("grad", made, grad_outputs)
     for index, x in enumerate(wanted):
         if not x._requires:

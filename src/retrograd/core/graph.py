@@ -279,10 +279,6 @@ class Walk:
                 self.found[leaf] = g if self.create_graph else own(g, lone)
             return
         accumulate(leaf, g, lone, self.create_graph)
-        if hooks is not None:
-            for hook in list(hooks.on_accumulation.values()):
-                with set_grad_enabled(False):
-                    hook(leaf)
 
     def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
         """Zeros stand for the outputs of a primitive that no gradient reached."""
@@ -295,7 +291,8 @@ class Walk:
         return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
-        for hook in list(hooks.values()):
+        # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
+        for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
             shown = conjugate(g.clone() if self.create_graph else _tensor(as_array(g, place)))
             token = storage_of(shown)
@@ -306,7 +303,7 @@ class Walk:
                 changed = shown
             if not isinstance(changed, _Tensor):
                 raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
-            if changed.shape != shown.shape:
+            if changed.shape != shown.shape or changed.dtype != shown.dtype:
                 raise RuntimeError(
                     f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
                 )
@@ -336,18 +333,35 @@ def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     if create_graph:
         g = conjugate(g)
         leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
-        return
-    if leaf.dtype.kind == "c":
-        g, lone = g.conj(), True
-    if grad is None:
-        leaf._grad = _tensor(own(g, lone))
-    elif grad._requires or not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
-        leaf._grad = grad + _tensor(as_array(g))
     else:
-        if is_saved(grad):
-            unshare(grad, keep_values=True)
-        array = grad.array
-        array += g
+        if leaf.dtype.kind == "c":
+            g, lone = g.conj(), True
+        if grad is None:
+            leaf._grad = _tensor(own(g, lone))
+        elif grad.array.shape != leaf.array.shape:
+            raise RuntimeError(
+                f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
+            )
+        elif not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
+            leaf._grad = grad + _tensor(as_array(g))
+        else:
+            if is_saved(grad):
+                unshare(grad, keep_values=True)
+            array = grad.array
+            array += g
+    hooks = leaf._hooks
+    if hooks is not None:
+        for hook in list(hooks.on_accumulation.values()):
+            hook(leaf)
+
+
+def accumulate_found(found: dict[Any, Any], wanted: Sequence[Tensor], create_graph: bool) -> None:
+    """Add what a walk has found for the wanted Tensors to their ``.grad``, where ``retain_grad`` has not done so."""
+    with set_grad_enabled(create_graph):
+        for x in dict.fromkeys(wanted):
+            g = found.get(edge_of(x))
+            if g is not None and not x.retains_grad:
+                accumulate(x, g, True, create_graph)
 
 
 def backward(
@@ -388,6 +402,10 @@ def backward(
                 f"{describe(output)}"
             )
         if gradient.dtype != output.dtype:
+            if gradient.dtype.kind == "c" and output.dtype.kind != "c":
+                raise RuntimeError(
+                    f"{caller}: the gradient of {name}, {describe(output)}, is complex: {describe(gradient)}"
+                )
             gradient = gradient.astype(output.dtype)
         gradient = conjugate(gradient)
         roots.append((edge_of(output), gradient if create_graph else gradient.array))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -19,10 +21,10 @@ class _Modes(threading.local):
 
 modes = _Modes()
 
-# One entry per active watcher (anomaly mode) on any thread: while it is empty, the hot path asks nothing more.
-watchers: list[object] = []
+# One entry per thread that has anomaly mode on: while it is empty, the hot path asks nothing more.
+watchers: list[None] = []
 
-# One entry per thread, and level of it, that has switched recording off: while it is empty, every thread records.
+# One entry per thread that has switched recording off: while it is empty, every thread records.
 unrecorded: list[None] = []
 
 
@@ -33,6 +35,36 @@ def _set_mode(name: str, value: Any) -> None:
         else:
             unrecorded.append(None)
     setattr(modes, name, value)
+
+
+def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
+    """The function inside a mode made anew for each call; a generator is inside while it runs, not in between."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            return function(*args, **kwargs)
+
+    @functools.wraps(function)
+    def steps(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        generator = function(*args, **kwargs)
+        resume, value = generator.send, None
+        while True:
+            try:
+                with mode():
+                    result = resume(value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                resume, value = generator.send, (yield result)
+            except GeneratorExit:
+                with mode():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, value = generator.throw, error
+
+    return steps if inspect.isgeneratorfunction(function) else inside  # type: ignore[return-value]
 
 
 def is_grad_enabled() -> bool:
@@ -78,14 +110,7 @@ class _Mode:
 
     def __call__(self, function: Function) -> Function:
         # Each call enters a mode of its own: one decorated function may run on several threads at once.
-        clone = self._clone
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with clone():
-                return function(*args, **kwargs)
-
-        return inside  # type: ignore[return-value]
+        return decorated(function, self._clone)
 
     def _clone(self) -> _Mode:
         return type(self)()
@@ -179,7 +204,8 @@ class set_grad_enabled(_Mode):
 
     def __call__(self, function: Function) -> Function:
         # The constructor has already switched the caller's mode; a decorator must not.
-        self.__exit__(None, None, None)
+        if self._outer:
+            self.__exit__(None, None, None)
         return super().__call__(function)
 
     def _clone(self) -> _Mode:

@@ -8,7 +8,7 @@ when they are next used (``refresh``). Memory that a live node has saved is left
 
 from __future__ import annotations
 
-from functools import cache
+from threading import RLock
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -136,45 +136,48 @@ def _write_copy(out: Any, x: Any, y: Any) -> None:
 COPY = Primitive("copy_", lambda x, y: y, "x y", [None, lambda g: g], write=_write_copy, overwrites=True)
 
 
-def forget_history(view: Tensor) -> None:
-    """Leave a view without history until that is next asked for."""
-    if type(view).__name__ != _FORGOTTEN:
-        view.__class__ = _forgotten(type(view))  # type: ignore[arg-type]
-    del view._requires, view._node
-
-
-_FORGOTTEN = "TensorWithoutHistory"
-
-
-@cache
-def _forgotten(kind: type[Tensor]) -> type[Tensor]:
-    """The class of such views: asked for their history they derive it, and are of their own kind again.
+class TensorWithoutHistory(Tensor):
+    """A view whose base was written: asked for its history it derives it, and is a plain Tensor again.
 
     A class of its own, because a ``__getattr__`` on Tensor would slow every look-up of every Tensor.
     """
 
-    def recall(view: Tensor, name: str) -> Any:
-        if name in ("_requires", "_node"):
-            view.__class__ = kind
-            refresh(view)
-            return getattr(view, name)
-        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    __slots__ = ()
 
-    return type(_FORGOTTEN, (kind,), {"__slots__": (), "__getattr__": recall})
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_requires", "_node"):
+            raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}")
+        with _recalling:  # another thread may ask, too
+            if type(self) is TensorWithoutHistory:
+                refresh(self)
+                self.__class__ = Tensor  # type: ignore[assignment]
+        return getattr(self, name)
+
+
+TensorWithoutHistory.__name__ = TensorWithoutHistory.__qualname__ = Tensor.__name__
+_recalling = RLock()
+
+
+def forget_history(view: Tensor) -> None:
+    """Leave a view without history until that is next asked for."""
+    view.__class__ = TensorWithoutHistory
+    del view._requires, view._node
 
 
 def refresh(view: Tensor) -> None:
     """Derive a view's history from its base's, after the base or another view was written."""
-    base = view._base
-    if base is not None and base._requires:
-        place = place_of(view.array, base.array)
-        _set(view, _place_node(EXTRACT, (edge_of(base),), place, view.array))
-    else:
-        _set(view, None)
+    _set(view, _derived_node(view))
     storage = storage_of(view)
     if storage.derived is None:
         storage.derived = []
     storage.derived.append(ref(view))
+
+
+def _derived_node(view: Tensor) -> Node | None:
+    base = view._base
+    if base is None or not base._requires:
+        return None
+    return _place_node(EXTRACT, (edge_of(base),), place_of(view.array, base.array), view.array)
 
 
 def _place_node(primitive: Primitive, parents: tuple[Any, ...], place: Place, array: Any) -> Node:
@@ -265,16 +268,19 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         _replace(x, node)
     storage = storage_of(x)
     still: list[Any] = []
-    for member in storage.derived or ():
+    derived, storage.derived = storage.derived or (), still
+    for member in derived:
         tensor = member()
         if tensor is None:
             continue
         # Of what holds constants only those views have a history that were taken before detach_().
         if tensor is x or tensor._base is not root or constant and tensor._node is None:
             still.append(member)
-        else:
+        elif type(tensor) is Tensor and not tensor.retains_grad:
             forget_history(tensor)
-    storage.derived = still
+        else:  # A subclass keeps its class, and retain_grad follows the Tensor.
+            _replace(tensor, _derived_node(tensor))
+            still.append(member)
 
 
 def _replace(x: Tensor, node: Node | None) -> None:

@@ -282,6 +282,8 @@ class Tensor(TensorMethods):
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad: wanted a Tensor or None, got {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("grad: a Tensor cannot be its own gradient")
             if value.array.shape != self.array.shape:
                 raise RuntimeError(f"grad: wanted the shape of {describe(self)}, got {describe(value)}")
             if value.array.dtype != self.array.dtype:
@@ -377,10 +379,7 @@ class Tensor(TensorMethods):
             if not x._requires:
                 raise RuntimeError(f"backward: inputs[{index}], {describe(x)}, does not require grad")
         found = graph.backward([self], [gradient], retain_graph, create_graph, wanted, "backward")
-        for x in dict.fromkeys(wanted):
-            g = found.get(graph.edge_of(x))
-            if g is not None:
-                graph.accumulate(x, g, True, create_graph)
+        graph.accumulate_found(found, wanted, create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.

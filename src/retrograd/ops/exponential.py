@@ -278,7 +278,14 @@ LOGADDEXP2 = binary(
     promote="float",
     signals=True,
 )
-HYPOT = binary("hypot", np.hypot, lambda g, ans, x: g * (x / ans), lambda g, ans, y: g * (y / ans), signals=True)
+HYPOT = binary(
+    "hypot",
+    np.hypot,
+    lambda g, ans, x: g * (x / ans),
+    lambda g, ans, y: g * (y / ans),
+    promote="float",
+    signals=True,
+)
 
 
 @operator(numpy=np.logaddexp)

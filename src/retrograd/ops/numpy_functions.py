@@ -553,6 +553,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "imag": lambda val: ops.imag(tensor(val)),
     "angle": lambda z, deg=False: ops.rad2deg(ops.angle(tensor(z))) if deg else ops.angle(tensor(z)),
     "round": lambda a, decimals=0: ops.round(tensor(a), decimals=decimals),
+    "around": lambda a, decimals=0: ops.round(tensor(a), decimals=decimals),
     "fix": lambda x: ops.trunc(tensor(x)),
     "sinc": lambda x: ops.sinc(tensor(x)),
     "i0": lambda x: ops.i0(tensor(x)),

@@ -14,7 +14,7 @@ from ..core.devices import array_module
 from ..core.dtypes import DType
 from ..core.errors import describe, operator_error
 from ..core.graph import new_node, unbroadcast
-from ..core.modes import modes
+from ..core.modes import modes, set_grad_enabled
 from ..core.primitive import Primitive, operand, shares_memory
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
@@ -459,8 +459,11 @@ def _reshaping_method(name: str, function: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError(f"{name}: a leaf Tensor that requires grad cannot change its shape in place")
-        view = function(self, *args, **kwargs)
-        self.array, self._requires, self._node = view.array, view._requires, view._node
+        with set_grad_enabled(self._node is not None):  # the history, where there is one, has the shape, too
+            view = function(self, *args, **kwargs)
+        self.array = view.array
+        if self._node is not None:
+            self._node = view._node
         return self
 
     method.__name__ = method.__qualname__ = name
