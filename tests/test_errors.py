@@ -126,7 +126,7 @@ class Difference(NamedTuple):
 
 ANSWERS = [  # we answer where PyTorch refuses
     Difference(
-        "arange|eye|squeeze|logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
+        "arange|eye|squeeze|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
         "kind: None",
         "TypeError",
         "None stands for an argument that is not given",
@@ -200,6 +200,7 @@ REFUSALS = [  # we refuse where PyTorch answers
     Difference(".*dropout.d|.*adaptive_avg_pool.*", "rank", "", "PyTorch takes other ranks than it documents"),
     Difference("take_along_dim|index_add|.*ctc_loss", "index|size|number", "", "PyTorch reads outside of its memory"),
     Difference("Tensor.__.etitem__", r"kind: \[0.5\]", "", "PyTorch cuts off the fraction of an index"),
+    Difference(".*hardtanh_", "number", "", "bounds in the wrong order, which PyTorch's hardtanh refuses, too"),
     Difference("gradient|meshgrid|.*normalize", "kind: None", "", "None stands for nothing that is documented"),
     Difference(".*cross_entropy", "number: -1.0", "", "PyTorch checks label_smoothing only for batches"),
     Difference("(linalg.)?lu", "size: last longer", "", "what is below the square part needs that to be invertible"),
@@ -216,7 +217,7 @@ CRASHES = {"lstm", "gru", "rnn_tanh", "rnn_relu"}  # PyTorch ends the process on
 
 # What became of a call
 
-TYPES_OF_ERRORS = (RuntimeError, TypeError, IndexError, ValueError)
+TYPES_OF_ERRORS = (RuntimeError, TypeError, IndexError, ValueError, rg.linalg.LinAlgError)
 
 
 def result_of(function: Any, call: Call, make: Any, convert: Any = lambda value: value) -> Any:
@@ -240,8 +241,9 @@ def difference(ours: Any, theirs: Any) -> str:
     if len(got) != len(wanted):
         return f"{len(got)} results, PyTorch gives {len(wanted)}"
     try:
-        for a, b in zip(got, wanted, strict=True):
-            assert_close(a, b, 1e-4, "the value")
+        with np.errstate(all="ignore"):  # what ``empty`` finds in memory may be any number
+            for a, b in zip(got, wanted, strict=True):
+                assert_close(a, b, 1e-4, "the value")
     except AssertionError as error:
         return str(error)
     return ""

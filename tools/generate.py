@@ -94,7 +94,7 @@ def relative(module: str, depth: int) -> str:
 def reexports(entries: list[tuple[str, Operator]], depth: int) -> str:
     by_module: dict[str, list[str]] = {}
     for public, entry in entries:
-        name = entry.function.__name__
+        name = entry.function.__qualname__
         by_module.setdefault(entry.function.__module__, []).append(f"{name} as {public}")
     lines = []
     for module in sorted(by_module):
@@ -113,7 +113,7 @@ def public_names(namespace: str) -> list[tuple[str, Operator]]:
         for entry in OPERATORS.values()
         if entry.namespace == namespace
         for name in (entry.name, *entry.aliases)
-        if entry.function.__name__ != "<lambda>"
+        if entry.function.__qualname__ != "<lambda>"
     ]
 
 
@@ -131,11 +131,17 @@ DOCSTRINGS = {
 }
 
 
+# Public names that are no operators.
+CLASSES = {"linalg": {"LinAlgError": "retrograd.ops.errors"}}
+
+
 def namespace_module(namespace: str) -> str:
     depth = namespace.count(".") + 1
     entries = functional_names() if namespace == "nn.functional" else public_names(namespace)
-    names = listed(name for name, _ in entries)
-    return f"{DOCSTRINGS[namespace]}\n\n{MARK}\n{reexports(entries, depth)}{names}"
+    classes = CLASSES.get(namespace, {})
+    imports = "".join(f"from {relative(module, depth)} import {name} as {name}\n" for name, module in classes.items())
+    names = listed([*classes, *(name for name, _ in entries)])
+    return f"{DOCSTRINGS[namespace]}\n\n{MARK}\n{imports}{reexports(entries, depth)}{names}"
 
 
 def init_module() -> str:
@@ -183,7 +189,7 @@ class Stubs:
         signature = inspect.signature(function)
         parts = ["self"]
         parameters = list(signature.parameters.values())[1:]
-        takes_numpy_names = getattr(function, "numpy_names", False)
+        takes_axis = getattr(function, "other_names", {}).get("axis")
         star = optional = False
         for parameter in parameters:
             if parameter.kind is parameter.KEYWORD_ONLY and not star:
@@ -194,14 +200,14 @@ class Stubs:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 star = True
             text = f"{prefix}{parameter.name}: {self.annotation(parameter.annotation, function)}"
-            given_by_axis = takes_numpy_names and parameter.name == "dim"
+            given_by_axis = parameter.name == takes_axis
             # After dim, which axis= may stand for, nothing else can be required.
             optional = optional or parameter.default is not parameter.empty or given_by_axis
             if optional and not prefix:
                 text += " = ..."
             parts.append(text)
         names = {parameter.name for parameter in parameters}
-        if takes_numpy_names and "dim" in names and not any(part.startswith("**") for part in parts):
+        if takes_axis in names and not any(part.startswith("**") for part in parts):
             if not star:
                 parts.append("*")
             parts.append("axis: Any = ...")
@@ -259,10 +265,11 @@ def operator_table() -> str:
         summary = (inspect.getdoc(entry.function) or "").splitlines()
         first = summary[0] if summary else ""
         note = " ".join(part for part in (first, entry.note) if part).replace("|", "\\|")
-        method = "yes" if entry.method or entry.namespace == "Tensor" else ""
-        lines.append(
-            f"| `{name}` | {method} | {'yes' if entry.inplace else ''} | {derivative_order(entry, orders)} | {note} |"
+        on_tensor = entry.namespace in ("", "Tensor") or entry.inplace
+        method, in_place = (
+            "yes" if on_tensor and hasattr(Tensor, each) else "" for each in (entry.name, entry.name + "_")
         )
+        lines.append(f"| `{name}` | {method} | {in_place} | {derivative_order(entry, orders)} | {note} |")
     return "\n".join(lines) + "\n"
 
 

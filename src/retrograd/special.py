@@ -17,6 +17,9 @@ from .ops.exponential import sigmoid as expit
 from .ops.exponential import xlog1py as xlog1py
 from .ops.exponential import xlogy as xlogy
 from .ops.rounding import round_ as round
+from .ops.softmax import log_softmax as log_softmax
+from .ops.softmax import logsumexp as logsumexp
+from .ops.softmax import softmax as softmax
 from .ops.special import digamma as digamma
 from .ops.special import digamma as psi
 from .ops.special import entr as entr
@@ -46,7 +49,9 @@ __all__ = [
     "i1e",
     "log1p",
     "log_ndtr",
+    "log_softmax",
     "logit",
+    "logsumexp",
     "multigammaln",
     "ndtr",
     "ndtri",
@@ -54,6 +59,7 @@ __all__ = [
     "psi",
     "round",
     "sinc",
+    "softmax",
     "xlog1py",
     "xlogy",
 ]

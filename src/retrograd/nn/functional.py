@@ -23,6 +23,13 @@ from ..ops.activations import softplus as softplus
 from ..ops.activations import softshrink as softshrink
 from ..ops.activations import softsign as softsign
 from ..ops.activations import tanhshrink as tanhshrink
+from ..ops.activations_inplace import celu_ as celu_
+from ..ops.activations_inplace import elu_ as elu_
+from ..ops.activations_inplace import hardtanh_ as hardtanh_
+from ..ops.activations_inplace import leaky_relu_ as leaky_relu_
+from ..ops.activations_inplace import relu_ as relu_
+from ..ops.activations_inplace import selu_ as selu_
+from ..ops.activations_inplace import threshold_ as threshold_
 from ..ops.adaptive_pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
 from ..ops.adaptive_pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
 from ..ops.adaptive_pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -127,6 +134,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -143,6 +151,7 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
@@ -157,6 +166,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
@@ -165,6 +175,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "local_response_norm",
     "log_softmax",
@@ -197,9 +208,11 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -212,6 +225,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",

@@ -210,7 +210,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> rg.nn.functional.leaky_relu(rg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
-    return _run("leaky_relu", LEAKY_RELU, _floating("leaky_relu", input), inplace, slope=negative_slope)
+    slope = number("leaky_relu", negative_slope, "negative_slope")
+    return _run("leaky_relu", LEAKY_RELU, _floating("leaky_relu", input), inplace, slope=slope)
 
 
 PRELU = elementwise(
@@ -544,6 +545,9 @@ def softsign(input: Tensor) -> Tensor:
     >>> rg.nn.functional.softsign(rg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
+    input = operand("softsign", input)
+    if input.array.dtype.kind == "c":
+        return input / (1 + apply1(ABS, input))
     return apply1(SOFTSIGN, input)
 
 

@@ -90,6 +90,13 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
         raise TypeError(f"{name}: argument {argument!r} must be integers, not ({kinds})") from None
 
 
+def only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The value of a variable number of arguments that was given by its one name instead."""
+    if positional or list(keywords) != [keyword]:
+        raise TypeError(f"{name}: wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
+    return keywords[keyword]
+
+
 def tensor_list(name: str, tensors: Any, argument: str = "tensors") -> list[Tensor]:
     """A sequence of Tensors, arrays and numbers as a list of Tensors.
 

@@ -14,10 +14,10 @@ from ..core.devices import array_module, backend_of
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
-from .arguments import dimension, dimensions, integer, integers, tensor_list
+from .arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from .indexing import Index, reading
 from .joining import stack
-from .registry import numpy_names, operator
+from .registry import also_named, numpy_names, operator
 from .shape import broadcast_tensors, flatten, permute, reshape, transpose
 
 # Repeating
@@ -50,9 +50,7 @@ def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
             [1, 2, 1, 2]])
     """
     if keywords:
-        if repeats or set(keywords) != {"repeats"}:
-            raise TypeError(f"repeat: got unexpected arguments {repeats} and {', '.join(keywords)}")
-        repeats = (keywords["repeats"],)
+        repeats = (only_keyword("repeat", "repeats", repeats, keywords),)
     sizes = integers("repeat", repeats, "repeats")
     if len(sizes) < self.array.ndim:
         raise RuntimeError(f"repeat: wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
@@ -66,7 +64,7 @@ def _tiled(name: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 @operator()
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     """Copies side by side, as ``repeat``; where there are fewer numbers than dimensions, 1 is put in front of them.
 
     >>> import retrograd as rg
@@ -74,6 +72,8 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
+    if keywords:
+        dims = (only_keyword("tile", "dims", dims, keywords),)
     x = operand("tile", input)
     sizes = integers("tile", dims, "dims")
     return _tiled("tile", x, (1,) * (x.array.ndim - len(sizes)) + sizes)
@@ -162,7 +162,8 @@ ROT90: Primitive = Primitive(
 
 
 @operator()
-def flip(input: Tensor, *dims: Any, axis: Any = None) -> Tensor:
+@also_named(axis="dims")
+def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     """A copy with the order of the elements reversed along the given dimensions.
 
     Raises:
@@ -174,10 +175,10 @@ def flip(input: Tensor, *dims: Any, axis: Any = None) -> Tensor:
     tensor([[3, 4],
             [1, 2]])
     """
+    if keywords:
+        dims = (only_keyword("flip", "dims", dims, keywords),)
     x = operand("flip", input)
-    return apply(
-        FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims if axis is None else (axis,), "dims"), x.ndim)}
-    )
+    return apply(FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims, "dims"), x.ndim)})
 
 
 @operator()
@@ -235,11 +236,11 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @operator()
-@numpy_names
-def roll(input: Tensor, shifts: Any, dim: Any = None) -> Tensor:
-    """The elements moved on by ``shifts`` places along ``dim``; those that leave come in again at the other end.
+@also_named(axis="dims")
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """The elements moved on by ``shifts`` places along ``dims``; those that leave come in again at the other end.
 
-    Without ``dim`` the flattened elements are rolled. Several dimensions take as many shifts.
+    Without ``dims`` the flattened elements are rolled. Several dimensions take as many shifts.
 
     Raises:
         RuntimeError: shifts and dimensions differ in number.
@@ -250,11 +251,11 @@ def roll(input: Tensor, shifts: Any, dim: Any = None) -> Tensor:
     """
     x = operand("roll", input)
     moves = integers("roll", (shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
-    if dim is None or dim == ():
+    if dims is None or dims == ():
         if len(moves) != 1:
-            raise RuntimeError(f"roll: wanted one shift without dim, got {moves}")
+            raise RuntimeError(f"roll: wanted one shift without dims, got {moves}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
-    places = tuple([dimension("roll", each, x.ndim) for each in (dim if isinstance(dim, (tuple, list)) else (dim,))])
+    places = tuple([dimension("roll", each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
     if len(places) != len(moves):
         raise RuntimeError(f"roll: shifts {moves} and dims {places} differ in number")
     return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()

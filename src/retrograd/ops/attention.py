@@ -289,7 +289,7 @@ def scaled_dot_product_attention(
         value: ``(..., S, Ev)``.
         attn_mask: broadcasts to ``(..., L, S)``: bool, True where a query may look, or floating, added to the scores.
         dropout_p: the probability with which a probability is set to zero (whether training or not).
-        is_causal: query i sees keys 0 to i only; excludes ``attn_mask`` together with it from None.
+        is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
         scale: by default ``1 / sqrt(E)``.
         enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
 
@@ -325,11 +325,9 @@ def scaled_dot_product_attention(
             mask = mask.reshape(*mask.array.shape[:-3], *split, *mask.array.shape[-2:])
     if mask is not None and mask.array.ndim < 2:
         mask = mask.reshape(1, -1) if mask.array.ndim else mask.reshape(1, 1)
-    _check_attention(q, k, v, mask, is_causal, dropout_p)
     if mask is not None and is_causal:
-        allowed = _causal(q, k)
-        mask = mask & allowed if mask.array.dtype == bool_ else mask.masked_fill(~allowed, -math.inf)
-        is_causal = False
+        raise RuntimeError(f"{name}: attn_mask must be None with is_causal=True, got {describe(mask)}")
+    _check_attention(q, k, v, mask, is_causal, dropout_p)
     keep = None
     if dropout_p > 0:
         lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
@@ -346,8 +344,3 @@ def scaled_dot_product_attention(
     }
     out = apply(ATTENTION, (q, k, v, mask), params)
     return out if heads is None else out.reshape(*out.array.shape[:-4], heads, *out.array.shape[-2:])
-
-
-def _causal(q: Tensor, k: Tensor) -> Tensor:
-    xp = array_module(q)
-    return new_tensor(xp.arange(q.array.shape[-2])[:, None] >= xp.arange(k.array.shape[-2]))

@@ -19,7 +19,13 @@ from .registry import operator
 
 REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True)
 IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True)
-CONJ = unary("conj", np.conjugate, lambda g: g.conj(), promote="same")
+
+
+def _conjugate(x: Any) -> Any:
+    return x.copy() if x.dtype == bool else np.conjugate(x)  # NumPy's conjugate of a bool is an int8
+
+
+CONJ = unary("conj", _conjugate, lambda g: g.conj(), promote="same")
 
 
 @operator(method=False)

@@ -14,10 +14,11 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply1, operand
 from ..core.tensor import Tensor, new_tensor
+from .errors import LinAlgError
 from .joining import cat
 from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transposed
 from .matmul import MATMUL
-from .registry import operator
+from .registry import also_named, operator
 
 
 def require_real(name: str, x: Tensor) -> None:
@@ -48,7 +49,7 @@ def _cholesky(x: Any) -> Any:
     try:
         return np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
-        raise RuntimeError(
+        raise LinAlgError(
             "the factorization could not be completed because the input is not positive-definite"
         ) from None
 
@@ -72,6 +73,7 @@ def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with ``L @ L^T = A`` of each symmetric positive-definite matrix (``upper``: ``U^T @ U =
     A``).
@@ -101,6 +103,7 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
 
 
 @operator()
+@also_named(input2="L")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with ``A @ X = input``, given the Cholesky factor of A.
 
@@ -117,6 +120,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 @operator()
+@also_named(input="L")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor.
 
@@ -258,6 +262,7 @@ def _uplo(name: str, UPLO: str) -> str:
 
 
 @operator(namespace="linalg", method=False, note="degenerate eigenvalues: the gradient of eigenvectors is not finite")
+@also_named(input="A")
 def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     """Eigenvalues (ascending) and eigenvectors of each symmetric matrix: ``A = V @ diag(w) @ V^T``.
 
@@ -273,6 +278,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of each symmetric matrix, ascending.
 
@@ -294,10 +300,11 @@ def _svd_rule(g: Any, ans: Any) -> Any:
     """
     u, s, vh = ans
     gu, gs, gvh = g
+    # Of the further vectors of full_matrices only the space they span is determined: they have no gradient (PyTorch).
+    u, gu = u[..., : s.shape[-1]], gu[..., : s.shape[-1]]
+    vh, gvh = vh[..., : s.shape[-1], :], gvh[..., : s.shape[-1], :]
     ut = transposed(u)
     k = s.shape[-1]
-    if u.shape[-1] != k or vh.shape[-2] != k:
-        raise RuntimeError("linalg.svd: the derivative of full_matrices=True exists for square matrices only")
     columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
     gaps = (columns - rows) * (columns + rows)
     left, right = MATMUL(ut, gu), MATMUL(vh, transposed(gvh))
@@ -324,11 +331,11 @@ class SVDResult(NamedTuple):
 
 
 @operator(namespace="linalg", method=False, note="repeated singular values: the gradient of U and V is not finite")
-def svd(A: Tensor, full_matrices: bool = True) -> SVDResult:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
     """``A = U @ diag(S) @ Vh`` with orthonormal U and Vh, and singular values S in descending order.
 
     ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless
-    ``full_matrices``.
+    ``full_matrices``, whose further vectors have no gradient. ``driver`` is accepted and ignored.
 
     >>> import retrograd as rg
     >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
@@ -362,8 +369,8 @@ def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDRes
 
 
 @operator(namespace="linalg", method=False)
-def svdvals(A: Tensor) -> Tensor:
-    """The singular values of each matrix, in descending order.
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values of each matrix, in descending order. ``driver`` is accepted and ignored.
 
     >>> import retrograd as rg
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
@@ -405,6 +412,7 @@ def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tenso
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse of each matrix (E. Moore, R. Penrose): ``(..., m, n) -> (..., n, m)``.
 
@@ -439,12 +447,14 @@ class LstsqResult(NamedTuple):
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A", b="B")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """The X that minimises ``||A @ X - B||`` for each matrix; the shortest one where there are several.
 
     ``A (..., m, n)``, ``B (..., m, k)`` or ``(..., m)``. ``residuals`` are the squared norms where m > n and the rank
-    is full,
-    else empty. ``driver`` is accepted and ignored.
+    is full, else empty. The solution is found the same way for every ``driver`` (``"gelsy"``, the default, ``"gels"``,
+    ``"gelsd"``, ``"gelss"``); as in PyTorch there is no ``rank`` from ``"gels"``, and there are ``singular_values``
+    from ``"gelsd"`` and ``"gelss"`` only.
 
     >>> import retrograd as rg
     >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
@@ -455,6 +465,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
         raise RuntimeError(f"linalg.lstsq: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     rows, columns = a.array.shape[-2:]
     solution = _pinv("linalg.lstsq", a, None, rcond, False) @ b
     values = np.linalg.svd(a.array, compute_uv=False)
@@ -467,6 +479,6 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LstsqResult(
         solution.squeeze(-1) if vector else solution,
         residuals,
-        new_tensor(xp.asarray(rank, dtype=np.int64)),
-        new_tensor(xp.empty((0,), a.dtype)),
+        new_tensor(xp.empty((0,), np.int64) if driver == "gels" else xp.asarray(rank, dtype=np.int64)),
+        new_tensor(values if driver in ("gelsd", "gelss") else xp.empty((0,), values.dtype)),
     )

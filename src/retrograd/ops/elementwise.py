@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import result_type
 from ..core.mutation import apply_inplace
 from ..core.primitive import Primitive, Rule, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
@@ -107,9 +108,12 @@ def _negate(out: Any, x: Any) -> None:
 NEG = unary("neg", np.negative, lambda g: -g, promote="same", write=_negate, overwrites=True)
 
 
-def _scaled(other: Any, alpha: Any) -> Any:
+def _scaled(other: Any, alpha: Any, input: Any = None) -> Any:
+    """``alpha * other``, as the second operand of input, whose integers no floating alpha makes floating."""
     if alpha == 1:
         return other
+    if input is not None and isinstance(alpha, float) and result_type(input, other).kind not in "fc":
+        raise RuntimeError(f"alpha must not be a floating number where input and other are integers, got {alpha}")
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 
@@ -130,7 +134,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     tensor([21., 22.])
     """
     if alpha != 1:
-        other = _scaled(other, alpha)
+        other = _scaled(other, alpha, input)
     return apply2(ADD, input, other)
 
 
@@ -143,16 +147,16 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     tensor([-9., -8.])
     """
     if alpha != 1:
-        other = _scaled(other, alpha)
+        other = _scaled(other, alpha, input)
     return apply2(SUB, input, other)
 
 
 def _add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    return apply_inplace(ADD, self, _scaled(other, alpha))
+    return apply_inplace(ADD, self, _scaled(other, alpha, self))
 
 
 def _sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    return apply_inplace(SUB, self, _scaled(other, alpha))
+    return apply_inplace(SUB, self, _scaled(other, alpha, self))
 
 
 tensor_method(inplace_method("add", _add_), "add_")
@@ -167,7 +171,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    return apply2(SUB, other, _scaled(operand("rsub", input), alpha))
+    return apply2(SUB, other, _scaled(operand("rsub", input), alpha, other))
 
 
 @operator(inplace=MUL, numpy=np.multiply, aliases=("multiply",))
@@ -389,7 +393,7 @@ def sign(input: Tensor) -> Tensor:
     """
     input = operand("sign", input)
     if input.array.dtype.kind == "c":
-        raise RuntimeError(f"sign: is not defined on complex Tensors ({input.dtype}); use sgn")
+        raise NotImplementedError(f"sign: is not defined on complex Tensors ({input.dtype}); use sgn")
     return apply1(SIGN, input)
 
 

@@ -12,7 +12,7 @@ from ..core.storage import storage_of
 from ..core.tensor import Tensor, new_tensor
 from .elementwise import KEEP
 from .indexing import ACCUMULATE, Index, read_at
-from .registry import operator
+from .registry import also_named, operator
 from .scatter import INDEX_ADD
 from .scatter_reductions import SCATTER_AMAX
 from .shape import unsqueeze
@@ -66,7 +66,7 @@ def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
     xp = array_module(weight)
     rows = xp.unique(index.array)
     values = weight.array[rows]
-    norms = (abs(values) ** norm_type).sum(axis=1) ** (1 / norm_type)
+    norms = xp.linalg.norm(values, norm_type, axis=1)
     too_long = norms > max_norm
     if bool(too_long.any()):
         factors = max_norm / (norms[too_long] + 1e-7)
@@ -204,13 +204,16 @@ def _bags(name: str, index: Tensor, offsets: Any, include_last: bool) -> tuple[A
         return index.array, 0
     rising = starts.size and int(starts[0].item()) == 0 and not bool((starts[1:] < starts[:-1]).any())
     if not rising or int(starts[-1].item()) > shape[0]:
-        raise ValueError(f"{name}: offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
+        raise RuntimeError(
+            f"{name}: offsets must start at 0, rise, and not exceed the length of input {describe(index)}"
+        )
     if include_last:
         starts = starts[:-1]
     return xp.searchsorted(starts, xp.arange(shape[0]), side="right") - 1, starts.size
 
 
 @operator(namespace="nn.functional", method=False, differentiable=False, name="one_hot")
+@also_named(input="tensor")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors of zeros with a one at the given number: shape (*) to (*, num_classes), int64.
 

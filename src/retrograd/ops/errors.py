@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import describe, describe_call
 
 # Ours begin with the operator that speaks: "sum: ...", "add(float32(2,), 3): ...". NumPy's do not.
 _SPEAKER = re.compile(r"(?:\w+\.)*(\w+)(?:: |\()")
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that has no such inverse, solution or decomposition; as ``torch.linalg.LinAlgError``."""
+
 
 # What float("a") and int("a") say, as ValueErrors.
 _NO_NUMBER = re.compile("could not convert string to float|invalid literal for int")
@@ -27,7 +34,7 @@ def retold(
 
     An argument that is not of the kind its annotation says is a TypeError, whatever it led to.
     """
-    if type(error).__module__.partition(".")[0] not in ("builtins", "numpy"):
+    if type(error).__module__.partition(".")[0] not in ("builtins", "numpy") and not isinstance(error, LinAlgError):
         return error
     if isinstance(error, (Warning, MemoryError, ImportError, OSError, RecursionError)):
         return error
@@ -52,6 +59,9 @@ def retold(
 
 def _kind(error: Exception, message: str, ours: bool) -> type[Exception]:
     """The type that PyTorch raises; NumPy's ValueErrors are about shapes that do not fit."""
+    # A primitive retells what its forward raised.
+    if any(isinstance(each, (LinAlgError, np.linalg.LinAlgError)) for each in (error, error.__context__)):
+        return LinAlgError
     if isinstance(error, (TypeError, AttributeError)) or _NO_NUMBER.search(message):
         return TypeError
     if isinstance(error, ValueError) and ours:

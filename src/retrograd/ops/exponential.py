@@ -17,7 +17,12 @@ from .registry import operator
 
 LN2 = math.log(2)
 
-SQUARE = unary("square", np.square, lambda g, x: g * (2 * x), promote="same", signals=True)
+
+def _square(x: Any) -> Any:
+    return x.astype(np.int64) if x.dtype == bool else np.square(x)  # NumPy's square of a bool is an int8
+
+
+SQUARE = unary("square", _square, lambda g, x: g * (2 * x), promote="same", signals=True)
 SQRT = unary("sqrt", np.sqrt, lambda g, ans: g / (2 * ans), signals=True)
 RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, ans: g * (-0.5 * ans * ans * ans), signals=True)
 RECIPROCAL = unary("reciprocal", np.reciprocal, lambda g, ans: -g * ans * ans, signals=True)
@@ -47,7 +52,7 @@ def _power(x: Any, y: Any) -> Any:
     if _is_number(y):
         # Products round better than pow, and take a tenth of its time.
         if y == 1:
-            return np.positive(x)
+            return x.copy()
         if y == 2:
             return x * x
         if y == 3:

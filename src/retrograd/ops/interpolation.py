@@ -328,16 +328,12 @@ def _axis_terms(x: Tensor, length: int, mode: str, padding_mode: str, align: boo
     xp = array_module(x)
     if mode != "bicubic":
         x = _bring_inside(x, length, padding_mode, align)
-    # Beyond these bounds every term is outside, and NaN counts as outside.
-    bounded = xp.clip(xp.nan_to_num(x.array, nan=-9.0), -9.0, length + 9.0)
     if mode == "nearest":
-        nearest = xp.rint(bounded).astype(np.intp)
         # The weight is 1 wherever the point is: a gradient of zero, as PyTorch gives it.
         never = new_tensor(xp.zeros(x.array.shape, dtype=bool))
-        return [(*_place(xp, nearest, length), np.where(never, x, 1.0))]
-    whole = xp.floor(bounded)
-    fraction = x - new_tensor(whole.astype(x.dtype, copy=False))
-    whole = whole.astype(np.intp)
+        return [(*_place(xp, xp.rint(x.array), length), np.where(never, x, 1.0))]
+    whole = xp.floor(x.array)
+    fraction = x - new_tensor(whole)
     if mode == "bilinear":
         return [
             (*_place(xp, whole, length), 1 - fraction),
@@ -347,14 +343,15 @@ def _axis_terms(x: Tensor, length: int, mode: str, padding_mode: str, align: boo
     for offset in range(-1, 3):
         place = whole + offset
         if padding_mode != "zeros":
-            moved = _bring_inside(new_tensor(place.astype(x.dtype)), length, padding_mode, align)
-            place = xp.rint(moved.array).astype(np.intp)
+            place = xp.rint(_bring_inside(new_tensor(place), length, padding_mode, align).array)
         terms.append((*_place(xp, place, length), _cubic_weight(fraction, offset)))
     return terms
 
 
 def _place(xp: Any, place: Any, length: int) -> tuple[Any, Any]:
-    return xp.clip(place, 0, length - 1), (place >= 0) & (place < length)
+    """The place as an index, and whether it is inside; NaN is not."""
+    inside = (place >= 0) & (place < length)
+    return xp.where(inside, place, 0).astype(np.intp), inside
 
 
 def _cubic_weight(fraction: Any, offset: int) -> Any:

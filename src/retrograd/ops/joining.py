@@ -14,7 +14,7 @@ from ..core.primitive import Primitive, apply, operand
 from ..core.tensor import Tensor
 from .arguments import dimension, integer, integers, tensor_list
 from .indexing import GETITEM
-from .registry import numpy_names, operator
+from .registry import also_named, numpy_names, operator
 from .shape import atleast_1d, atleast_2d, atleast_3d, reshape
 
 
@@ -306,7 +306,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @operator()
-@numpy_names
+@also_named(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of a number of nearly equal pieces along ``dim``, or of the pieces between the given positions.
 
@@ -349,6 +349,7 @@ def _split_along(name: str, input: Any, indices_or_sections: Any, least: int, di
 
 
 @operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Equal pieces, or those between the given positions, along dimension 1 (0 for a vector), as views.
 
@@ -363,6 +364,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Equal pieces, or those between the given positions, along dimension 0, as views.
 
@@ -377,6 +379,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Equal pieces, or those between the given positions, along dimension 2, as views.
 

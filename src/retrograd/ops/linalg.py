@@ -17,9 +17,10 @@ from ..core.errors import describe
 from ..core.primitive import Primitive, apply, apply1, apply2, operand
 from ..core.tensor import Tensor
 from .arguments import dimension
+from .errors import LinAlgError
 from .joining import stack
 from .matmul import MATMUL
-from .registry import OPERATORS, operator
+from .registry import OPERATORS, also_named, operator
 from .views import diagonal
 
 
@@ -49,7 +50,7 @@ def _invert(x: Any) -> Any:
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError as error:
-        raise RuntimeError(f"{error}: the matrix has no inverse") from None
+        raise LinAlgError(f"{error}: the matrix has no inverse") from None
 
 
 def _inv_rule(g: Any, ans: Any) -> Any:
@@ -66,13 +67,13 @@ def _columns(g: Any) -> Any:
 
 
 def _cofactors(x: Any) -> Any:
-    """det(x) inv(x)^T, also for singular x: by x = U S V^T it is det(U) det(V) U diag(prod of the other s) V^T."""
+    """det(x) inv(x)^T, also for singular x: by x = U S V^H it is det(U) det(V^H) U* diag(prod of the other s) V^T."""
     u, s, vh = np.linalg.svd(x)
     xp = array_module(x)
     n = s.shape[-1]
     others = xp.where(xp.eye(n, dtype=bool), xp.ones((), s.dtype), s[..., None, :]).prod(axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * ((u * others[..., None, :]) @ vh)
+    return sign[..., None, None] * ((u.conj() * others[..., None, :]) @ vh.conj())
 
 
 def _cofactors_rule(g: Any, x: Any, ans: Any) -> Any:
@@ -85,21 +86,23 @@ def _cofactors_rule(g: Any, x: Any, ans: Any) -> Any:
 COFACTORS = Primitive("cofactors", _cofactors, "x", [_cofactors_rule])
 DET = Primitive("linalg.det", np.linalg.det, "x", [lambda g, x: _columns(g) * COFACTORS(x)])
 
-# The sign of a real determinant is constant wherever it has a derivative.
-SLOGDET = Primitive(
-    "linalg.slogdet",
-    lambda x: tuple(np.linalg.slogdet(x)),
-    "x",
-    [lambda g, x: _columns(g[1]) * transposed(INV(x))],
-    outputs=2,
-)
+
+def _slogdet_rule(g: Any, x: Any, ans: Any) -> Any:
+    """With w = tr(inv(x) dx): d logabsdet = Re w, d sign = sign i Im w. A real sign is constant."""
+    factor = g[1]
+    if x.dtype.kind == "c":
+        factor = factor + 1j * (g[0] * ans[0]).imag
+    return _columns(factor) * transposed(INV(x))
+
+
+SLOGDET = Primitive("linalg.slogdet", lambda x: tuple(np.linalg.slogdet(x)), "x", [_slogdet_rule], outputs=2)
 
 
 def _solve(a: Any, b: Any) -> Any:
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:
-        raise RuntimeError(f"{error}: the system has no unique solution") from None
+        raise LinAlgError(f"{error}: the system has no unique solution") from None
 
 
 SOLVE: Primitive = Primitive(
@@ -194,13 +197,15 @@ def slogdet_(input: Tensor) -> SlogdetResult:
 
 @operator()
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: NaN where that is negative, -inf where it is zero.
+    """The logarithm of the determinant: NaN where a real one is negative, -inf where it is zero.
 
     >>> import retrograd as rg
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(0.)
     """
     sign, logabsdet = slogdet_(matrices("logdet", input, "input", square=True))
+    if sign.array.dtype.kind == "c":
+        return OPERATORS["log"].function(sign) + logabsdet
     return OPERATORS["where"].function(sign.detach() < 0, float("nan"), logabsdet)
 
 
@@ -236,6 +241,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The X with ``A @ X = B`` for triangular A, whose other half is not read; nor is the diagonal if
     ``unitriangular``.
@@ -279,6 +285,7 @@ def triangular_solve(
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A", other="B")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) = B``, for A that is square once reshaped to ``(B.numel(), -1)``.
 
@@ -300,6 +307,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse for ``tensordot(A, X, ind)``: X has A's last axes first, then its first ``ind``.
 
@@ -318,6 +326,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-fold product of each square matrix with itself; of its inverse for negative n; the unit matrix for 0.
 
@@ -572,6 +581,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 @operator(namespace="linalg", method=False, name="matrix_exp")
+@also_named(input="A")
 def linalg_matrix_exp(A: Tensor) -> Tensor:
     """As ``matrix_exp``.
 

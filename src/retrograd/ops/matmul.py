@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from math import prod
+from operator import index as as_integer
 from typing import Any
 
 import numpy as np
@@ -600,13 +601,36 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
     return ",".join("".join(term) for term in terms) + "->" + "".join(out), changed
 
 
+def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """``a, [0, 1], b, [1, 2], [0, 2]`` as ``"AB,BC->AC"`` and ``(a, b)``."""
+    *operands, output = args[::2] if len(args) % 2 else (*args[::2], None)
+    sublists = args[1::2] if output is None else (*args[1::2], output)
+    if not operands or not all(isinstance(sublist, (list, tuple)) for sublist in sublists):
+        given = ", ".join(type(each).__name__ for each in args)
+        raise TypeError(
+            f"einsum: wanted an equation and operands, or operands each with a list of numbers, got {given}"
+        )
+    terms = ["".join(_subscript(number) for number in sublist) for sublist in sublists]
+    return ",".join(terms[: len(operands)]) + ("" if output is None else "->" + terms[-1]), tuple(operands)
+
+
+def _subscript(number: Any) -> str:
+    if number is Ellipsis:
+        return "..."
+    number = as_integer(number)
+    if not 0 <= number < 52:
+        raise ValueError(f"einsum: subscripts must be from 0 to 51, got {number}")
+    return (string.ascii_uppercase + string.ascii_lowercase)[number]
+
+
 @operator(method=False)
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products by Einstein's convention: ``einsum("bij,bjk->bik", a, b)``.
 
     Letters shared by operands are multiplied, letters absent from the output summed; a letter twice in one operand
     takes
     its diagonal; ``...`` stands for broadcast axes. Without ``->`` the output has the letters that occur once, sorted.
+    The letters may be given as lists of numbers, too: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
 
     Raises:
         RuntimeError: the equation does not fit the operands.
@@ -616,7 +640,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensor([6., 6.])
     """
     if not isinstance(equation, str):
-        raise TypeError(f"einsum: wanted the equation as a string, got {type(equation).__name__}")
+        equation, operands = _from_sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     tensors = [operand("einsum", x, f"operands[{index}]") for index, x in enumerate(operands)]
@@ -638,6 +662,8 @@ def _matmul_operator(self: Tensor, other: Any) -> Tensor:
 def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
+
+operator(namespace="linalg", method=False)(matmul)
 
 Tensor.__matmul__ = named_errors("matmul", _matmul_operator)  # type: ignore[method-assign, assignment]
 Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]

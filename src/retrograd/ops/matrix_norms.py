@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.errors import describe
 from ..core.primitive import operand
 from ..core.tensor import Tensor
 from .decompositions import svdvals
-from .linalg import inv, matrices
+from .linalg import identity_like, inv, matrices, slogdet
 from .norms import vector_norm
-from .registry import operator
+from .registry import OPERATORS, also_named, operator
 
 
-def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
+def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     ndim = x.array.ndim
+    if len(dims) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple, got {dims}")
     row, column = (dim % ndim if -ndim <= dim < ndim else dim for dim in dims)
     if not (0 <= row < ndim and 0 <= column < ndim):
         raise IndexError(f"{name}: dimensions {dims} are out of range for {describe(x)}")
@@ -40,6 +43,7 @@ def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Any:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -51,10 +55,11 @@ def matrix_norm(
     tensor(5.)
     """
     x = matrices("linalg.matrix_norm", A if dtype is None else operand("linalg.matrix_norm", A).to(dtype))
-    return _matrix_norm("linalg.matrix_norm", x, ord, tuple(dim), keepdim)
+    return _matrix_norm("linalg.matrix_norm", x, ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices
     along two.
@@ -82,6 +87,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number ``||A|| ||A^-1||`` of each matrix, by default from its singular values.
 
@@ -90,10 +96,13 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     tensor(2.)
     """
     x = matrices("linalg.cond", A)
+    if not x.array.size:
+        return abs(x).sum((-2, -1))
     if p in (None, 2, -2):
         values = svdvals(x)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     square = matrices("linalg.cond", A, square=True)
-    return _matrix_norm("linalg.cond", square, p, (-2, -1), False) * _matrix_norm(
-        "linalg.cond", inv(square), p, (-2, -1), False
-    )
+    where, singular = OPERATORS["where"].function, slogdet(square.detach()).sign == 0
+    invertible = where(singular[..., None, None], identity_like(square), square)
+    norms = [_matrix_norm("linalg.cond", x, p, (-2, -1), False) for x in (invertible, inv(invertible))]
+    return where(singular, math.inf, norms[0] * norms[1])

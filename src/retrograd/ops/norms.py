@@ -13,7 +13,7 @@ from ..core.summation import accurate_sum
 from ..core.tensor import Tensor
 from .arguments import dimension
 from .reductions import count, floating, kept, reduced
-from .registry import OPERATORS, numpy_names, operator
+from .registry import OPERATORS, also_named, numpy_names, operator
 from .selection import where
 
 INFINITY = float("inf")
@@ -111,7 +111,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 
 
 @operator(namespace="linalg", method=False, note=AT_ZERO, name="vector_norm")
-@numpy_names
+@also_named(input="x", axis="dim", keepdims="keepdim")
 def linalg_vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm ``(sum |x|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 

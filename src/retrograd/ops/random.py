@@ -186,7 +186,7 @@ def randn_like(
 
 @operator(method=False, differentiable=False)
 def randint(
-    low: int,
+    low: int = 0,
     high: Any = None,
     size: Any = None,
     *,
@@ -223,9 +223,10 @@ def randint(
 @operator(method=False, differentiable=False, real=True)
 def randint_like(
     input: Tensor,
-    low: int,
+    low: int | None = None,
     high: int | None = None,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -237,9 +238,12 @@ def randint_like(
     (2, 3)
     """
     x = operand("randint_like", input)
-    low, high = (0, low) if high is None else (low, high)
+    if high is None:
+        low, high = 0, integer("randint_like", low, "high")
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
-    return randint(low, high, x.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    return randint(
+        low or 0, high, x.shape, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad
+    )
 
 
 @operator(method=False, differentiable=False)

@@ -136,9 +136,9 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
 
 
 def named_errors(name: str, function: Function, real: bool = False) -> Function:
-    """The function with errors that name the operator and its arguments, and with NumPy's names where it takes them."""
-    takes_numpy_names = getattr(function, "numpy_names", False)
-    if not (takes_numpy_names or real) and _is_bare(name, function):
+    """The function with errors that name the operator and its arguments, and with the other names of these."""
+    other_names = getattr(function, "other_names", None)
+    if not (other_names or real) and _is_bare(name, function):
         return function
 
     @functools.wraps(function)
@@ -148,12 +148,13 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                 _refuse_complex(name, (*args, *kwargs.values()) if kwargs else args)
             if not kwargs:
                 return function(*args)
-            if takes_numpy_names:
-                _rename(name, kwargs)
+            if other_names:
+                _rename(name, other_names, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
             raise retold(name, function, args, kwargs, error)  # noqa: B904  its cause, if it is another, is set
 
+    named.__name__ = name  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
     return named  # type: ignore[return-value]
 
 
@@ -181,15 +182,23 @@ def _refuse_complex(name: str, values: tuple[Any, ...]) -> None:
             raise NotImplementedError(f"{name}: is not defined for complex numbers")
 
 
-def _rename(name: str, kwargs: dict[str, Any]) -> None:
-    for numpy_name, own_name in (("axis", "dim"), ("keepdims", "keepdim")):
-        if numpy_name in kwargs:
+def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, Any]) -> None:
+    for other_name, own_name in other_names.items():
+        if other_name in kwargs:
             if own_name in kwargs:
-                raise TypeError(f"{name}: got both {own_name} and {numpy_name}")
-            kwargs[own_name] = kwargs.pop(numpy_name)
+                raise TypeError(f"{name}: got both {own_name} and {other_name}")
+            kwargs[own_name] = kwargs.pop(other_name)
 
 
-def numpy_names(function: Function) -> Function:
-    """Let an operator with ``dim`` and ``keepdim`` take NumPy's ``axis`` and ``keepdims``, too."""
-    function.numpy_names = True  # type: ignore[attr-defined]
-    return function
+def also_named(**other_names: str) -> Callable[[Function], Function]:
+    """Let an operator take an argument by another name, too: ``axis="dim"`` takes ``axis=0`` for ``dim=0``."""
+
+    def enter(function: Function) -> Function:
+        function.other_names = other_names  # type: ignore[attr-defined]
+        return function
+
+    return enter
+
+
+# For operators with dim and keepdim: NumPy's names of them.
+numpy_names = also_named(axis="dim", keepdims="keepdim")

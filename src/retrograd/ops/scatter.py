@@ -7,6 +7,7 @@ All of them stand on the primitives of ``indexing``; where a position is named t
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from math import prod
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ def _in_place(name: str, prepare: Callable[..., Write]) -> None:
         apply_inplace(write.primitive, write.x, write.value, **write.params)
         return self
 
+    method.__signature__ = signature(prepare).replace(return_annotation=Tensor)  # type: ignore[attr-defined]
     setattr(Tensor, name + "_", inplace_method(name, method))
 
 
@@ -523,21 +525,25 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return reshape(_result(_put(input, index, source, accumulate)), operand("put", input).array.shape)
 
 
-def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, fixed: bool = True) -> Write:
+def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, mask = operand("masked_scatter", input), _mask("masked_scatter", mask)
     source = _same_dtype("masked_scatter", x, source, "source")
-    shape = x.array.shape
     x, index = _broadcast_pair("masked_scatter", x, mask)
-    if fixed and x.array.shape != shape:
-        raise RuntimeError(
-            f"masked_scatter_: mask {describe(mask)} does not broadcast to the written Tensor's shape {shape}"
-        )
     count = int(index.key[0].sum().item())
     if source.array.size < count:
         raise RuntimeError(
             f"masked_scatter: source {describe(source)} has fewer elements than the {count} the mask selects"
         )
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
+
+
+def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Write:
+    write = _masked_scatter(input, mask, source)
+    if write.x.array.shape != input.array.shape:
+        raise RuntimeError(
+            f"masked_scatter_: mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}"
+        )
+    return write
 
 
 @operator(inplace=True)
@@ -551,7 +557,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
-    return _result(_masked_scatter(input, mask, source, fixed=False))
+    return _result(_masked_scatter(input, mask, source))
 
 
 for _name, _prepare in (
@@ -562,7 +568,7 @@ for _name, _prepare in (
     ("index_fill", _index_fill),
     ("index_put", _index_put),
     ("put", _put),
-    ("masked_scatter", _masked_scatter),
+    ("masked_scatter", _masked_scatter_in_place),
 ):
     _in_place(_name, _prepare)
 

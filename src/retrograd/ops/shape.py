@@ -18,7 +18,7 @@ from ..core.modes import modes, set_grad_enabled
 from ..core.primitive import Primitive, operand, shares_memory
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
-from .arguments import dimension, dimensions, integers, tensor_list
+from .arguments import dimension, dimensions, integers, only_keyword, tensor_list
 from .registry import named_errors, operator
 
 
@@ -97,16 +97,9 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
             [3, 4, 5]])
     """
     if keywords:
-        shape = (_only_keyword("reshape", "shape", shape, keywords),)
+        shape = (only_keyword("reshape", "shape", shape, keywords),)
     x = operand("reshape", input)
     return apply_view(RESHAPE, x, {"shape": _checked_shape("reshape", x, integers("reshape", shape, "shape"))})
-
-
-def _only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The value of a variable number of arguments that was given by its one name instead."""
-    if positional or list(keywords) != [keyword]:
-        raise TypeError(f"{name}: wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
-    return keywords[keyword]
 
 
 @operator(namespace="Tensor")
@@ -123,7 +116,7 @@ def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     (3, 2)
     """
     if keywords:
-        shape = (keywords.pop("dtype", None) or _only_keyword("view", "size", shape, keywords),)
+        shape = (keywords.pop("dtype", None) or only_keyword("view", "size", shape, keywords),)
     if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return _view_as_dtype(self, np.dtype(shape[0]))
     return apply_view(VIEW, self, {"shape": _checked_shape("view", self, integers("view", shape))})
@@ -384,7 +377,7 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     (4, 2, 3)
     """
     if keywords:
-        dims = (_only_keyword("permute", "dims", dims, keywords),)
+        dims = (only_keyword("permute", "dims", dims, keywords),)
     x = operand("permute", input)
     order = integers("permute", dims, "dims")
     if len(order) != x.array.ndim:
@@ -509,7 +502,7 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
             [2, 2, 2]])
     """
     if keywords:
-        sizes = (_only_keyword("expand", "size", sizes, keywords),)
+        sizes = (only_keyword("expand", "size", sizes, keywords),)
     lengths = integers("expand", sizes)
     own = self.array.shape
     new = len(lengths) - len(own)
@@ -566,7 +559,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @operator(namespace="Tensor")
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
     """Summed over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
 
     Raises:
@@ -576,6 +569,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     >>> rg.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
+    if keywords:
+        size = (only_keyword("sum_to_size", "size", size, keywords),)
     shape, own = integers("sum_to_size", size), self.array.shape
     new = len(own) - len(shape)
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):

@@ -156,6 +156,10 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return _softmax_along(LOG_SOFTMAX, input, dim, dtype)
 
 
+for _each in (logsumexp, softmax, log_softmax):
+    operator(namespace="special", method=False)(_each)
+
+
 @operator(namespace="nn.functional", method=False, name="softmax")
 @numpy_names
 def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:

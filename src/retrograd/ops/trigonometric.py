@@ -216,7 +216,7 @@ def rad2deg(input: Tensor) -> Tensor:
 def _spherical_bessel_1(x: Any) -> Any:
     # sin(x) / x^2 - cos(x) / x, near 0 by its series, where the difference would cancel.
     square = x * x
-    small = square < 0.25
+    small = np.abs(square) < 0.25
     series = 1 - square / 130
     for divisor in (88, 54, 28, 10):
         series = 1 - square / divisor * series

@@ -99,7 +99,7 @@ DIAG_EMBED: Primitive = Primitive(
 
 def _two_dimensions(name: str, x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
-        raise RuntimeError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
+        raise IndexError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
     first, second = dimension(name, dim1, ndim), dimension(name, dim2, ndim)
     if first == second:
         raise RuntimeError(f"{name}: diagonal dimensions cannot be identical, got {dim1} and {dim2}")

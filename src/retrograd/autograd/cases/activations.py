@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from . import Call, Case
-from .elementwise import INF, NAN, apart, at, away_from_zero, many, normal, unary_calls
+from .elementwise import INF, NAN, apart, at, away_from_zero, complex_normal, many, normal, unary_calls
 
 wide = apart(0.0, scale=4.0)
 LIMITS = at(0.0, -0.0, 1000.0, -1000.0, NAN)
@@ -30,6 +31,12 @@ def glu_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 F = "nn.functional."
+
+
+def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes over its input as one that does not."""
+    return lambda x, *args: function(x * 1, *args)
+
 
 CASES = [
     Case("relu", unary_calls(away_from_zero), edge_calls=LIMITS),
@@ -68,8 +75,15 @@ CASES = [
     Case(F + "hardshrink", unary_calls(apart(-0.3, 0.3), 0.3), edge_calls=at(-0.5, 0.5, NAN)),
     Case(F + "softshrink", unary_calls(apart(-0.3, 0.3), 0.3), edge_calls=at(-0.5, 0.5, INF)),
     Case(F + "tanhshrink", unary_calls(wide)),
-    Case(F + "softsign", unary_calls(away_from_zero), edge_calls=at(0.0)),
+    Case(F + "softsign", unary_calls(away_from_zero, also=complex_normal), edge_calls=at(0.0)),
     Case("threshold", unary_calls(apart(0.3), 0.3, -2.0), edge_calls=at(0.3, NAN, threshold=0.3, value=7.0)),
     Case(F + "threshold", unary_calls(apart(0.3), 0.3, -2.0)),
     Case(F + "glu", glu_calls),
+    Case(F + "relu_", unary_calls(away_from_zero), wrap=kept),
+    Case(F + "leaky_relu_", unary_calls(away_from_zero, 0.2), wrap=kept),
+    Case(F + "elu_", unary_calls(away_from_zero, 0.5), wrap=kept),
+    Case(F + "celu_", unary_calls(away_from_zero, 0.5), wrap=kept),
+    Case(F + "selu_", unary_calls(away_from_zero), wrap=kept),
+    Case(F + "hardtanh_", unary_calls(apart(-0.5, 2.0), -0.5, 2.0), wrap=kept),
+    Case(F + "threshold_", unary_calls(apart(0.3), 0.3, -2.0), wrap=kept),
 ]

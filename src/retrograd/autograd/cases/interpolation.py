@@ -55,6 +55,8 @@ def samplings(rng: np.random.Generator) -> Iterator[Call]:
         yield Call(rng.standard_normal((2, 2, 3, 4)), rng.uniform(-1.7, 1.7, (2, 2, 2, 2)), **keywords)
         if mode != "bicubic":
             yield Call(rng.standard_normal((1, 2, 3, 2, 4)), rng.uniform(-1.7, 1.7, (1, 1, 2, 2, 3)), **keywords)
+        if padding == "reflection":
+            yield Call(rng.standard_normal((1, 1, 3, 4)), rng.uniform(5.0, 40.0, (1, 2, 2, 2)), **keywords)
 
 
 def affine(rng: np.random.Generator) -> Iterator[Call]:

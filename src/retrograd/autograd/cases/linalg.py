@@ -29,6 +29,16 @@ def drawn(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
     return calls
 
 
+def of_complex(*shapes: tuple[int, ...]) -> Calls:
+    """A call per shape, of a complex matrix away from singular ones."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Call]:
+        for shape in shapes:
+            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-1]))
+
+    return calls
+
+
 def chained(*parts: Calls) -> Calls:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for part in parts:
@@ -59,6 +69,16 @@ def without_signs(function: Function) -> Function:
         return [each * each for each in function(*args, **kwargs)]
 
     return signless
+
+
+def with_determined_vectors(function: Function) -> Function:
+    """Singular values and the vectors that belong to them."""
+
+    def determined(x: Any, **options: Any) -> Any:
+        u, s, vh = function(x, **options)
+        return u[..., : s.shape[-1]], s, vh[..., : s.shape[-1], :]
+
+    return determined
 
 
 def with_few_values(rng: np.random.Generator) -> Iterator[Call]:
@@ -131,9 +151,9 @@ POWERS = chained(*(drawn(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)
 
 CASES = [
     *names("linalg.inv", "inverse", calls=drawn(*SQUARE)),
-    *names("linalg.det", "det", calls=drawn(*SQUARE)),
-    *names("linalg.slogdet", "slogdet", calls=drawn(*SQUARE)),
-    *names("logdet", calls=drawn(*SQUARE), wrap=of_positive),
+    *names("linalg.det", "det", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("linalg.slogdet", "slogdet", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("logdet", calls=chained(drawn(*SQUARE), of_complex((3, 3))), wrap=of_positive),
     *names(
         "linalg.solve",
         calls=chained(
@@ -181,7 +201,12 @@ CASES = [
     *names("qr", calls=drawn(*TALL), wrap=without_signs),
     *names("linalg.eigh", calls=drawn(*SQUARE), wrap=lambda f: of_symmetric(without_signs(f)), tolerance=1e-5),
     *names("linalg.eigvalsh", calls=drawn(*SQUARE), wrap=of_symmetric),
-    *names("linalg.svd", calls=drawn(*TALL, *WIDE, full_matrices=False), wrap=without_signs, tolerance=1e-5),
+    *names(
+        "linalg.svd",
+        calls=chained(drawn(*TALL, *WIDE, full_matrices=False), drawn(*TALL, *WIDE)),
+        wrap=lambda f: without_signs(with_determined_vectors(f)),
+        tolerance=1e-5,
+    ),
     *names("svd", calls=drawn(*TALL, *WIDE), wrap=without_signs, tolerance=1e-5),
     *names("linalg.svdvals", calls=drawn(*TALL, *WIDE)),
     *names("linalg.pinv", calls=drawn(*TALL, *WIDE)),

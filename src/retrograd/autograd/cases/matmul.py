@@ -50,6 +50,9 @@ def einsum_calls(rng: np.random.Generator) -> Iterator[Call]:
         ("ij,k->i", (2, 3), (2,)),
     ):
         yield Call(equation, *(rng.standard_normal(shape) for shape in shapes))
+    yield Call(rng.standard_normal((2, 3)), [0, 1], rng.standard_normal((3, 4)), [1, 2], [2, 0])
+    yield Call(rng.standard_normal((2, 3)), [0, 27], rng.standard_normal((3, 4)), [27, 2])
+    yield Call(rng.standard_normal((2, 3, 3)), [..., 1, 1], [..., 1])
 
 
 def tensordot_calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -76,6 +79,7 @@ MATMUL_SHAPES = (
 
 CASES = [
     Case("matmul", products(*MATMUL_SHAPES), np.matmul),
+    Case("linalg.matmul", products(*MATMUL_SHAPES), np.matmul),
     Case("mm", products(((2, 3), (3, 4)), ((0, 3), (3, 2))), np.matmul),
     Case("bmm", products(((2, 2, 3), (2, 3, 4))), np.matmul),
     Case("mv", products(((2, 3), (3,))), np.matmul),

@@ -39,5 +39,8 @@ CASES = [
     Case("log_softmax", softmax_calls, edge_calls=infinities),
     Case("nn.functional.softmax", softmax_calls, edge_calls=infinities),
     Case("nn.functional.log_softmax", softmax_calls, edge_calls=infinities),
+    Case("special.logsumexp", several),
+    Case("special.softmax", softmax_calls),
+    Case("special.log_softmax", softmax_calls),
     Case("nn.functional.softmin", softmax_calls),
 ]

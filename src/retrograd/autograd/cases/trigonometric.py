@@ -13,6 +13,7 @@ from .elementwise import (
     away_from_zero,
     binary_calls,
     complex_normal,
+    many,
     normal,
     unary_calls,
     uniform,
@@ -41,7 +42,12 @@ CASES = [
     ),
     Case("deg2rad", unary_calls(apart(scale=90.0)), np.deg2rad),
     Case("rad2deg", unary_calls(), np.rad2deg),
-    Case("sinc", unary_calls(normal, also=uniform(-0.05, 0.05)), np.sinc, edge_calls=at(0.0)),
+    Case(
+        "sinc",
+        many(unary_calls(normal, also=uniform(-0.05, 0.05)), unary_calls(also=complex_normal)),
+        np.sinc,
+        edge_calls=at(0.0),
+    ),
     Case("special.sinc", unary_calls(normal), np.sinc),
     Case("nn.functional.tanh", unary_calls(), np.tanh),
 ]
