@@ -53,18 +53,6 @@ class Index:
     def __repr__(self) -> str:
         return describe(self.key)
 
-    @property
-    def has_integers_apart(self) -> bool:
-        """Whether positions and integers stand apart, as in ``x[0, :, [1, 2]]``: there NumPy and PyTorch differ."""
-        places = [place for place, item in enumerate(self.key) if type(item) is int or hasattr(item, "dtype")]
-        apart = bool(places) and len(places) <= places[-1] - places[0]
-        return apart and any(_is_integer(item) for item in self.key)
-
-
-def _is_integer(item: Any) -> bool:
-    """Whether an item of an index is an integer, also one in a 0-d array."""
-    return type(item) is int or hasattr(item, "dtype") and item.ndim == 0 and item.dtype.kind in "iu"
-
 
 def index_of(name: str, x: Tensor, index: Any) -> Index:
     """Whatever stands between the brackets of ``x[...]`` as an Index.
@@ -293,9 +281,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     """``x[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
 
     Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and
-    masks a copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them,
-    but for integers, which are selected first, as in PyTorch: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. Slices may
-    have a negative step.
+    masks a copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them.
+    Slices may have a negative step.
 
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
@@ -318,25 +305,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     made = index_of("getitem", self, index)
     if made.basic:
         return apply_view(GETITEM, self, {"index": made.key})
-    if made.has_integers_apart:
-        self, made = _selected(self, made)
     return apply(READ, (self,), {"index": made})
-
-
-def _selected(x: Tensor, index: Index) -> tuple[Tensor, Index]:
-    """The view that the integers of an index select, and the rest of the index."""
-    rest = tuple(item for item in index.key if not _is_integer(item))
-    every: list[Any] = []
-    for item in index.key:
-        if item is Ellipsis:
-            every.append(item)
-        elif _is_integer(item):
-            every.append(int(item))
-        elif type(item) is slice:
-            every.append(slice(None))
-        elif hasattr(item, "dtype"):
-            every += [slice(None)] * (item.ndim if item.dtype.kind == "b" else 1)
-    return apply_view(GETITEM, x, {"index": tuple(every)}), Index(rest, index.storages)
 
 
 # Writing
@@ -429,8 +398,6 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     made = index_of("setitem", self, index)
     if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
         return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
-    if made.has_integers_apart:
-        self, made = _selected(self, made)
     apply_inplace(SETITEM, self, written_value("setitem", self, value), index=made)
 
 
