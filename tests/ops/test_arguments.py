@@ -78,18 +78,19 @@ def test_as_pytorch(call: Callable[..., Any]) -> None:
         (-1, slice(None), np.array([[True, False], [True, True], [False, True], [False, False]])),
     ],
 )
-def test_integers_are_selected_before_positions(index: Any) -> None:
-    torch = pytest.importorskip("torch")
+def test_positions_and_integers_apart_are_placed_as_numpy_places_them(index: Any) -> None:
     array = np.random.default_rng(0).standard_normal((2, 3, 4, 2))
-    ours, theirs = rg.tensor(array, requires_grad=True), torch.tensor(array, requires_grad=True)
-    a, b = ours[index], theirs[index]
-    np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
-    (a * rg.arange(a.numel()).reshape(a.shape)).sum().backward()
-    (b * torch.arange(b.numel()).reshape(b.shape)).sum().backward()
-    np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
-    ours, theirs = ours.detach().clone(), theirs.detach().clone()
-    ours[index], theirs[index] = rg.arange(a.shape[-1]), torch.arange(b.shape[-1]).double()
-    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    x = rg.tensor(array, requires_grad=True)
+    y = x[index]
+    np.testing.assert_array_equal(y.detach().numpy(), array[index])
+    weights = np.arange(float(array[index].size)).reshape(array[index].shape)
+    (y * rg.tensor(weights)).sum().backward()
+    gradient = np.zeros_like(array)
+    np.add.at(gradient, index, weights)
+    np.testing.assert_array_equal(x.grad.numpy(), gradient)
+    written, array = x.detach().clone(), array.copy()
+    written[index], array[index] = rg.arange(y.shape[-1]), np.arange(y.shape[-1])
+    np.testing.assert_array_equal(written.numpy(), array)
 
 
 def test_numpys_names() -> None:
