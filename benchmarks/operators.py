@@ -101,7 +101,7 @@ def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Ca
             scope[key] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32)).requires_grad_()
             leaves.append(scope[key])
     forward = eval(f"lambda: {text}", scope)
-    cotangent = torch.ones_like(forward().detach())
+    cotangent = torch.ones_like(forward().detach()).contiguous()
 
     def both() -> None:
         forward().backward(cotangent)
