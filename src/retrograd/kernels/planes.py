@@ -33,7 +33,7 @@ def moments(x: Any) -> tuple[Any, Any]:
     return mean, squares
 
 
-def batch_norm(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+def normalize(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
     """The result, and mean and 1 / sqrt(var + eps) of each channel."""
     channels = x.shape[1]
     mean, squares = moments(x)
@@ -48,7 +48,7 @@ def batch_norm(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
     return out, mean.astype(np.float32).reshape(shape), rstd.astype(np.float32).reshape(shape)
 
 
-def batch_norm_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, weight and bias."""
     channels = x.shape[1]
     flat_dy, flat, dx = _planes(dy), _planes(x), np.empty_like(x)

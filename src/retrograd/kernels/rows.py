@@ -15,7 +15,7 @@ from .threads import in_shares
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 
 
-def layer_norm(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+def normalize(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
     """The result, and mean and 1 / sqrt(var + eps) of each row."""
     width = x.shape[-1]
     flat = x.reshape(-1, width)
@@ -33,7 +33,7 @@ def layer_norm(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
     return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
 
 
-def layer_norm_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, weight and bias."""
     width = x.shape[-1]
     flat_dy, flat = dy.reshape(-1, width), x.reshape(-1, width)

@@ -48,9 +48,16 @@ class Layout(NamedTuple):
 OVER_LAST = Layout(None, (-1,), None)
 
 
-def _by_channels(layout: Layout, x: Any) -> bool:
-    """Whether the statistics are those of batch normalization, of channels long enough for compiled loops."""
-    return layout.view is None and layout.axes[0] == 0 and count(x.shape[2:], None) >= planes.SHORTEST
+def _loops(layout: Layout, x: Any, *others: Any) -> Any:
+    """The module of compiled loops that normalizes so, if one is to be used on these arrays."""
+    module: Any
+    if layout == OVER_LAST:
+        module = rows
+    elif layout.view is None and layout.axes[0] == 0 and count(x.shape[2:], None) >= planes.SHORTEST:
+        module = planes
+    else:
+        return None
+    return module if takes(x, *[array for array in others if array is not None]) else None
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
@@ -70,10 +77,9 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    if layout == OVER_LAST and takes(*[array for array in (x, w, b) if array is not None]):
-        return rows.layer_norm(x, w, b, eps)
-    if _by_channels(layout, x) and takes(*[array for array in (x, w, b) if array is not None]):
-        return planes.batch_norm(x, w, b, eps)
+    loops = _loops(layout, x, w, b)
+    if loops:
+        return loops.normalize(x, w, b, eps)
     view = _viewed(x, layout)
     mean = None
     if layout.centred:
@@ -95,11 +101,9 @@ def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients of the wanted ones among x, w and b."""
-    if layout == OVER_LAST and takes(*[array for array in (x, w, dy) if array is not None]):
-        found = rows.layer_norm_backward(dy, x, w, mean, rstd)
-        return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
-    if _by_channels(layout, x) and takes(*[array for array in (x, w, dy) if array is not None]):
-        found = planes.batch_norm_backward(dy, x, w, mean, rstd)
+    loops = _loops(layout, x, w, dy)
+    if loops:
+        found = loops.normalize_backward(dy, x, w, mean, rstd)
         return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
