@@ -203,6 +203,12 @@ def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
     threads._pool.cache_clear()
 
 
+def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
+    monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
+    with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: wanted compiled or reference, got 'fastest'"):
+        kernels.available()
+
+
 PROGRAM = """
 import os, sys, warnings
 warnings.simplefilter("ignore")

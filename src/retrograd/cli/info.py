@@ -62,7 +62,7 @@ def _machine() -> list[tuple[str, str]]:
         ("backend", _backend()),
         ("device", str(get_default_device())),
         ("processors", str(_processors())),
-        ("kernels", "compiled by Numba" if kernels.available() else "NumPy"),
+        ("kernels", _kernels()),
         ("BLAS", _blas()),
         ("BLAS threads", _blas_threads()),
     ]
@@ -88,6 +88,13 @@ def _backend() -> str:
         return backend.name
     properties = backend.xp.cuda.runtime.getDeviceProperties(device.index or 0)
     return f"{backend.name} {backend.xp.__version__} on {properties['name'].decode()}"
+
+
+def _kernels() -> str:
+    try:
+        return "compiled by Numba" if kernels.available() else "NumPy"
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
 
 
 def _processors() -> int:

@@ -26,14 +26,21 @@ Reference = Callable[..., Any]
 
 
 def available() -> bool:
-    """Whether loops are turned on and Numba is installed, which is not imported to know."""
-    return os.environ.get("RETROGRAD_KERNELS") != "reference" and find_spec("numba") is not None
+    """Whether loops are turned on and Numba is installed, which is not imported to know.
+
+    Raises:
+        RuntimeError: ``RETROGRAD_KERNELS`` is neither ``compiled`` nor ``reference``.
+    """
+    wanted = os.environ.get("RETROGRAD_KERNELS", "compiled")
+    if wanted not in ("compiled", "reference"):
+        raise RuntimeError(f"RETROGRAD_KERNELS: wanted compiled or reference, got {wanted!r}")
+    return wanted == "compiled" and find_spec("numba") is not None
 
 
 @cache
 def compiled() -> Any:
     """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
-    if os.environ.get("RETROGRAD_KERNELS") == "reference":
+    if not available():
         return None
     try:
         from . import loops
