@@ -165,6 +165,14 @@ def test_max_pool(size, options, special, monkeypatch):
         np.testing.assert_array_equal(loop, reference)
 
 
+def test_windows_between_all_elements_have_no_gradient():
+    x = rg.randn(5, 9, 2, 500, requires_grad=True)
+    y = F.max_pool2d(x, 2, dilation=3, padding=1, stride=1)  # reads rows -1 and 2
+    assert (y == -float("inf")).all()
+    y.backward(rg.ones(y.shape))
+    assert (x.grad == 0).all()
+
+
 def test_rows_of_attention_that_see_nothing():
     q = rg.ones(2, 200, 8)
     mask = rg.ones(200, 200, dtype=rg.bool)

@@ -381,12 +381,10 @@ def channel_norm_backward(first, last, dy, x, mean, rstd, w, dx, dw, db):
 
 @_loop
 def max_pool(x, places, out, winners):
-    (kernel_h, kernel_w), (stride_h, stride_w), (padding_h, padding_w), (dilation_h, dilation_w) = (
-        (places[0, 0], places[0, 1]),
-        (places[1, 0], places[1, 1]),
-        (places[2, 0], places[2, 1]),
-        (places[3, 0], places[3, 1]),
-    )
+    kernel_h, kernel_w = places[0]
+    stride_h, stride_w = places[1]
+    padding_h, padding_w = places[2]
+    dilation_h, dilation_w = places[3]
     for p in range(len(x)):
         for row in range(out.shape[1]):
             top = row * stride_h - padding_h
@@ -410,10 +408,15 @@ def max_pool(x, places, out, winners):
 
 @_loop
 def max_pool_backward(g, winners, places, dx):
+    kernel_w = places[0, 1]
+    stride_h, stride_w = places[1]
+    padding_h, padding_w = places[2]
+    dilation_h, dilation_w = places[3]
     for p in range(len(g)):
         for row in range(g.shape[1]):
             for column in range(g.shape[2]):
                 number = np.int64(winners[p, row, column])
-                h = row * places[1, 0] - places[2, 0] + number // places[0, 1] * places[3, 0]
-                v = column * places[1, 1] - places[2, 1] + number % places[0, 1] * places[3, 1]
-                dx[p, h, v] += g[p, row, column]
+                h = row * stride_h - padding_h + number // kernel_w * dilation_h
+                v = column * stride_w - padding_w + number % kernel_w * dilation_w
+                if 0 <= h < dx.shape[1] and 0 <= v < dx.shape[2]:  # a window may lie between all elements
+                    dx[p, h, v] += g[p, row, column]
