@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.autograd.comparison import to_numpy
+from retrograd.testing.comparison import to_numpy
 
 inf, nan = np.inf, np.nan
 

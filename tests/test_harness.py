@@ -5,16 +5,16 @@ import sys
 import numpy as np
 import pytest
 
-from retrograd.autograd import harness
-from retrograd.autograd.against_torch import check_edges, check_torch
-from retrograd.autograd.cases import Call, Case
 from retrograd.autograd.gradcheck import GradcheckError
 from retrograd.core import graph
 from retrograd.core.graph import Node
 from retrograd.core.primitive import Primitive, apply, apply1
 from retrograd.core.tensor import Tensor, new_tensor
-from retrograd.ops.elementwise import mul
-from retrograd.ops.registry import Operator
+from retrograd.ops.math.arithmetic import mul
+from retrograd.ops.table.registry import Operator
+from retrograd.testing import harness
+from retrograd.testing.case import Call, Case
+from tests.against_torch import check_edges, check_torch
 
 FAILURE = (AssertionError, GradcheckError)
 

@@ -31,7 +31,7 @@ except ImportError:
     import retrograd
 
 from retrograd.core.tensor import Tensor
-from retrograd.ops.registry import OPERATORS, Operator
+from retrograd.ops.table.registry import OPERATORS, Operator
 
 STANDARD = {
     "Any": "typing",
@@ -87,7 +87,7 @@ FUNCTIONAL_TOO = (
 
 
 def relative(module: str, depth: int) -> str:
-    """``retrograd.ops.shape`` as an import ``depth`` packages below the root."""
+    """``retrograd.ops.shape.shape`` as an import ``depth`` packages below the root."""
     return "." * depth + module.removeprefix("retrograd.")
 
 
@@ -132,7 +132,7 @@ DOCSTRINGS = {
 
 
 # Public names that are no operators.
-CLASSES = {"linalg": {"LinAlgError": "retrograd.ops.errors"}}
+CLASSES = {"linalg": {"LinAlgError": "retrograd.ops.table.errors"}}
 
 
 def namespace_module(namespace: str) -> str:
@@ -245,7 +245,7 @@ def derivative_order(entry: Operator, orders: dict[str, int]) -> str:
 
 
 def operator_table() -> str:
-    from retrograd.autograd.cases import all_cases
+    from retrograd.testing.cases import all_cases
 
     orders: dict[str, int] = {}
     for case in all_cases():

@@ -167,6 +167,6 @@ def _batched(
                 materialize_grads=materialize_grads,
             )
         )
-    from ..ops.joining import stack
+    from ..ops.shape.joining import stack
 
     return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -5,12 +5,12 @@ import builtins
 from collections.abc import Callable as Callable
 from collections.abc import Sequence as Sequence
 from retrograd.core.tensor import Tensor as Tensor
-from retrograd.ops.decompositions import OldSVDResult as OldSVDResult
-from retrograd.ops.decompositions import QRResult as QRResult
-from retrograd.ops.linalg import SlogdetResult as SlogdetResult
-from retrograd.ops.linalg import TriangularSolution as TriangularSolution
-from retrograd.ops.reductions import MinMax as MinMax
-from retrograd.ops.sorting import ValuesIndices as ValuesIndices
+from retrograd.ops.linear.decompositions import OldSVDResult as OldSVDResult
+from retrograd.ops.linear.decompositions import QRResult as QRResult
+from retrograd.ops.linear.linalg import SlogdetResult as SlogdetResult
+from retrograd.ops.linear.linalg import TriangularSolution as TriangularSolution
+from retrograd.ops.reduce.reductions import MinMax as MinMax
+from retrograd.ops.reduce.sorting import ValuesIndices as ValuesIndices
 from typing import Any as Any
 
 class TensorMethods:
