@@ -23,9 +23,9 @@ from ...core.mutation import COPY, apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import Storage, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
-from ..math.arithmetic import ZEROS
 from ..shape.shape import apply_view
 from ..table.arguments import number
+from ..table.masks import ZEROS
 from ..table.registry import inplace_method, operator
 
 _ELLIPSIS = type(Ellipsis)

@@ -9,10 +9,12 @@ import numpy as np
 from ...core.dtypes import result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor, new_tensor
-from ..math.arithmetic import KEEP, SIGN, WHERE, binary, elementwise, tensor_method, zero_rule
+from ...core.tensor import Tensor, new_tensor, tensor_method
+from ..math.arithmetic import SIGN
 from ..math.comparison import ISFINITE, ISNAN
 from ..shape.conversion import CAST
+from ..table.elementwise import binary, elementwise
+from ..table.masks import KEEP, WHERE, zero_rule
 from ..table.registry import inplace_method, operator
 
 

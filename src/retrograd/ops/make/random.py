@@ -14,8 +14,8 @@ from ...core.errors import describe
 from ...core.mutation import COPY, apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
-from ..math.arithmetic import ZEROS
 from ..table.arguments import integer, number
+from ..table.masks import ZEROS
 from ..table.registry import operator
 from .creation import made, shape_of, size_keyword, with_grad
 from .generators import Generator, default_generator

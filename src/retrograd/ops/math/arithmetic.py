@@ -1,8 +1,4 @@
-"""Elementwise arithmetic: the result at a place depends on the inputs at that place alone.
-
-Here stand also what the other elementwise families build on: ``unary``, ``binary``, selection by masks, and Python's
-operators.
-"""
+"""Elementwise arithmetic, and Python's operators on Tensors."""
 
 from __future__ import annotations
 
@@ -12,85 +8,11 @@ import numpy as np
 
 from ...core.dtypes import result_type
 from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, Rule, apply, apply1, apply2, operand
-from ...core.tensor import Tensor
+from ...core.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import binary, elementwise, unary
+from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.registry import inplace_method, operator
-
-
-def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, **options: Any) -> Primitive:
-    """A primitive that works element by element, with broadcasting, and can write its result in place."""
-
-    def write(out: Any, *arrays: Any, **params: Any) -> None:
-        out[...] = forward(*arrays, **params)
-
-    if not isinstance(forward, np.ufunc):
-        options.update(write=write, overwrites=True)
-    return Primitive(name, forward, inputs, vjps, elementwise=True, **options)
-
-
-def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:
-    """A primitive of one input that works element by element."""
-    options.setdefault("promote", "float")
-    return elementwise(name, forward, "x", None if vjp is None else [vjp], **options)
-
-
-def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **options: Any) -> Primitive:
-    """A primitive of two inputs that works element by element, with broadcasting."""
-    options.setdefault("promote", "same")
-    return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)
-
-
-def tensor_method(method: Any, *names: str) -> None:
-    """Give Tensor a method that is no public function, or other than that."""
-    for name in names:
-        setattr(Tensor, name, method)
-
-
-# Selection: what rules do with masks. Both give 0, not 0 * inf, where the mask says so.
-
-_BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
-
-
-def _keep(x: Any, mask: Any) -> Any:
-    bits = _BITS.get(x.dtype)
-    if bits is None:
-        return np.where(mask, x, 0)
-    # A product of the bits: twenty times faster than np.where on masks without a pattern.
-    return (x.view(bits) * mask.view(np.int8)).view(x.dtype)
-
-
-# x where the mask is true, else 0.
-KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
-
-
-def select(condition: Any, x: Any, y: Any) -> Any:
-    """``np.where`` on bools, by arithmetic on the bits of large floating arrays."""
-    if condition.size > 4096:
-        dtype: Any = x.dtype if hasattr(x, "dtype") else getattr(y, "dtype", None)
-        bits = _BITS.get(dtype)
-        if bits is not None and getattr(y, "dtype", dtype) == dtype:
-            a = (x if hasattr(x, "dtype") else dtype.type(x)).view(bits)
-            b = (y if hasattr(y, "dtype") else dtype.type(y)).view(bits)
-            return (b ^ ((a ^ b) * condition.view(np.int8))).view(dtype)
-    return np.where(condition, x, y)
-
-
-WHERE = Primitive(
-    "where",
-    select,
-    "condition x y",
-    [None, lambda g, condition: KEEP(g, condition), lambda g, condition: KEEP(g, ~condition)],
-    elementwise=True,
-)
-
-# The gradient of functions that are constant in pieces (floor, sign): zeros.
-ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
-
-
-def zero_rule(g: Any) -> Any:
-    """The rule of a function that is constant in pieces."""
-    return ZEROS(g)
-
 
 # Sums, products, quotients
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import Primitive, apply1, apply2, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
+from ..table.elementwise import elementwise
 from ..table.registry import operator
-from .arithmetic import elementwise, python_operator, tensor_method
+from .arithmetic import python_operator
 
 
 def _compare(name: str, ufunc: Any) -> Primitive:

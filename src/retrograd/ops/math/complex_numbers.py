@@ -13,9 +13,10 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.dtypes import complex_of
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import unary
+from ..table.masks import WHERE, ZEROS
 from ..table.registry import operator
-from .arithmetic import WHERE, ZEROS, tensor_method, unary
 
 REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True)
 IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True)

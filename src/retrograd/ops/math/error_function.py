@@ -17,8 +17,9 @@ from ...core.primitive import apply1
 from ...core.tensor import Tensor
 from ...kernels.coefficients import ERF_BOUND, ERF_P, ERF_Q
 from ..table.blocks import in_blocks
+from ..table.elementwise import unary
+from ..table.masks import WHERE
 from ..table.registry import operator
-from .arithmetic import WHERE, unary
 from .exponential import EXP
 from .special_library import from_library, library_for
 

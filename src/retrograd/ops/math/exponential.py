@@ -9,11 +9,12 @@ import numpy as np
 
 from ...core.dtypes import complex128, float64
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
 from ...kernels import mapped
 from ..table.blocks import in_single
+from ..table.elementwise import binary, unary
+from ..table.masks import WHERE, ZEROS
 from ..table.registry import operator
-from .arithmetic import WHERE, ZEROS, binary, tensor_method, unary
 
 LN2 = math.log(2)
 

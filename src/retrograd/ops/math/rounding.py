@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import apply, apply1, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import elementwise, unary
+from ..table.masks import zero_rule
 from ..table.registry import operator
-from .arithmetic import elementwise, tensor_method, unary, zero_rule
 
 
 def _of_integers(ufunc: Any) -> Any:

@@ -10,8 +10,10 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
+from ..table.elementwise import elementwise, unary
+from ..table.masks import WHERE
 from ..table.registry import operator
-from .arithmetic import ABS, ADD, SIGN, SUB, WHERE, elementwise, unary
+from .arithmetic import ABS, ADD, SIGN, SUB
 from .exponential import EXP, LOG
 from .special_library import from_library, library_for
 

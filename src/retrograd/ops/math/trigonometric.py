@@ -10,8 +10,9 @@ import numpy as np
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor
 from ...kernels import mapped
+from ..table.elementwise import binary, unary
+from ..table.masks import KEEP, WHERE
 from ..table.registry import operator
-from .arithmetic import KEEP, WHERE, binary, unary
 from .exponential import RSQRT
 
 SIN = unary("sin", np.sin, lambda g, x: g * COS(x), signals=True)

@@ -15,12 +15,14 @@ from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
 from ...kernels import mapped
-from ..math.arithmetic import ABS, KEEP, MUL, SUB, WHERE, elementwise, select, unary
+from ..math.arithmetic import ABS, MUL, SUB
 from ..math.error_function import ERF
 from ..math.exponential import EXP, SIGMOID
 from ..math.trigonometric import TANH
 from ..table.arguments import number
 from ..table.blocks import in_blocks, in_single
+from ..table.elementwise import elementwise, unary
+from ..table.masks import KEEP, WHERE, select
 from ..table.registry import operator
 
 functional = "nn.functional"

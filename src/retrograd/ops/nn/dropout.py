@@ -10,7 +10,7 @@ from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ..make.random import kept
-from ..math.arithmetic import KEEP
+from ..table.masks import KEEP
 from ..table.registry import operator
 
 _SATURATION = -1.7580993408473766  # of SELU: minus its scale times its alpha

@@ -13,8 +13,8 @@ from ...core.tensor import Tensor, new_tensor
 from ..indexing.indexing import ACCUMULATE, Index, read_at
 from ..indexing.scatter import INDEX_ADD
 from ..indexing.scatter_reductions import SCATTER_AMAX
-from ..math.arithmetic import KEEP
 from ..shape.shape import unsqueeze
+from ..table.masks import KEEP
 from ..table.registry import also_named, operator
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.dtypes import int64
 from ...core.errors import describe
-from ...core.primitive import Primitive, Rule, apply, apply1, operand
+from ...core.plan import Rule
+from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
 from ..shape.conversion import CAST

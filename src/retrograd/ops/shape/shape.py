@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ...core.backward import unbroadcast
 from ...core.devices import array_module
 from ...core.dtypes import DType
 from ...core.errors import describe, operator_error
-from ...core.graph import new_node, unbroadcast
+from ...core.graph import new_node
 from ...core.modes import modes, set_grad_enabled
 from ...core.primitive import Primitive, operand, shares_memory
 from ...core.storage import share

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...core import graph
+from ...core.backward import as_array, differentiate
+from ...core.graph import edge_of
 from ...core.modes import enable_grad
 from ...core.primitive import Primitive, apply1
 from ...core.tensor import Tensor, new_tensor
@@ -75,7 +76,7 @@ def second_order(
 
 
 def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else new_tensor(graph.as_array(value))
+    return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 
 def _begin(x: Any, need: bool) -> Any:
@@ -91,5 +92,5 @@ def _begin(x: Any, need: bool) -> Any:
 def _gradients(
     outputs: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor], record: bool
 ) -> list[Any]:
-    found = graph.backward(outputs, cotangents, True, record, inputs, "backward of a backward")
-    return [found.get(graph.edge_of(x)) for x in inputs]
+    found = differentiate("backward of a backward", outputs, cotangents, inputs, True, record)
+    return [found.get(edge_of(x)) for x in inputs]

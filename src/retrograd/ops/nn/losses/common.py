@@ -16,9 +16,9 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ...math.arithmetic import KEEP
 from ...reduce.reductions import divided
 from ...table.composites import raw
+from ...table.masks import KEEP
 from ...table.registry import operator
 
 
