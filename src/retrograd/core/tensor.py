@@ -15,7 +15,7 @@ import numpy as np
 
 from .devices import Device, array_module, backend_for, backend_of, is_array
 from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, scalar_dtype
-from .errors import describe
+from .errors import call_error, describe
 from .graph import edge_of
 from .storage import Storage, leave, share, sharers
 
@@ -553,7 +553,9 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     try:
         array = np.asarray(plain(data))
     except ValueError as error:
-        raise ValueError(f"tensor: the nested sequences are ragged or too deep ({error})") from None
+        raise call_error(
+            ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
+        ) from None
     if array.dtype.kind not in "biufc":
         raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
     if dtype is None:

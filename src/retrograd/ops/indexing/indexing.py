@@ -84,7 +84,7 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
                     item = as_integer(item)
                 except TypeError:
                     raise IndexError(
-                        f"{name}: only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
+                        f"only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
                         f"arrays and lists are valid indices, not {type(item).__name__}"
                     ) from None
         key.append(item)
@@ -119,13 +119,13 @@ def _position(name: str, array: Any, x: Tensor) -> Any:
     """An array of an index: on x's device, and a single integer as a number."""
     kind = array.dtype.kind
     if kind not in "iub":
-        raise IndexError(f"{name}: arrays used as indices must be of integer or bool dtype, not {describe(array)}")
+        raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
     if array.ndim == 0:
         return array.item()
     backend = backend_of(x.array)
     if backend_of(array) is not backend:
         if backend is NUMPY:
-            raise RuntimeError(f"{name}: the index {describe(array)} is on another device than {describe(x)}")
+            raise RuntimeError(f"the index {describe(array)} is on another device than {describe(x)}")
         array = backend.asarray(array)
     return array
 
@@ -145,7 +145,7 @@ def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
             low, high = int(item.min().item()), int(item.max().item())
             if low < -length or high >= length:
                 wrong = low if low < -length else high
-                raise IndexError(f"{name}: index {wrong} is out of bounds for dimension {place} of {describe(x)}")
+                raise IndexError(f"index {wrong} is out of bounds for dimension {place} of {describe(x)}")
         place += count
 
 
@@ -360,18 +360,16 @@ def written_value(name: str, x: Tensor, value: Any) -> Any:
     """
     if isinstance(value, (bool, int, float, complex)):
         if type(value) is complex and x.array.dtype.kind != "c":
-            raise RuntimeError(f"{name}: the complex value {value} can't be written to {describe(x)}")
+            raise RuntimeError(f"the complex value {value} can't be written to {describe(x)}")
         return value
     if not isinstance(value, Tensor):
         value = new_tensor(to_array(value, copy=False))
     array = value.array
     if array.dtype.kind == "c" and x.array.dtype.kind != "c":
-        raise RuntimeError(f"{name}: the complex value {describe(value)} can't be written to {describe(x)}")
+        raise RuntimeError(f"the complex value {describe(value)} can't be written to {describe(x)}")
     if backend_of(array) is not backend_of(x.array):
         if array.ndim:
-            raise RuntimeError(
-                f"{name}: the value {describe(value)} is on {value.device}, the written Tensor on {x.device}"
-            )
+            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
         return array.item()
     if array.ndim and array.shape[0] == 1:
         ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
@@ -436,7 +434,7 @@ FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lam
 
 def _fill_value(x: Tensor, value: Any) -> Any:
     if getattr(value, "ndim", 0):
-        raise RuntimeError(f"fill: only a number or a 0-d Tensor can fill, got {describe(value)}")
+        raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
     return written_value("fill", x, number("fill", value, "value"))
 
 
@@ -490,5 +488,5 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if src.device != self.device:
         src = src.to(device=self.device)
     if src.array.ndim > self.array.ndim:
-        raise RuntimeError(f"copy_: src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
+        raise RuntimeError(f"src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
     return apply_inplace(COPY, self, written_value("copy_", self, src))

@@ -58,9 +58,9 @@ def _in_place(name: str, prepare: Callable[..., Write]) -> None:
 def _positions(name: str, index: Any, x: Tensor) -> Tensor:
     index = operand(name, index, "index")
     if index.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: expected an integer dtype for index, got {describe(index)}")
+        raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
     if backend_of(index.array) is not backend_of(x.array):
-        raise RuntimeError(f"{name}: index is on {index.device}, input on {x.device}")
+        raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index
 
 
@@ -72,15 +72,13 @@ def _check_range(
         least, most = int(array.min().item()), int(array.max().item())
         if least < low or most >= length:
             wrong = least if least < low else most
-            raise error(
-                f"{name}: index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}"
-            )
+            raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
 
 
 def _same_dtype(name: str, x: Tensor, src: Any, argument: str) -> Tensor:
     src = operand(name, src, argument)
     if src.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
+        raise RuntimeError(f"input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
     return src
 
 
@@ -90,11 +88,9 @@ def _along(name: str, x: Tensor, dim: Any, index: Any) -> tuple[Index, Tensor]:
     index = _positions(name, index, x)
     shape, own = index.array.shape, x.array.shape
     if len(shape) != len(own):
-        raise RuntimeError(f"{name}: index {describe(index)} must have as many dimensions as {describe(x)}")
+        raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
     if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
-        raise RuntimeError(
-            f"{name}: index {describe(index)} must not be larger than {describe(x)} except at dimension {place}"
-        )
+        raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
     _check_range(name, index, 0, own[place] if own else 1, place, x, RuntimeError)
     if not own:
         return Index((Ellipsis,)), index
@@ -120,7 +116,7 @@ def _vector(
     place = dimension(name, dim, x.array.ndim)
     index = _positions(name, index, x)
     if index.array.ndim > 1:
-        raise IndexError(f"{name}: index is supposed to be a vector, got {describe(index)}")
+        raise IndexError(f"index is supposed to be a vector, got {describe(index)}")
     length = x.array.shape[place] if x.array.ndim else 1
     _check_range(name, index, -length if low < 0 else 0, length, place, x, error)
     array = index.array.reshape(-1)
@@ -180,11 +176,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     index = _positions(name, index, x)
     own, shape = list(x.array.shape), list(index.array.shape)
     if len(own) != len(shape):
-        raise RuntimeError(f"{name}: input {describe(x)} and indices {describe(index)} differ in dimensions")
+        raise RuntimeError(f"input {describe(x)} and indices {describe(index)} differ in dimensions")
     for d, (length, other) in enumerate(zip(x.array.shape, index.array.shape)):
         if d != place:
             if length != other and 1 not in (length, other):
-                raise RuntimeError(f"{name}: input {describe(x)} and indices {describe(index)} do not broadcast")
+                raise RuntimeError(f"input {describe(x)} and indices {describe(index)} do not broadcast")
             own[d] = shape[d] = other if length == 1 else length
     _check_range(name, index, -own[place], own[place], place, x)
     return apply(TAKE_ALONG_DIM, (expand(x, own),), {"index": _mesh(expand(index, shape), place)})
@@ -233,7 +229,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def _mask(name: str, mask: Any) -> Tensor:
     mask = operand(name, mask, "mask")
     if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"{name}: expected a bool Tensor for mask, got {describe(mask)}")
+        raise RuntimeError(f"expected a bool Tensor for mask, got {describe(mask)}")
     return mask
 
 
@@ -242,7 +238,7 @@ def _broadcast_pair(name: str, x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
     try:
         shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: input {describe(x)} and mask {describe(mask)} do not broadcast") from None
+        raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
     if x.array.shape != shape:
         x = expand(x, shape)
     array = array_module(mask).broadcast_to(mask.array, shape)
@@ -289,9 +285,7 @@ def _source(name: str, x: Tensor, src: Any, index: Tensor) -> Tensor:
     src = _same_dtype(name, x, src, "src")
     shape, have = index.array.shape, src.array.shape
     if len(have) != len(shape) or any(length > mine for length, mine in zip(shape, have)):
-        raise RuntimeError(
-            f"{name}: index {describe(index)} must not be larger than src {describe(src)} in any dimension"
-        )
+        raise RuntimeError(f"index {describe(index)} must not be larger than src {describe(src)} in any dimension")
     return src if shape == have else src[tuple(map(slice, shape))]
 
 
@@ -300,9 +294,9 @@ def _scatter(
 ) -> Write:
     x = operand("scatter", input)
     if (src is None) == (value is None):
-        raise TypeError("scatter: wanted src or value, one of them")
+        raise TypeError("wanted src or value, one of them")
     if reduce not in (None, "add", "multiply"):
-        raise RuntimeError(f"scatter: reduce argument must be either add or multiply, got {reduce!r}")
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     place, index = _along("scatter", x, dim, index)
     source = value if src is None else src
     if isinstance(source, (bool, int, float, complex)):
@@ -384,16 +378,14 @@ def _slices(name: str, x: Tensor, dim: Any, index: Any, source: Any, error: type
     source = _same_dtype(name, x, source, "source")
     if not x.array.ndim:
         if source.array.size != 1 or count != 1:
-            raise error(f"{name}: wanted one position and one element for a 0-d input, got {describe(source)}")
+            raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
         return reshape(source, ())
     place = dimension(name, dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
     if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
         return reshape(source, wanted)
     if source.array.shape != wanted:
-        raise error(
-            f"{name}: source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}"
-        )
+        raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")
     return source
 
 
@@ -438,7 +430,7 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
     x = operand("index_fill", input)
     place, count = _vector("index_fill", x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
-        raise RuntimeError(f"index_fill: wanted a number or 0-d Tensor for value, got {describe(value)}")
+        raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
     value = written_value("index_fill", x, number("index_fill", value, "value"))
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
@@ -462,12 +454,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Write:
     x = operand("index_put", input)
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"index_put: argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(f"argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
     key = tuple([slice(None) if each is None else operand("index_put", each, "indices") for each in indices])
     values = _same_dtype("index_put", x, values, "values")
     index = index_of("index_put", x, key)
     if values.array.ndim > x.array[index.key].ndim:
-        raise RuntimeError(f"index_put: values {describe(values)} do not broadcast to the elements at the indices")
+        raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
     values = written_value("index_put", x, values)
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
 
@@ -498,7 +490,7 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     index = _positions("put", index, x)
     source = _same_dtype("put", x, source, "source")
     if source.array.size != index.array.size:
-        raise IndexError(f"put: source {describe(source)} must have as many elements as index {describe(index)}")
+        raise IndexError(f"source {describe(source)} must have as many elements as index {describe(index)}")
     size = x.array.size
     _check_range("put", index, -size, size, 0, x)
     if not x.array.ndim or not size:
@@ -531,18 +523,14 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, index = _broadcast_pair("masked_scatter", x, mask)
     count = int(index.key[0].sum().item())
     if source.array.size < count:
-        raise RuntimeError(
-            f"masked_scatter: source {describe(source)} has fewer elements than the {count} the mask selects"
-        )
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
 
 
 def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     write = _masked_scatter(input, mask, source)
     if write.x.array.shape != input.array.shape:
-        raise RuntimeError(
-            f"masked_scatter_: mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}"
-        )
+        raise RuntimeError(f"mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}")
     return write
 
 
@@ -581,7 +569,7 @@ def _replaced(primitive: Primitive, x: Tensor, src: Any, key: tuple[Any, ...]) -
     src = operand(name, src, "src")
     shape = x.array[key].shape
     if src.array.shape != shape:
-        raise RuntimeError(f"{name}: expected src to have shape {shape}, the slice's, got {describe(src)}")
+        raise RuntimeError(f"expected src to have shape {shape}, the slice's, got {describe(src)}")
     return apply(primitive, (x, src), {"index": Index(key)})
 
 
@@ -603,7 +591,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     place = dimension("select_scatter", dim, x.array.ndim)
     position = integer("select_scatter", index, "index")
     if not x.array.ndim or not -x.array.shape[place] <= position < x.array.shape[place]:
-        raise IndexError(f"select_scatter: index {position} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
     return _replaced(SELECT_SCATTER, x, src, (*(slice(None),) * place, position, Ellipsis))
 
 
@@ -623,9 +611,7 @@ def slice_scatter(
     """
     x = operand("slice_scatter", input)
     if not x.array.ndim or step <= 0:
-        raise RuntimeError(
-            f"slice_scatter: wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}"
-        )
+        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
     place = dimension("slice_scatter", dim, x.array.ndim)
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
@@ -645,9 +631,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     out = operand("diagonal_scatter", input).clone()
     part, src = diagonal(out, offset, dim1, dim2), operand("diagonal_scatter", src, "src")
     if src.array.shape != part.array.shape:
-        raise RuntimeError(
-            f"diagonal_scatter: expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}"
-        )
+        raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
     part.copy_(src)
     return out
 
@@ -685,7 +669,7 @@ def scatter_reduce(
         return total if reduce == "sum" else _divided(total, place, include_self, index)
     primitives = {"prod": SCATTER_PROD, "amax": SCATTER_AMAX, "amin": SCATTER_AMIN}
     if reduce not in primitives:
-        raise RuntimeError(f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
+        raise RuntimeError(f"reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
     return apply(primitives[reduce], (x, src), {"index": place, "include_self": include_self})
 
 

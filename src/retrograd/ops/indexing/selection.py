@@ -120,7 +120,7 @@ CLAMP_TO_NUMBERS = elementwise(
 
 def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
-        raise RuntimeError(f"{name}: at least one of min and max must not be None")
+        raise RuntimeError("at least one of min and max must not be None")
     if high is None:
         return CLAMP_MIN, (input, low)
     if low is None:
@@ -212,7 +212,7 @@ def nan_to_num(
 COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
 
 
-@operator(inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
+@operator(direct=True, inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
 def copysign(input: Tensor, other: Any) -> Tensor:
     """The size of ``input`` with the sign of ``other`` (that of -0 is negative).
 
@@ -226,7 +226,7 @@ def copysign(input: Tensor, other: Any) -> Tensor:
 def _check_mask(name: str, argument: str, mask: Any) -> Tensor:
     mask = operand(name, mask, argument)
     if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"{name}: wanted a bool Tensor for {argument}, got {mask.dtype}")
+        raise RuntimeError(f"wanted a bool Tensor for {argument}, got {mask.dtype}")
     return mask
 
 
@@ -261,7 +261,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         return tuple([new_tensor(index) for index in array.nonzero()])
     condition = _check_mask("where", "condition", condition)
     if input is None or other is None:
-        raise TypeError("where: wanted where(condition) or where(condition, input, other)")
+        raise TypeError("wanted where(condition) or where(condition, input, other)")
     x, y = (
         value if isinstance(value, (Tensor, int, float, complex)) else operand("where", value)
         for value in (input, other)
@@ -309,11 +309,11 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Any:
     dtype = input.array.dtype
     if isinstance(value, Tensor):
         if value.array.ndim:
-            raise RuntimeError(f"{name}: wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
+            raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
     elif not isinstance(value, (int, float, complex)):
-        raise TypeError(f"{name}: wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
+        raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
     elif isinstance(value, complex) and dtype.kind != "c":
-        raise RuntimeError(f"{name}: value {value!r} cannot be converted to {dtype}")
+        raise RuntimeError(f"value {value!r} cannot be converted to {dtype}")
     return _in_dtype(value, dtype)
 
 

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import LinAlgError, describe
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor, new_tensor
 from ..shape.joining import cat
-from ..table.errors import LinAlgError
 from ..table.registry import also_named, operator
 from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transposed
 from .matmul import MATMUL
@@ -23,7 +22,7 @@ from .matmul import MATMUL
 
 def require_real(name: str, x: Tensor) -> None:
     if x.dtype.kind == "c" and x.requires_grad:
-        raise RuntimeError(f"{name}: derivatives are implemented for real matrices only, got {describe(x)}")
+        raise RuntimeError(f"derivatives are implemented for real matrices only, got {describe(x)}")
 
 
 def lower_part(x: Any, diagonal: float) -> Any:
@@ -113,7 +112,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """
     b, factor = matrices("cholesky_solve", input, "input"), matrices("cholesky_solve", L, "L", square=True)
     if b.array.shape[-2] != factor.array.shape[-1]:
-        raise RuntimeError(f"cholesky_solve: incompatible shapes {describe(b)} and {describe(factor)}")
+        raise RuntimeError(f"incompatible shapes {describe(b)} and {describe(factor)}")
     lower = factor.mT if upper else factor
     half = solve_triangular(lower, b, upper=False)
     return solve_triangular(lower.mT, half, upper=True)
@@ -149,9 +148,7 @@ def _qr_rule(g: Any, ans: Any) -> Any:
 
 
 def _no_qr_rule(g: Any) -> Any:
-    raise RuntimeError(
-        "linalg.qr: mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'"
-    )
+    raise RuntimeError("mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'")
 
 
 def _factors(x: Any, mode: Any) -> tuple[Any, Any]:
@@ -181,7 +178,7 @@ def _qr(name: str, value: Any, mode: str) -> QRResult:
     if mode == "complete" and rows > columns:
         return QRResult(*apply(QR_COMPLETE, (x,), {}))
     if mode not in ("reduced", "complete"):
-        raise RuntimeError(f"{name}: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
+        raise RuntimeError(f"mode must be 'reduced', 'complete' or 'r', not {mode!r}")
     if rows >= columns:
         return QRResult(*apply(QR, (x,), {}))
     # The first columns determine Q, and Q the rest of R.
@@ -257,7 +254,7 @@ class EighResult(NamedTuple):
 
 def _uplo(name: str, UPLO: str) -> str:
     if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"{name}: UPLO must be 'L' or 'U', not {UPLO!r}")
+        raise RuntimeError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
     return UPLO.upper()
 
 
@@ -464,9 +461,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     vector = is_vector_batch(a, b)
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
-        raise RuntimeError(f"linalg.lstsq: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+        raise RuntimeError(f"driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     rows, columns = a.array.shape[-2:]
     solution = _pinv("linalg.lstsq", a, None, rcond, False) @ b
     values = np.linalg.svd(a.array, compute_uv=False)

@@ -80,12 +80,10 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
     length = x.array.shape[dim]
     if n is None or n == length:
         if length < 1:
-            raise RuntimeError(
-                f"{name}: invalid number of data points ({length}) along dimension {dim} of {describe(x)}"
-            )
+            raise RuntimeError(f"invalid number of data points ({length}) along dimension {dim} of {describe(x)}")
         return x
     if integer(name, n, "n") < 1:
-        raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     if n < length:
         index = [slice(None)] * x.array.ndim
         index[dim] = slice(0, n)
@@ -100,14 +98,14 @@ def _signal(name: str, input: Any) -> Tensor:
     if x.dtype.kind not in "fc":
         x = x.to(get_default_dtype())
     if x.dtype == np.float16:
-        raise RuntimeError(f"{name}: float16 is not supported on the CPU; convert {describe(x)} to float32 first")
+        raise RuntimeError(f"float16 is not supported on the CPU; convert {describe(x)} to float32 first")
     return x
 
 
 def _norm_of(name: str, norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
-        raise RuntimeError(f"{name}: norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
+        raise RuntimeError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm
 
 
@@ -118,16 +116,16 @@ def _sizes(name: str, x: Tensor, s: Any, dim: Any, real_output: bool = False) ->
     if dim is None:
         dims = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
         if s is not None and len(s) > ndim:
-            raise RuntimeError(f"{name}: got sizes {tuple(s)} for {describe(x)}")
+            raise RuntimeError(f"got sizes {tuple(s)} for {describe(x)}")
     else:
         dims = [dimension(name, each, ndim) for each in ([dim] if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: dimensions {tuple(dims)} must be unique")
+        raise RuntimeError(f"dimensions {tuple(dims)} must be unique")
     if not dims:
-        raise RuntimeError(f"{name}: needs at least one dimension, got {describe(x)}")
+        raise RuntimeError(f"needs at least one dimension, got {describe(x)}")
     sizes = [None] * len(dims) if s is None else [None if each == -1 else each for each in s]
     if len(sizes) != len(dims):
-        raise RuntimeError(f"{name}: got {len(sizes)} sizes for {len(dims)} dimensions")
+        raise RuntimeError(f"got {len(sizes)} sizes for {len(dims)} dimensions")
     return sizes, dims
 
 
@@ -142,7 +140,7 @@ def _transform(name: str, input: Any, s: Any, dim: Any, norm: Any, inverse: bool
 def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     x, norm = _signal(name, input), _norm_of(name, norm)
     if x.dtype.kind == "c":
-        raise RuntimeError(f"{name}: expects a real input, got {describe(x)}")
+        raise RuntimeError(f"expects a real input, got {describe(x)}")
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
         x = _resized(name, x, n, axis)
@@ -160,7 +158,7 @@ def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     last = dims[-1]
     n = sizes[-1] if sizes[-1] is not None else 2 * (x.array.shape[last] - 1)
     if integer(name, n, "n") < 1:
-        raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     for size, axis in zip(sizes[:-1], dims[:-1]):
         x = _resized(name, x, size, axis)
     x = _resized(name, x, n // 2 + 1, last)
@@ -395,7 +393,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Tensor:
     if n <= 0:
-        raise RuntimeError(f"{name}: n must be positive, got {n}")
+        raise RuntimeError(f"n must be positive, got {n}")
     frequencies = getattr(backend_for(device).xp.fft, name)(n, d)
     return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
 

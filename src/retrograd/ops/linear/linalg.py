@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import LinAlgError, describe
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
 from ..shape.joining import stack
 from ..shape.views import diagonal
 from ..table.arguments import dimension
-from ..table.errors import LinAlgError
 from ..table.registry import OPERATORS, also_named, operator
 from .matmul import MATMUL
 
@@ -38,11 +37,11 @@ def matrices(name: str, value: Any, argument: str = "A", *, square: bool = False
     """The argument as a stack of floating matrices; RuntimeError where it is none."""
     x = operand(name, value, argument)
     if x.array.ndim < 2:
-        raise RuntimeError(f"{name}: the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
     if square and x.array.shape[-1] != x.array.shape[-2]:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, got {describe(x)}")
+        raise RuntimeError(f"{argument} must be batches of square matrices, got {describe(x)}")
     if x.dtype.kind not in "fc" or x.dtype == np.float16:
-        raise RuntimeError(f"{name}: expected float32, float64 or complex numbers, got {describe(x)}")
+        raise RuntimeError(f"expected float32, float64 or complex numbers, got {describe(x)}")
     return x
 
 
@@ -230,12 +229,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     a, b = matrices("linalg.solve", A, square=True), operand("linalg.solve", B, "B")
     vector = is_vector_batch(a, b)
     if vector and not left:
-        raise RuntimeError("linalg.solve: left=False wants matrices for B, not vectors")
+        raise RuntimeError("left=False wants matrices for B, not vectors")
     if not left:
         return solve(a.mT, b.mT).mT
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or b.array.shape[-2] != a.array.shape[-1]:
-        raise RuntimeError(f"linalg.solve: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
     x = apply2(SOLVE, a, b)
     return x.squeeze(-1) if vector else x
 
@@ -302,7 +301,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     shape = a.array.shape[b.array.ndim :]
     size = int(np.prod(shape, dtype=np.int64))
     if size != b.array.size or a.array.size != size * size:
-        raise RuntimeError(f"linalg.tensorsolve: {describe(A)} is not square over {describe(B)}")
+        raise RuntimeError(f"{describe(A)} is not square over {describe(B)}")
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
@@ -317,11 +316,11 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """
     a = operand("linalg.tensorinv", A, "A")
     if ind <= 0:
-        raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
+        raise RuntimeError(f"ind must be positive, got {ind}")
     first, last = a.array.shape[:ind], a.array.shape[ind:]
     size = int(np.prod(last, dtype=np.int64))
     if a.array.ndim < ind or int(np.prod(first, dtype=np.int64)) != size:
-        raise RuntimeError(f"linalg.tensorinv: {describe(a)} is not square with ind={ind}")
+        raise RuntimeError(f"{describe(a)} is not square with ind={ind}")
     return inv(a.reshape(size, size)).reshape((*last, *first))
 
 
@@ -351,7 +350,7 @@ def matrix_power_(input: Tensor, n: int) -> Tensor:
 def _matrix_power(name: str, value: Any, n: int) -> Tensor:
     x = matrices(name, value, square=True)
     if not isinstance(n, int):
-        raise TypeError(f"{name}: n must be an integer, not {type(n).__name__}")
+        raise TypeError(f"n must be an integer, not {type(n).__name__}")
     if n < 0:
         x, n = inv(x), -n
     result: Tensor | None = None
@@ -376,7 +375,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     chain = [operand("linalg.multi_dot", x, f"tensors[{index}]") for index, x in enumerate(tensors)]
     if len(chain) < 2:
-        raise RuntimeError("linalg.multi_dot: expected at least 2 tensors")
+        raise RuntimeError("expected at least 2 tensors")
     row, column = chain[0].array.ndim == 1, chain[-1].array.ndim == 1
     if row:
         chain[0] = chain[0].unsqueeze(0)
@@ -384,7 +383,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         chain[-1] = chain[-1].unsqueeze(-1)
     for x, y in zip(chain, chain[1:]):
         if x.array.ndim != 2 or y.array.ndim != 2 or x.array.shape[1] != y.array.shape[0]:
-            raise RuntimeError(f"linalg.multi_dot: {describe(x)} and {describe(y)} cannot be multiplied")
+            raise RuntimeError(f"{describe(x)} and {describe(y)} cannot be multiplied")
     sizes = [chain[0].array.shape[0], *(x.array.shape[1] for x in chain)]
     result = _product(chain, _cheapest_splits(sizes), 0, len(chain) - 1)
     result = result.squeeze(0) if row else result
@@ -433,7 +432,7 @@ def trace(input: Tensor) -> Tensor:
     """
     x = operand("trace", input)
     if x.array.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, got {describe(x)}")
+        raise RuntimeError(f"expected a matrix, got {describe(x)}")
     return diagonal(x).sum()
 
 
@@ -468,15 +467,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
     if x.array.ndim != y.array.ndim:
-        raise RuntimeError(
-            f"{name}: inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}"
-        )
+        raise RuntimeError(f"inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}")
     place = dimension(name, dim, x.array.ndim)
     for each in (x, y):
         if each.array.shape[place] != 3:
-            raise RuntimeError(
-                f"{name}: dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}"
-            )
+            raise RuntimeError(f"dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}")
     return x.roll(-1, place) * y.roll(-2, place) - x.roll(-2, place) * y.roll(-1, place)
 
 
@@ -502,7 +497,7 @@ def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     x, y = operand("cross", input), operand("cross", other, "other")
     if dim is None:
         if 3 not in x.array.shape:
-            raise RuntimeError(f"cross: no dimension of length 3 in {describe(x)}")
+            raise RuntimeError(f"no dimension of length 3 in {describe(x)}")
         dim = x.array.shape.index(3)
     return _cross("cross", x, y, dim)
 
@@ -518,10 +513,10 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """
     v = operand("linalg.vander", x, "x")
     if v.array.ndim == 0:
-        raise RuntimeError("linalg.vander: expected at least one dimension")
+        raise RuntimeError("expected at least one dimension")
     count = v.array.shape[-1] if N is None else N
     if count <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {count} for {describe(v)}")
+        raise RuntimeError(f"N must be greater than 1, got {count} for {describe(v)}")
     powers = [v.detach() * 0 + 1]
     for _ in range(count - 1):
         powers.append(powers[-1] * v)

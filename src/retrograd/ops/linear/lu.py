@@ -191,15 +191,15 @@ def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: 
     rows = factors.array.shape[-1]
     if swaps.dtype != np.int32 or swaps.shape != factors.array.shape[:-1]:
         raise RuntimeError(
-            f"{name}: pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
+            f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
     if swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
-        raise RuntimeError(f"{name}: pivots must be between 1 and {rows}; are they those of lu_factor?")
+        raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
         return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
     if right.array.shape[-2] != factors.array.shape[-1]:
-        raise RuntimeError(f"{name}: incompatible shapes {describe(factors)} and {describe(right)}")
+        raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
@@ -90,7 +90,7 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator(numpy=np.matmul)
+@operator(numpy=np.matmul, also=("linalg.matmul",))
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product, with batch axes broadcast: ``(..., n, k) @ (..., k, m) -> (..., n, m)``.
 
@@ -110,7 +110,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 def _wants_ndim(name: str, argument: str, x: Tensor, ndim: int) -> None:
     if x.array.ndim != ndim:
-        raise RuntimeError(f"{name}: {argument} must have {ndim} dimensions, got {describe(x)}")
+        raise RuntimeError(f"{argument} must have {ndim} dimensions, got {describe(x)}")
 
 
 @operator()
@@ -140,7 +140,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     _wants_ndim("bmm", "input", x, 3)
     _wants_ndim("bmm", "mat2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
-        raise RuntimeError(f"bmm: the batches differ in length: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
     return apply(MATMUL, (x, y), {})
 
 
@@ -211,7 +211,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if x.array.ndim == 0 or y.array.ndim == 0:
         return x * y
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"inner: the last axes differ: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the last axes differ: {describe(x)} and {describe(y)}")
     return tensordot(x, y, dims=([x.array.ndim - 1], [y.array.ndim - 1]))
 
 
@@ -233,17 +233,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         dims = dims.tolist()
     if isinstance(dims, int):
         if not 0 <= dims <= min(m, n):
-            raise RuntimeError(f"tensordot: dims={dims} for {describe(x)} and {describe(y)}")
+            raise RuntimeError(f"dims={dims} for {describe(x)} and {describe(y)}")
         left, right = list(range(m - dims, m)), list(range(dims))
     else:
         left, right = ([axes] if isinstance(axes, int) else list(axes) for axes in dims)
     if len(left) != len(right):
-        raise RuntimeError(f"tensordot: dims pair {len(left)} axes of a with {len(right)} of b")
+        raise RuntimeError(f"dims pair {len(left)} axes of a with {len(right)} of b")
     for axis, other in zip(left, right, strict=True):
         if not -m <= axis < m or not -n <= other < n:
-            raise IndexError(f"tensordot: axes {axis} and {other} for {describe(x)} and {describe(y)}")
+            raise IndexError(f"axes {axis} and {other} for {describe(x)} and {describe(y)}")
         if x.array.shape[axis] != y.array.shape[other]:
-            raise RuntimeError(f"tensordot: axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
+            raise RuntimeError(f"axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
     left, right = [axis % m for axis in left], [axis % n for axis in right]
     kept_x = [axis for axis in range(m) if axis not in left]
     kept_y = [axis for axis in range(n) if axis not in right]
@@ -260,7 +260,7 @@ def _scaled_sum(name: str, input: Any, product: Tensor, beta: Any, alpha: Any) -
     input = operand(name, input)
     shape, own = product.array.shape, input.array.shape
     if own != shape and (len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1]))):
-        raise RuntimeError(f"{name}: input {describe(input)} cannot be broadcast to the product, {describe(product)}")
+        raise RuntimeError(f"input {describe(input)} cannot be broadcast to the product, {describe(product)}")
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included
@@ -327,7 +327,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     _wants_ndim("addbmm", "batch1", x, 3)
     _wants_ndim("addbmm", "batch2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
-        raise RuntimeError(f"addbmm: the batches differ in length: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
     return _scaled_sum("addbmm", input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
 
 
@@ -385,14 +385,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
-        raise RuntimeError(f"linear: wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
         return apply(LINEAR_NO_BIAS, (x, w), {})
     b = operand("linear", bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
-        raise RuntimeError(f"linear: wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
     return apply(LINEAR, (x, w, b), {})
 
 
@@ -412,7 +412,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
-            f"bilinear: wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
+            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
             f"{describe(y)}"
         )
     batch = x.array.shape[:-1]
@@ -422,7 +422,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         return result
     b = operand("bilinear", bias, "bias")
     if b.array.shape != (out,):
-        raise RuntimeError(f"bilinear: wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b
 
 
@@ -543,25 +543,25 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
     inputs, arrow, out = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, got {len(operands)}")
+        raise RuntimeError(f"{equation!r} names {len(terms)} operands, got {len(operands)}")
     named = set(inputs) | set(out)
     if not named <= set(string.ascii_letters) | set(".,"):
-        raise RuntimeError(f"einsum: {equation!r} has a subscript that is not a letter")
+        raise RuntimeError(f"{equation!r} has a subscript that is not a letter")
     free = [c for c in string.ascii_letters if c not in named]
     spread = 0
     for term, x in zip(terms, operands, strict=True):
         if "..." in term:
             spread = max(spread, x.array.ndim - (len(term) - 3))
         elif len(term) != x.array.ndim:
-            raise RuntimeError(f"einsum: {equation!r} has {len(term)} subscripts for {describe(x)}")
+            raise RuntimeError(f"{equation!r} has {len(term)} subscripts for {describe(x)}")
         if "." in term.replace("...", "", 1):
-            raise RuntimeError(f"einsum: {equation!r} has a '.' that is not part of one '...'")
+            raise RuntimeError(f"{equation!r} has a '.' that is not part of one '...'")
     letters = free[:spread]
     filled = []
     for term, x in zip(terms, operands, strict=True):
         count = x.array.ndim - (len(term) - 3)
         if "..." in term and count < 0:
-            raise RuntimeError(f"einsum: {equation!r} has too many subscripts for {describe(x)}")
+            raise RuntimeError(f"{equation!r} has too many subscripts for {describe(x)}")
         filled.append(term.replace("...", "".join(letters[spread - count :])))
     if arrow:
         out = out.replace("...", "".join(letters))
@@ -570,9 +570,9 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
         out = "".join(letters) + "".join(sorted(c for c in set(counts) - set(letters) if counts.count(c) == 1))
     for c in out:
         if out.count(c) > 1:
-            raise RuntimeError(f"einsum: {equation!r} repeats the output subscript {c!r}")
+            raise RuntimeError(f"{equation!r} repeats the output subscript {c!r}")
         if not any(c in term for term in filled):
-            raise RuntimeError(f"einsum: {equation!r} has an output subscript {c!r} that no operand has")
+            raise RuntimeError(f"{equation!r} has an output subscript {c!r} that no operand has")
     return ",".join(filled) + "->" + out
 
 
@@ -585,9 +585,7 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
             known = sizes.get(c, 1)
             if known != 1 and length not in (1, known):
                 shapes = ", ".join(map(describe, operands))
-                raise RuntimeError(
-                    f"einsum: {equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}"
-                )
+                raise RuntimeError(f"{equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}")
             sizes[c] = max(known, length) if length != 0 and known != 0 else min(known, length)
     changed = []
     for index, (term, x) in enumerate(zip(terms, operands, strict=True)):
@@ -607,9 +605,7 @@ def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     sublists = args[1::2] if output is None else (*args[1::2], output)
     if not operands or not all(isinstance(sublist, (list, tuple)) for sublist in sublists):
         given = ", ".join(type(each).__name__ for each in args)
-        raise TypeError(
-            f"einsum: wanted an equation and operands, or operands each with a list of numbers, got {given}"
-        )
+        raise TypeError(f"wanted an equation and operands, or operands each with a list of numbers, got {given}")
     terms = ["".join(_subscript(number) for number in sublist) for sublist in sublists]
     return ",".join(terms[: len(operands)]) + ("" if output is None else "->" + terms[-1]), tuple(operands)
 
@@ -619,7 +615,7 @@ def _subscript(number: Any) -> str:
         return "..."
     number = as_integer(number)
     if not 0 <= number < 52:
-        raise ValueError(f"einsum: subscripts must be from 0 to 51, got {number}")
+        raise InvalidValue(f"subscripts must be from 0 to 51, got {number}")
     return (string.ascii_uppercase + string.ascii_lowercase)[number]
 
 
@@ -662,8 +658,6 @@ def _matmul_operator(self: Tensor, other: Any) -> Tensor:
 def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
-
-operator(namespace="linalg", method=False)(matmul)
 
 Tensor.__matmul__ = named_errors("matmul", _matmul_operator)  # type: ignore[method-assign, assignment]
 Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]

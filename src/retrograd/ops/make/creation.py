@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.devices import Device, backend_for, is_array
 from ...core.dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..table.arguments import integer, integers, number
@@ -30,7 +30,7 @@ def made(
         else:
             array = make(xp)
     except ValueError as error:
-        raise RuntimeError(f"{name}: {error}") from None
+        raise RuntimeError(f"{error}") from None
     return with_grad(name, new_tensor(array), requires_grad)
 
 
@@ -38,7 +38,7 @@ def with_grad(name: str, x: Tensor, requires_grad: bool) -> Tensor:
     """The new leaf, which needs a gradient if asked for."""
     if requires_grad:
         if not is_differentiable(x.array.dtype):
-            raise RuntimeError(f"{name}: only floating and complex Tensors can require gradients, not {x.array.dtype}")
+            raise RuntimeError(f"only floating and complex Tensors can require gradients, not {x.array.dtype}")
         x._requires = True
     return x
 
@@ -52,12 +52,12 @@ def shape_of(name: str, size: tuple[Any, ...], keyword: Any = None) -> tuple[int
     """
     if keyword is not None:
         if size:
-            raise TypeError(f"{name}: got the size twice, {size} and {keyword}")
+            raise TypeError(f"got the size twice, {size} and {keyword}")
         size = (keyword,)
     lengths = integers(name, size)
     for length in lengths:
         if length < 0:
-            raise RuntimeError(f"{name}: a size must not be negative, got {lengths}")
+            raise RuntimeError(f"a size must not be negative, got {lengths}")
     return lengths
 
 
@@ -129,9 +129,7 @@ def asarray(
         if copy is False:
             source = obj.array if isinstance(obj, Tensor) else obj
             if not is_array(source) or (x.array is not source and x.array.base is not source):
-                raise ValueError(
-                    f"asarray: the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}"
-                )
+                raise InvalidValue(f"the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
         if isinstance(obj, Tensor) and requires_grad != obj._requires:
             x = x.detach()
     return with_grad("asarray", x, requires_grad) if requires_grad else x
@@ -149,7 +147,7 @@ def from_numpy(array: Any) -> Tensor:
     tensor([0, 1, 2])
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy: wanted a numpy.ndarray, got {type(array).__name__}")
+        raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 
@@ -224,7 +222,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 def _number(name: str, value: Any) -> Any:
     if isinstance(value, Tensor) or is_array(value):
         if value.ndim:
-            raise TypeError(f"{name}: the fill value must be a number or 0-d Tensor, not {describe(value)}")
+            raise TypeError(f"the fill value must be a number or 0-d Tensor, not {describe(value)}")
         return value.item()
     return number(name, value, "fill_value")
 
@@ -416,7 +414,7 @@ def arange(
             raise TypeError(f"arange() got unexpected keyword arguments {', '.join(keywords)}")
         end = keywords["stop"]
     if start is None and end is None:
-        raise TypeError("arange: missing argument 'end'")
+        raise TypeError("missing argument 'end'")
     if start is None or end is None:
         start, end = 0, start if end is None else end
     start, end, step = _number("arange", start), _number("arange", end), _number("arange", step)
@@ -428,11 +426,11 @@ def arange(
             else get_default_dtype()
         )
     if step == 0:
-        raise RuntimeError("arange: step must be nonzero")
+        raise RuntimeError("step must be nonzero")
     if not (np.isfinite(start) and np.isfinite(end)):
-        raise RuntimeError(f"arange: unsupported range {start} -> {end}")
+        raise RuntimeError(f"unsupported range {start} -> {end}")
     if (end - start) * step < 0:
-        raise RuntimeError(f"arange: bounds {start}, {end} are inconsistent with the sign of step {step}")
+        raise RuntimeError(f"bounds {start}, {end} are inconsistent with the sign of step {step}")
     count = (
         -(-(end - start) // step)
         if isinstance(end - start, int) and isinstance(step, int)

@@ -27,7 +27,7 @@ def _source(generator: Any) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"generator: wanted a retrograd.Generator, got {type(generator).__name__}")
+        raise TypeError(f"wanted a retrograd.Generator, got {type(generator).__name__}")
     return generator
 
 
@@ -88,7 +88,7 @@ def kept(xp: Any, shape: tuple[int, ...], probability: float, generator: Any = N
 def _floating(name: str, dtype: Any) -> DType:
     kind = get_default_dtype() if dtype is None else np.dtype(dtype)
     if kind.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {kind}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {kind}; wanted a floating dtype")
     return kind
 
 
@@ -209,10 +209,10 @@ def randint(
     elif high is None:
         low, high = 0, low
     if size is None:
-        raise TypeError("randint: the size is missing; call randint(low, high, size)")
+        raise TypeError("the size is missing; call randint(low, high, size)")
     low, high = integer("randint", low, "low"), integer("randint", high, "high")
     if low >= high:
-        raise RuntimeError(f"randint: expected low to be less than high, got low={low} and high={high}")
+        raise RuntimeError(f"expected low to be less than high, got low={low} and high={high}")
     shape = shape_of("randint", (size,))
     kind = np.dtype(np.int64 if dtype is None else dtype)
     return made(
@@ -301,13 +301,13 @@ def normal(
     """
     deviation = operand("normal", std, "std").array
     if deviation.size and not bool((deviation >= 0).all()):
-        raise RuntimeError("normal: expects every std >= 0")
+        raise RuntimeError("expects every std >= 0")
     if size is not None:
         noise = randn(size, generator=generator, dtype=dtype, device=device)
     else:
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
-            raise TypeError("normal: wanted a Tensor for mean or std, or a size")
+            raise TypeError("wanted a Tensor for mean or std, or a size")
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
     result = noise.array * deviation + operand("normal", mean, "mean").array
@@ -320,7 +320,7 @@ BERNOULLI: Primitive = Primitive("bernoulli", lambda x, drawn: drawn, "x", [lamb
 
 def _check_probabilities(name: str, p: Any) -> None:
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
-        raise RuntimeError(f"{name}: expected probabilities between 0 and 1, got others among {describe(p)}")
+        raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
 
 
 @operator(real=True)
@@ -337,7 +337,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     x = operand("bernoulli", input)
     array = x.array
     if p is None and array.dtype.kind != "f":
-        raise RuntimeError(f"bernoulli: wanted floating probabilities, got {describe(x)}")
+        raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
     _check_probabilities("bernoulli", array if p is None else np.asarray(number("bernoulli", p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, np.dtype(np.float64), generator) < (array if p is None else p)
@@ -364,19 +364,17 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     x = operand("multinomial", input)
     weights = x.array
     if weights.dtype.kind != "f" or weights.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: wanted a floating vector or matrix of weights, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
     xp = backend_of(weights).xp
     choices = weights.shape[-1]
     if num_samples <= 0:
-        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > choices:
-        raise RuntimeError(
-            f"multinomial: cannot sample {num_samples} > {choices} (the length of a row) without replacement"
-        )
+        raise RuntimeError(f"cannot sample {num_samples} > {choices} (the length of a row) without replacement")
     if not bool((xp.isfinite(weights) & (weights >= 0)).all()):
-        raise RuntimeError("multinomial: the weights contain inf, nan or a negative element")
+        raise RuntimeError("the weights contain inf, nan or a negative element")
     if not bool((weights.sum(axis=-1) > 0).all()):
-        raise RuntimeError("multinomial: the weights of a row sum to zero")
+        raise RuntimeError("the weights of a row sum to zero")
     double = np.dtype(np.float64)
     rows = weights.reshape(-1, choices).astype(np.float64)
     if replacement:
@@ -407,7 +405,7 @@ def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
 
 def _check_floating(name: str, x: Tensor) -> None:
     if x.array.dtype.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {describe(x)}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
 
 
 @operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
@@ -426,7 +424,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
         raise TypeError(f"uniform_() got unexpected keyword arguments {', '.join(keywords)}")
     _check_floating("uniform_", self)
     if low > to:
-        raise RuntimeError(f"uniform_: expects a range [from, to), got from={low} > to={to}")
+        raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
     kind = self.array.dtype
     return _write(
         self, lambda xp: uniform(xp, self.array.shape, kind, generator) * kind.type(to - low) + kind.type(low)
@@ -447,7 +445,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     _check_floating("normal_", self)
     mean, std = number("normal_", mean, "mean"), number("normal_", std, "std")
     if not std >= 0:
-        raise RuntimeError(f"normal_: expects std >= 0, got {std}")
+        raise RuntimeError(f"expects std >= 0, got {std}")
     kind = self.array.dtype
     return _write(
         self, lambda xp: standard_normal(xp, self.array.shape, kind, generator) * kind.type(std) + kind.type(mean)
@@ -467,7 +465,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     """
     _check_floating("exponential_", self)
     if not lambd > 0:
-        raise RuntimeError(f"exponential_: expects lambd > 0, got {lambd}")
+        raise RuntimeError(f"expects lambd > 0, got {lambd}")
     double = np.dtype(np.float64)
     return _write(self, lambda xp: -xp.log1p(-uniform(xp, self.array.shape, double, generator)) / lambd)
 
@@ -517,6 +515,6 @@ def random_(
         low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
     low, to = integer("random_", low or 0, "from"), integer("random_", to, "to")
     if low >= to:
-        raise RuntimeError(f"random_: expects from to be less than to, got from={low} >= to={to}")
+        raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
     bound = to
     return _write(self, lambda xp: integers(xp, low, bound, self.array.shape, generator))

@@ -96,7 +96,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return apply2(SUB, other, _scaled(operand("rsub", input), alpha, other))
 
 
-@operator(inplace=MUL, numpy=np.multiply, aliases=("multiply",))
+@operator(direct=True, inplace=MUL, numpy=np.multiply, aliases=("multiply",))
 def mul(input: Tensor, other: Any) -> Tensor:
     """``input * other``, elementwise with broadcasting, in PyTorch's result type.
 
@@ -158,9 +158,7 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
         return apply2(FLOOR_DIV, input, other)
     if rounding_mode == "trunc":
         return apply2(TRUNC_DIV, input, other)
-    raise RuntimeError(
-        f"div: expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
-    )
+    raise RuntimeError(f"expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
 @operator(inplace=DIV)
@@ -174,7 +172,7 @@ def true_divide(input: Tensor, other: Any) -> Tensor:
     return apply2(DIV, input, other)
 
 
-@operator(inplace=FLOOR_DIV, numpy=np.floor_divide, note="zero gradient")
+@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, note="zero gradient")
 def floor_divide(input: Tensor, other: Any) -> Tensor:
     """The quotient, rounded down: floor(input / other).
 
@@ -194,7 +192,7 @@ REMAINDER = binary(
 FMOD = binary("fmod", _integer_safe(np.fmod), lambda g: g, lambda g, x, y: -g * TRUNC_DIV(x, y), signals=True)
 
 
-@operator(inplace=REMAINDER, numpy=np.remainder, note="derivative of the piece above at jumps")
+@operator(direct=True, inplace=REMAINDER, numpy=np.remainder, note="derivative of the piece above at jumps")
 def remainder(input: Tensor, other: Any) -> Tensor:
     """The remainder of division rounded down, ``input - floor(input / other) * other``.
 
@@ -210,7 +208,7 @@ def remainder(input: Tensor, other: Any) -> Tensor:
     return apply2(REMAINDER, input, other)
 
 
-@operator(inplace=FMOD, numpy=np.fmod, note="derivative of the piece above at jumps")
+@operator(direct=True, inplace=FMOD, numpy=np.fmod, note="derivative of the piece above at jumps")
 def fmod(input: Tensor, other: Any) -> Tensor:
     """The remainder of division rounded towards 0, ``input - trunc(input / other) * other``.
 
@@ -226,7 +224,7 @@ def fmod(input: Tensor, other: Any) -> Tensor:
     return apply2(FMOD, input, other)
 
 
-@operator(inplace=NEG, numpy=np.negative, aliases=("negative",))
+@operator(direct=True, inplace=NEG, numpy=np.negative, aliases=("negative",))
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 
@@ -253,7 +251,7 @@ def positive(input: Tensor) -> Tensor:
     """
     input = operand("positive", input)
     if input.array.dtype.kind == "b":
-        raise RuntimeError("positive: the + operator on a bool Tensor is not supported")
+        raise RuntimeError("the + operator on a bool Tensor is not supported")
     return input
 
 
@@ -293,9 +291,7 @@ def abs_(input: Tensor) -> Tensor:
 
 def _abs_(self: Tensor) -> Tensor:
     if self.array.dtype.kind == "c":
-        raise RuntimeError(
-            f"abs_: the absolute value of complex numbers is real and cannot be written over {self.dtype}"
-        )
+        raise RuntimeError(f"the absolute value of complex numbers is real and cannot be written over {self.dtype}")
     return apply_inplace(ABS, self)
 
 
@@ -315,7 +311,7 @@ def sign(input: Tensor) -> Tensor:
     """
     input = operand("sign", input)
     if input.array.dtype.kind == "c":
-        raise NotImplementedError(f"sign: is not defined on complex Tensors ({input.dtype}); use sgn")
+        raise NotImplementedError(f"is not defined on complex Tensors ({input.dtype}); use sgn")
     return apply1(SIGN, input)
 
 
@@ -355,7 +351,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     tensor1, tensor2 = operand("addcdiv", tensor1, "tensor1"), operand("addcdiv", tensor2, "tensor2")
     if tensor1.array.dtype.kind in "iub" and tensor2.array.dtype.kind in "iub":
         raise RuntimeError(
-            "addcdiv: division of integers is not supported: tensor1 is "
+            "division of integers is not supported: tensor1 is "
             f"{tensor1.dtype}, tensor2 {tensor2.dtype}; convert one to a floating dtype"
         )
     return apply2(ADD, input, _scaled(apply2(DIV, tensor1, tensor2), value))
@@ -406,7 +402,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """
     input, end = operand("lerp", input), operand("lerp", end, "end")
     if input.array.dtype.kind not in "fc":
-        raise RuntimeError(f"lerp: wanted floating Tensors, got {input.dtype}")
+        raise RuntimeError(f"wanted floating Tensors, got {input.dtype}")
     if isinstance(weight, (int, float)):
         return apply(LERP_NUMBER, (input, end), {"weight": weight})
     return apply(LERP, (input, end, operand("lerp", weight, "weight")), {})

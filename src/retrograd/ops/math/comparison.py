@@ -35,7 +35,7 @@ GT = _ordered("gt", np.greater)
 GE = _ordered("ge", np.greater_equal)
 
 
-@operator(inplace=True, numpy=np.equal, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.equal, differentiable=False)
 def eq(input: Tensor, other: Any) -> Tensor:
     """``input == other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -46,7 +46,7 @@ def eq(input: Tensor, other: Any) -> Tensor:
     return apply2(EQ, input, other)
 
 
-@operator(inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False)
 def ne(input: Tensor, other: Any) -> Tensor:
     """``input != other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -57,7 +57,7 @@ def ne(input: Tensor, other: Any) -> Tensor:
     return apply2(NE, input, other)
 
 
-@operator(inplace=True, numpy=np.less, aliases=("less",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less, aliases=("less",), differentiable=False)
 def lt(input: Tensor, other: Any) -> Tensor:
     """``input < other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -71,7 +71,7 @@ def lt(input: Tensor, other: Any) -> Tensor:
     return apply2(LT, input, other)
 
 
-@operator(inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False)
 def le(input: Tensor, other: Any) -> Tensor:
     """``input <= other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -85,7 +85,7 @@ def le(input: Tensor, other: Any) -> Tensor:
     return apply2(LE, input, other)
 
 
-@operator(inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False)
 def gt(input: Tensor, other: Any) -> Tensor:
     """``input > other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -99,7 +99,7 @@ def gt(input: Tensor, other: Any) -> Tensor:
     return apply2(GT, input, other)
 
 
-@operator(inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False)
 def ge(input: Tensor, other: Any) -> Tensor:
     """``input >= other``, elementwise with broadcasting; a Tensor of bools.
 
@@ -226,9 +226,9 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """
     x, y = operand("isclose", input).array, operand("isclose", other, "other").array
     if x.dtype != y.dtype:
-        raise RuntimeError(f"isclose: wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
     if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
+        raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")
     return new_tensor(CLOSE(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
@@ -275,7 +275,7 @@ LOGICAL_XOR = _compare("logical_xor", np.logical_xor)
 LOGICAL_NOT = _predicate("logical_not", np.logical_not)
 
 
-@operator(inplace=True, numpy=np.logical_and, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_and, differentiable=False)
 def logical_and(input: Tensor, other: Any) -> Tensor:
     """Where both are true (not 0).
 
@@ -286,7 +286,7 @@ def logical_and(input: Tensor, other: Any) -> Tensor:
     return apply2(LOGICAL_AND, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_or, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_or, differentiable=False)
 def logical_or(input: Tensor, other: Any) -> Tensor:
     """Where either is true (not 0).
 
@@ -297,7 +297,7 @@ def logical_or(input: Tensor, other: Any) -> Tensor:
     return apply2(LOGICAL_OR, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_xor, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_xor, differentiable=False)
 def logical_xor(input: Tensor, other: Any) -> Tensor:
     """Where exactly one is true (not 0).
 
@@ -308,7 +308,7 @@ def logical_xor(input: Tensor, other: Any) -> Tensor:
     return apply2(LOGICAL_XOR, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_not, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_not, differentiable=False)
 def logical_not(input: Tensor) -> Tensor:
     """Where a number is 0 or a bool false.
 
@@ -329,7 +329,7 @@ LEFT_SHIFT = _compare("bitwise_left_shift", np.left_shift)
 RIGHT_SHIFT = _compare("bitwise_right_shift", np.right_shift)
 
 
-@operator(inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
+@operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
 def bitwise_and(input: Tensor, other: Any) -> Tensor:
     """``input & other`` of integers, bit by bit, or of bools.
 
@@ -343,7 +343,7 @@ def bitwise_and(input: Tensor, other: Any) -> Tensor:
     return apply2(BITWISE_AND, input, other)
 
 
-@operator(inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
+@operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
 def bitwise_or(input: Tensor, other: Any) -> Tensor:
     """``input | other`` of integers, bit by bit, or of bools.
 
@@ -357,7 +357,7 @@ def bitwise_or(input: Tensor, other: Any) -> Tensor:
     return apply2(BITWISE_OR, input, other)
 
 
-@operator(inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
+@operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
 def bitwise_xor(input: Tensor, other: Any) -> Tensor:
     """``input ^ other`` of integers, bit by bit, or of bools.
 
@@ -371,7 +371,7 @@ def bitwise_xor(input: Tensor, other: Any) -> Tensor:
     return apply2(BITWISE_XOR, input, other)
 
 
-@operator(inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
+@operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
 def bitwise_not(input: Tensor) -> Tensor:
     """``~input`` of integers, bit by bit, or of bools.
 
@@ -385,7 +385,7 @@ def bitwise_not(input: Tensor) -> Tensor:
     return apply1(BITWISE_NOT, input)
 
 
-@operator(inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
+@operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
 def bitwise_left_shift(input: Tensor, other: Any) -> Tensor:
     """``input << other``: the bits of integers moved up.
 
@@ -399,7 +399,7 @@ def bitwise_left_shift(input: Tensor, other: Any) -> Tensor:
     return apply2(LEFT_SHIFT, input, other)
 
 
-@operator(inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
+@operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
 def bitwise_right_shift(input: Tensor, other: Any) -> Tensor:
     """``input >> other``: the bits of integers moved down.
 

@@ -54,7 +54,7 @@ def imag(input: Tensor) -> Tensor:
     """
     input = operand("imag", input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"imag: is not implemented for Tensors of a dtype that is not complex, got {input.dtype}")
+        raise RuntimeError(f"is not implemented for Tensors of a dtype that is not complex, got {input.dtype}")
     return apply(IMAG, (input,), {})
 
 
@@ -99,7 +99,7 @@ def _angle(x: Any) -> Any:
 ANGLE = unary("angle", _angle, _angle_rule)
 
 
-@operator(note="0 at 0")
+@operator(direct=True, note="0 at 0")
 def angle(input: Tensor) -> Tensor:
     """The angle of each number in the complex plane, in radians: 0 or pi for a real one.
 
@@ -137,7 +137,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     input = operand("view_as_real", input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"view_as_real: wanted a complex Tensor, got {input.dtype}")
+        raise RuntimeError(f"wanted a complex Tensor, got {input.dtype}")
     return apply(VIEW_AS_REAL, (input,), {})
 
 
@@ -155,7 +155,6 @@ def view_as_complex(input: Tensor) -> Tensor:
     input = operand("view_as_complex", input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):
         raise RuntimeError(
-            "view_as_complex: wanted float32 or float64 with a last axis of length 2, got "
-            f"{input.dtype}{tuple(input.array.shape)}"
+            f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
         )
     return apply(VIEW_AS_COMPLEX, (input,), {})

@@ -201,7 +201,7 @@ def erfc(input: Tensor) -> Tensor:
     return apply1(ERFC, input)
 
 
-@operator(inplace=ERFINV)
+@operator(direct=True, inplace=ERFINV)
 def erfinv(input: Tensor) -> Tensor:
     """The number whose error function is ``input``; infinite at -1 and 1, NaN beyond.
 
@@ -279,7 +279,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return apply1(LOG_NDTR, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def ndtri(input: Tensor) -> Tensor:
     """The quantile of the standard normal: the number below which the probability ``input`` lies.
 

@@ -136,7 +136,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
 
 
-@operator(inplace=SQUARE, numpy=np.square)
+@operator(direct=True, inplace=SQUARE, numpy=np.square)
 def square(input: Tensor) -> Tensor:
     """The square x^2.
 
@@ -147,7 +147,7 @@ def square(input: Tensor) -> Tensor:
     return apply1(SQUARE, input)
 
 
-@operator(inplace=SQRT, numpy=np.sqrt)
+@operator(direct=True, inplace=SQRT, numpy=np.sqrt)
 def sqrt(input: Tensor) -> Tensor:
     """The square root; NaN below 0. Its derivative at 0 is infinite.
 
@@ -158,7 +158,7 @@ def sqrt(input: Tensor) -> Tensor:
     return apply1(SQRT, input)
 
 
-@operator(inplace=RSQRT)
+@operator(direct=True, inplace=RSQRT)
 def rsqrt(input: Tensor) -> Tensor:
     """The reciprocal of the square root, 1 / sqrt(x).
 
@@ -169,7 +169,7 @@ def rsqrt(input: Tensor) -> Tensor:
     return apply1(RSQRT, input)
 
 
-@operator(inplace=RECIPROCAL, numpy=np.reciprocal)
+@operator(direct=True, inplace=RECIPROCAL, numpy=np.reciprocal)
 def reciprocal(input: Tensor) -> Tensor:
     """The reciprocal 1 / x.
 
@@ -180,7 +180,7 @@ def reciprocal(input: Tensor) -> Tensor:
     return apply1(RECIPROCAL, input)
 
 
-@operator(inplace=EXP, numpy=np.exp)
+@operator(direct=True, inplace=EXP, numpy=np.exp)
 def exp(input: Tensor) -> Tensor:
     """The exponential e^x; integers become the default floating dtype.
 
@@ -191,7 +191,7 @@ def exp(input: Tensor) -> Tensor:
     return apply1(EXP, input)
 
 
-@operator(inplace=EXP2, numpy=np.exp2)
+@operator(direct=True, inplace=EXP2, numpy=np.exp2)
 def exp2(input: Tensor) -> Tensor:
     """The power of two 2^x.
 
@@ -202,7 +202,7 @@ def exp2(input: Tensor) -> Tensor:
     return apply1(EXP2, input)
 
 
-@operator(inplace=EXPM1, numpy=np.expm1)
+@operator(direct=True, inplace=EXPM1, numpy=np.expm1)
 def expm1(input: Tensor) -> Tensor:
     """e^x - 1, accurate also for x near 0.
 
@@ -213,7 +213,7 @@ def expm1(input: Tensor) -> Tensor:
     return apply1(EXPM1, input)
 
 
-@operator(inplace=LOG, numpy=np.log)
+@operator(direct=True, inplace=LOG, numpy=np.log)
 def log(input: Tensor) -> Tensor:
     """The natural logarithm: -inf at 0, NaN below.
 
@@ -224,7 +224,7 @@ def log(input: Tensor) -> Tensor:
     return apply1(LOG, input)
 
 
-@operator(inplace=LOG2, numpy=np.log2)
+@operator(direct=True, inplace=LOG2, numpy=np.log2)
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2: -inf at 0, NaN below.
 
@@ -235,7 +235,7 @@ def log2(input: Tensor) -> Tensor:
     return apply1(LOG2, input)
 
 
-@operator(inplace=LOG10, numpy=np.log10)
+@operator(direct=True, inplace=LOG10, numpy=np.log10)
 def log10(input: Tensor) -> Tensor:
     """The logarithm to base 10: -inf at 0, NaN below.
 
@@ -246,7 +246,7 @@ def log10(input: Tensor) -> Tensor:
     return apply1(LOG10, input)
 
 
-@operator(inplace=LOG1P, numpy=np.log1p)
+@operator(direct=True, inplace=LOG1P, numpy=np.log1p)
 def log1p(input: Tensor) -> Tensor:
     """log(1 + x), accurate also for x near 0.
 
@@ -257,7 +257,7 @@ def log1p(input: Tensor) -> Tensor:
     return apply1(LOG1P, input)
 
 
-@operator(inplace=SIGMOID)
+@operator(direct=True, inplace=SIGMOID, also=("nn.functional.sigmoid",))
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function 1 / (1 + e^-x).
 
@@ -294,7 +294,7 @@ HYPOT = binary(
 )
 
 
-@operator(numpy=np.logaddexp)
+@operator(direct=True, numpy=np.logaddexp)
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(e^input + e^other), without overflow.
 
@@ -305,7 +305,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     return apply2(LOGADDEXP, input, other)
 
 
-@operator(numpy=np.logaddexp2)
+@operator(direct=True, numpy=np.logaddexp2)
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2^input + 2^other), without overflow.
 
@@ -316,7 +316,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return apply2(LOGADDEXP2, input, other)
 
 
-@operator(inplace=HYPOT, numpy=np.hypot, note="NaN at the origin")
+@operator(direct=True, inplace=HYPOT, numpy=np.hypot, note="NaN at the origin")
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2), without overflow of the squares.
 
@@ -423,5 +423,14 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 for _function in (exp2, expm1, log1p, logit, xlogy):
     operator(namespace="special", method=False)(_function)
-operator(namespace="special", method=False, name="expit")(sigmoid)
-operator(namespace="nn.functional", method=False)(sigmoid)
+
+
+@operator(namespace="special", method=False)
+def expit(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``: the logistic function, as ``sigmoid``.
+
+    >>> import retrograd as rg
+    >>> rg.special.expit(rg.tensor([0.0]))
+    tensor([0.5])
+    """
+    return apply1(SIGMOID, input)

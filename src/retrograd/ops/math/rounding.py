@@ -30,7 +30,7 @@ ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [ze
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 
 
-@operator(inplace=CEIL, numpy=np.ceil, note="zero gradient")
+@operator(direct=True, inplace=CEIL, numpy=np.ceil, note="zero gradient")
 def ceil(input: Tensor) -> Tensor:
     """The smallest whole number that is not below ``input``.
 
@@ -41,7 +41,7 @@ def ceil(input: Tensor) -> Tensor:
     return apply1(CEIL, input)
 
 
-@operator(inplace=FLOOR, numpy=np.floor, note="zero gradient")
+@operator(direct=True, inplace=FLOOR, numpy=np.floor, note="zero gradient")
 def floor(input: Tensor) -> Tensor:
     """The largest whole number that is not above ``input``.
 
@@ -52,7 +52,7 @@ def floor(input: Tensor) -> Tensor:
     return apply1(FLOOR, input)
 
 
-@operator(inplace=TRUNC, numpy=np.trunc, aliases=("fix",), note="zero gradient")
+@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",), note="zero gradient")
 def trunc(input: Tensor) -> Tensor:
     """The whole part of ``input``: it is rounded towards 0.
 
@@ -63,7 +63,7 @@ def trunc(input: Tensor) -> Tensor:
     return apply1(TRUNC, input)
 
 
-@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True)
+@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True, also=("special.round",))
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, of two equally near the even one.
 
@@ -84,7 +84,7 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
         return apply1(RINT, input)
     input = operand("round", input)
     if input.array.dtype.kind not in "fc":
-        raise NotImplementedError(f"round: decimals are not implemented for {input.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"decimals are not implemented for {input.dtype}, only for floating Tensors")
     return apply(ROUND, (input,), {"decimals": decimals})
 
 
@@ -107,8 +107,5 @@ def frac(input: Tensor) -> Tensor:
     """
     input = operand("frac", input)
     if input.array.dtype.kind != "f":
-        raise NotImplementedError(f"frac: is not implemented for {input.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"is not implemented for {input.dtype}, only for floating Tensors")
     return apply1(FRAC, input)
-
-
-operator(namespace="special", method=False, name="round", note="zero gradient")(round_)

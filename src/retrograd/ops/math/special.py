@@ -33,7 +33,7 @@ POLYGAMMA: Primitive = elementwise(
 )
 
 
-@operator(inplace=LGAMMA)
+@operator(direct=True, inplace=LGAMMA)
 def lgamma(input: Tensor) -> Tensor:
     """The logarithm of |gamma(x)|.
 
@@ -77,7 +77,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     tensor([1.6449, 0.6449])
     """
     if n < 0:
-        raise RuntimeError(f"polygamma: n must not be negative, got {n}")
+        raise RuntimeError(f"n must not be negative, got {n}")
     return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand("polygamma", input),), {"n": n})
 
 
@@ -108,7 +108,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     tensor([3.5651, 6.2042])
     """
     if p < 1:
-        raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
+        raise RuntimeError(f"p must be at least 1, got {p}")
     input = operand("mvlgamma", input)
     total = apply1(LGAMMA, input)
     for j in range(1, p):
@@ -139,7 +139,7 @@ I1E: Primitive = unary(
 )
 
 
-@operator(inplace=I0)
+@operator(direct=True, inplace=I0)
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind, order 0.
 
@@ -153,7 +153,7 @@ def i0(input: Tensor) -> Tensor:
     return apply1(I0, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i0e(input: Tensor) -> Tensor:
     """``i0`` times e^-|x|.
 
@@ -167,7 +167,7 @@ def i0e(input: Tensor) -> Tensor:
     return apply1(I0E, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind, order 1.
 
@@ -181,7 +181,7 @@ def i1(input: Tensor) -> Tensor:
     return apply1(I1, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i1e(input: Tensor) -> Tensor:
     """``i1`` times e^-|x|.
 

@@ -29,7 +29,7 @@ ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1),
 ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)
 
 
-@operator(inplace=SIN, numpy=np.sin)
+@operator(direct=True, inplace=SIN, numpy=np.sin)
 def sin(input: Tensor) -> Tensor:
     """The sine of an angle in radians.
 
@@ -40,7 +40,7 @@ def sin(input: Tensor) -> Tensor:
     return apply1(SIN, input)
 
 
-@operator(inplace=COS, numpy=np.cos)
+@operator(direct=True, inplace=COS, numpy=np.cos)
 def cos(input: Tensor) -> Tensor:
     """The cosine of an angle in radians.
 
@@ -51,7 +51,7 @@ def cos(input: Tensor) -> Tensor:
     return apply1(COS, input)
 
 
-@operator(inplace=TAN, numpy=np.tan)
+@operator(direct=True, inplace=TAN, numpy=np.tan)
 def tan(input: Tensor) -> Tensor:
     """The tangent of an angle in radians.
 
@@ -62,7 +62,7 @@ def tan(input: Tensor) -> Tensor:
     return apply1(TAN, input)
 
 
-@operator(inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
+@operator(direct=True, inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
 def asin(input: Tensor) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is ``input``; NaN outside [-1, 1].
 
@@ -73,7 +73,7 @@ def asin(input: Tensor) -> Tensor:
     return apply1(ASIN, input)
 
 
-@operator(inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
+@operator(direct=True, inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
 def acos(input: Tensor) -> Tensor:
     """The angle in [0, pi] whose cosine is ``input``; NaN outside [-1, 1].
 
@@ -84,7 +84,7 @@ def acos(input: Tensor) -> Tensor:
     return apply1(ACOS, input)
 
 
-@operator(inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
+@operator(direct=True, inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
 def atan(input: Tensor) -> Tensor:
     """The angle in (-pi/2, pi/2) whose tangent is ``input``.
 
@@ -95,7 +95,7 @@ def atan(input: Tensor) -> Tensor:
     return apply1(ATAN, input)
 
 
-@operator(inplace=SINH, numpy=np.sinh)
+@operator(direct=True, inplace=SINH, numpy=np.sinh)
 def sinh(input: Tensor) -> Tensor:
     """The hyperbolic sine (e^x - e^-x) / 2.
 
@@ -106,7 +106,7 @@ def sinh(input: Tensor) -> Tensor:
     return apply1(SINH, input)
 
 
-@operator(inplace=COSH, numpy=np.cosh)
+@operator(direct=True, inplace=COSH, numpy=np.cosh)
 def cosh(input: Tensor) -> Tensor:
     """The hyperbolic cosine (e^x + e^-x) / 2.
 
@@ -117,7 +117,7 @@ def cosh(input: Tensor) -> Tensor:
     return apply1(COSH, input)
 
 
-@operator(inplace=TANH, numpy=np.tanh)
+@operator(direct=True, inplace=TANH, numpy=np.tanh, also=("nn.functional.tanh",))
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent (e^x - e^-x) / (e^x + e^-x).
 
@@ -128,7 +128,7 @@ def tanh(input: Tensor) -> Tensor:
     return apply1(TANH, input)
 
 
-@operator(inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
+@operator(direct=True, inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
 def asinh(input: Tensor) -> Tensor:
     """The number whose hyperbolic sine is ``input``.
 
@@ -139,7 +139,7 @@ def asinh(input: Tensor) -> Tensor:
     return apply1(ASINH, input)
 
 
-@operator(inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
+@operator(direct=True, inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
 def acosh(input: Tensor) -> Tensor:
     """The number in [0, inf) whose hyperbolic cosine is ``input``; NaN below 1.
 
@@ -150,7 +150,7 @@ def acosh(input: Tensor) -> Tensor:
     return apply1(ACOSH, input)
 
 
-@operator(inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
+@operator(direct=True, inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
 def atanh(input: Tensor) -> Tensor:
     """The number whose hyperbolic tangent is ``input``; NaN outside [-1, 1].
 
@@ -177,7 +177,7 @@ ATAN2 = binary(
 )
 
 
-@operator(inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
+@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """The angle in (-pi, pi] of the point (other, input): that of ``input / other`` with the quadrant kept.
 
@@ -192,7 +192,7 @@ DEG2RAD = unary("deg2rad", np.deg2rad, lambda g: g * (math.pi / 180))
 RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=True)
 
 
-@operator(inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
+@operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians: ``input * pi / 180``.
 
@@ -203,7 +203,7 @@ def deg2rad(input: Tensor) -> Tensor:
     return apply1(DEG2RAD, input)
 
 
-@operator(inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
+@operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: ``input * 180 / pi``.
 
@@ -235,7 +235,7 @@ SPHERICAL_BESSEL_1 = unary("spherical_bessel_1", _spherical_bessel_1, _spherical
 SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
 
 
-@operator(inplace=SINC)
+@operator(direct=True, inplace=SINC, also=("special.sinc",))
 def sinc(input: Tensor) -> Tensor:
     """The normalised sinc, sin(pi x) / (pi x), which is 1 at 0.
 
@@ -244,7 +244,3 @@ def sinc(input: Tensor) -> Tensor:
     tensor([ 1.    ,  0.6366, -0.2122])
     """
     return apply1(SINC, input)
-
-
-operator(namespace="special", method=False)(sinc)
-operator(namespace="nn.functional", method=False)(tanh)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
@@ -44,7 +44,7 @@ def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: A
     return apply(primitive, (operand(name, input),), params) if params else apply1(primitive, input)
 
 
-@operator(inplace=RELU, note="0 at 0")
+@operator(direct=True, inplace=RELU, note="0 at 0")
 def relu(input: Tensor) -> Tensor:
     """max(x, 0), elementwise.
 
@@ -88,7 +88,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     tensor([-1. ,  0.5])
     """
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val must not be greater than max_val, got {min_val} and {max_val}")
+        raise InvalidValue(f"min_val must not be greater than max_val, got {min_val} and {max_val}")
     return _run("hardtanh", HARDTANH, input, inplace, low=min_val, high=max_val)
 
 
@@ -137,7 +137,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 def _floating(name: str, input: Any) -> Tensor:
     x = operand(name, input)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: is not implemented for {x.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"is not implemented for {x.dtype}, only for floating Tensors")
     return x
 
 
@@ -189,7 +189,7 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.7869,  2.    ])
     """
     if alpha == 0:
-        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError)")
+        raise RuntimeError("alpha must not be 0 (ZeroDivisionError)")
     return _run("celu", ELU, _floating("celu", input), inplace, scale=1.0, alpha=alpha, width=alpha)
 
 
@@ -225,7 +225,8 @@ PRELU = elementwise(
 )
 
 
-def _prelu(input: Tensor, weight: Tensor) -> Tensor:
+@operator(note="the derivative from below at 0", also=("nn.functional.prelu",))
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x for x > 0, else weight * x, with one learned weight or one per channel (He et al. 2015).
 
     Args:
@@ -242,21 +243,17 @@ def _prelu(input: Tensor, weight: Tensor) -> Tensor:
     x, w = operand("prelu", input), operand("prelu", weight, "weight")
     shape = x.array.shape
     if w.array.ndim > 1:
-        raise RuntimeError(f"prelu: wanted a weight with at most one axis, got {tuple(w.array.shape)}")
+        raise RuntimeError(f"wanted a weight with at most one axis, got {tuple(w.array.shape)}")
     if w.array.size != 1:
         channels = shape[1] if len(shape) > 1 else 1
         if w.array.size != channels:
             raise RuntimeError(
-                f"prelu: wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
+                f"wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
             )
         w = w.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif w.array.ndim:
         w = w.reshape(())
     return apply(PRELU, (x, w), {})
-
-
-operator(name="prelu", note="the derivative from below at 0")(_prelu)
-operator(namespace=functional, method=False, name="prelu", note="the derivative from below at 0")(_prelu)
 
 
 # Smooth gates
@@ -418,7 +415,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     return apply1(GELU if approximate == "none" else GELU_TANH, _floating("gelu", input))
 
 
@@ -486,7 +483,8 @@ THRESHOLD = elementwise(
 )
 
 
-def _hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+@operator(note="0 at the bounds", also=("nn.functional.hardshrink",))
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0.
 
     >>> import retrograd as rg
@@ -494,10 +492,6 @@ def _hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     tensor([-1.,  0.])
     """
     return _run("hardshrink", HARDSHRINK, _floating("hardshrink", input), False, lambd=lambd)
-
-
-operator(name="hardshrink", note="0 at the bounds")(_hardshrink)
-operator(namespace=functional, method=False, name="hardshrink", note="0 at the bounds")(_hardshrink)
 
 
 @operator(namespace=functional, method=False, note="0 at the bounds")
@@ -512,7 +506,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     tensor([-0.5,  0. ])
     """
     if lambd < 0:
-        raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
+        raise RuntimeError(f"lambd must not be negative, got {lambd}")
     return _run("softshrink", SOFTSHRINK, _floating("softshrink", input), False, lambd=lambd)
 
 
@@ -574,7 +568,7 @@ def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fa
     """
     params = {"threshold": number("threshold", threshold, "threshold"), "value": number("threshold", value, "value")}
     if operand("threshold", input).array.dtype.kind == "b":
-        raise NotImplementedError(f"threshold: is not defined for bools, got {describe(input)}")
+        raise NotImplementedError(f"is not defined for bools, got {describe(input)}")
     return _run("threshold", THRESHOLD, input, inplace, **params)
 
 
@@ -597,12 +591,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     input = operand("glu", input)
     shape = input.array.shape
     if not shape:
-        raise RuntimeError("glu: does not support 0-d Tensors")
+        raise RuntimeError("does not support 0-d Tensors")
     if not -len(shape) <= dim < len(shape):
-        raise IndexError(f"glu: dim {dim} is out of range for {shape}, wanted [{-len(shape)}, {len(shape) - 1}]")
+        raise IndexError(f"dim {dim} is out of range for {shape}, wanted [{-len(shape)}, {len(shape) - 1}]")
     dim %= len(shape)
     if shape[dim] % 2:
-        raise RuntimeError(f"glu: the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
+        raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
     half = shape[dim] // 2
     before = (slice(None),) * dim
     gate = apply1(SIGMOID, input[before + (slice(half, None),)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
@@ -40,9 +40,9 @@ DROPOUT: Primitive = Primitive(
 def _check(name: str, input: Any, p: float) -> Tensor:
     x = operand(name, input)
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: the dropout probability has to be between 0 and 1, but got {p}")
+        raise InvalidValue(f"the dropout probability has to be between 0 and 1, but got {p}")
     if x.array.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: wanted a floating Tensor, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating Tensor, got {describe(x)}")
     return x
 
 
@@ -72,7 +72,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def _channelwise(name: str, input: Any, p: float, training: bool, inplace: bool, dims: tuple[int, ...]) -> Tensor:
     x = _check(name, input, p)
     if x.array.ndim not in dims:
-        raise RuntimeError(f"{name}: wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
     if not training or p == 0:
         return x
     channels = x.array.ndim - dims[0] + 1  # dimensions in front of the spatial ones
@@ -167,6 +167,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     """
     x = _check("feature_alpha_dropout", input, p)
     if x.array.ndim < 2:
-        raise RuntimeError(f"feature_alpha_dropout: wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     shape = x.array.shape[:2] + (1,) * (x.array.ndim - 2)
     return _saturated(x, shape, p, inplace) if training and p > 0 else x

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
@@ -179,7 +179,7 @@ INSTANCE_NORM = _fused("instance_norm")
 def _input(name: str, input: Any) -> Tensor:
     x = operand(name, input)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating input, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating input, got {describe(x)}")
     return x
 
 
@@ -189,23 +189,19 @@ def _affine(name: str, argument: str, value: Any, x: Tensor, shape: tuple[int, .
         return None
     w = operand(name, value, argument)
     if w.array.shape != shape:
-        raise RuntimeError(
-            f"{name}: wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}"
-        )
+        raise RuntimeError(f"wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
-        raise RuntimeError(f"{name}: wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
+        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w
 
 
 def _normalized_shape(name: str, x: Tensor, normalized_shape: Any) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise RuntimeError(f"{name}: wanted a normalized_shape of at least one dimension, got {normalized_shape}")
+        raise RuntimeError(f"wanted a normalized_shape of at least one dimension, got {normalized_shape}")
     if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
         shape = integers(name, shape, "normalized_shape")
-        raise RuntimeError(
-            f"{name}: wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}"
-        )
+        raise RuntimeError(f"wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
     return shape
 
 
@@ -293,15 +289,15 @@ def group_norm(
     """
     x = _input("group_norm", input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"group_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise RuntimeError(f"wanted an input (N, C, *), got {describe(x)}")
     n, c = x.array.shape[:2]
     if num_groups < 1 or c % num_groups:
-        raise RuntimeError(f"group_norm: num_groups={num_groups} does not divide the channels of {describe(x)}")
+        raise RuntimeError(f"num_groups={num_groups} does not divide the channels of {describe(x)}")
     w = _affine("group_norm", "weight", weight, x, (c,), "one per channel")
     b = _affine("group_norm", "bias", bias, x, (c,), "one per channel")
     per_channel = int(np.prod(x.array.shape[2:], dtype=np.int64))
     if n * (c // num_groups) * per_channel == 1:
-        raise ValueError(f"group_norm: expected more than 1 value per channel when training, got {describe(x)}")
+        raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
     group = c // num_groups
     layout = Layout((n, num_groups, group, per_channel), (2, 3), (1, num_groups, group, 1))
     return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": number("group_norm", eps, "eps")})
@@ -309,9 +305,7 @@ def group_norm(
 
 def _check_running(name: str, argument: str, value: Tensor | None, channels: int) -> None:
     if value is not None and value.array.shape != (channels,):
-        raise RuntimeError(
-            f"{name}: {argument} should contain {channels} elements, one per channel, got {describe(value)}"
-        )
+        raise RuntimeError(f"{argument} should contain {channels} elements, one per channel, got {describe(value)}")
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
@@ -390,19 +384,19 @@ def batch_norm(
     x = _input("batch_norm", input)
     shape = x.array.shape
     if len(shape) < 2:
-        raise IndexError(f"batch_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
     channels = shape[1]
     if training:
         if eps <= 0:
-            raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
+            raise InvalidValue(f"eps must be positive during training, got {eps}")
         if shape[0] * count(shape[2:], None) == 1:
-            raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got {describe(x)}")
+            raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
         if (running_mean is None) != (running_var is None):
-            raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
+            raise InvalidValue("running_mean and running_var must either both be None or neither be None")
     elif eps < 0:
-        raise ValueError(f"batch_norm: eps must be non-negative, got {eps}")
+        raise InvalidValue(f"eps must be non-negative, got {eps}")
     elif running_mean is None or running_var is None:
-        raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
+        raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
     _check_running("batch_norm", "running_mean", running_mean, channels)
     _check_running("batch_norm", "running_var", running_var, channels)
     w = _affine("batch_norm", "weight", weight, x, (channels,), "one per channel")
@@ -451,9 +445,9 @@ def instance_norm(
     shape = x.array.shape
     spatial = int(np.prod(shape[2:], dtype=np.int64))
     if use_input_stats and (len(shape) < 2 or spatial == 1):
-        raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got {describe(x)}")
+        raise InvalidValue(f"expected more than 1 spatial element when training, got {describe(x)}")
     if len(shape) < 2:
-        raise IndexError(f"instance_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
     channels = shape[1]
     _check_running("instance_norm", "running_mean", running_mean, channels)
     _check_running("instance_norm", "running_var", running_var, channels)
@@ -461,9 +455,7 @@ def instance_norm(
     b = _affine("instance_norm", "bias", bias, x, (channels,), "one per channel")
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError(
-                "instance_norm: expected running_mean and running_var to be defined when use_input_stats=False"
-            )
+            raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
         return _scaled(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:

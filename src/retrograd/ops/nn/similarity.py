@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import result_type
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ..linear.matmul import MATMUL
@@ -33,11 +33,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     name = "cosine_similarity"
     x, y = operand(name, x1, "x1"), operand(name, x2, "x2")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: expected floating numbers, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"expected floating numbers, got {describe(x)} and {describe(y)}")
     try:
         shape = np.broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
+        raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
     dim = dimension(name, dim, len(shape))
     dtype = result_type(x.array, y.array)
     x, y = x.to(dtype), y.to(dtype)
@@ -136,21 +136,19 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     x, y = operand("cdist", x1, "x1"), operand("cdist", x2, "x2")
     shown = f"got x1 {describe(x)} and x2 {describe(y)}"
     if x.array.ndim < 2 or y.array.ndim < 2:
-        raise RuntimeError(f"cdist: only supports at least 2D tensors, {shown}")
+        raise RuntimeError(f"only supports at least 2D tensors, {shown}")
     if x.array.dtype.kind != "f" or x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"cdist: wanted one floating dtype, {shown}")
+        raise RuntimeError(f"wanted one floating dtype, {shown}")
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, {shown}")
+        raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown}")
     if p < 0:
-        raise RuntimeError(f"cdist: only supports non-negative p values, got {p}")
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
-        raise ValueError(
-            f"cdist: {compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}"
-        )
+        raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
     try:
         lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:
-        raise RuntimeError(f"cdist: the batches do not broadcast, {shown}") from None
+        raise RuntimeError(f"the batches do not broadcast, {shown}") from None
     if p == 2:
         x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
         expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
@@ -178,8 +176,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     x = operand("pdist", input)
     if x.array.ndim != 2:
-        raise RuntimeError(f"pdist: only supports 2D tensors, got {describe(x)}")
+        raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:
-        raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
     i, j = array_module(x).triu_indices(x.array.shape[0], 1)
     return _p_norm(x[i] - x[j], p)

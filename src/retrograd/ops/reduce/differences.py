@@ -40,9 +40,9 @@ def diff(
     """
     x = operand("diff", input)
     if x.array.ndim == 0:
-        raise RuntimeError("diff: wanted an input of at least one dimension, got a 0-d Tensor")
+        raise RuntimeError("wanted an input of at least one dimension, got a 0-d Tensor")
     if n < 0:
-        raise RuntimeError(f"diff: n must not be negative, got {n}")
+        raise RuntimeError(f"n must not be negative, got {n}")
     dim = dimension("diff", dim, x.array.ndim)
     parts = [each for each in (prepend, x, append) if each is not None]
     if len(parts) > 1:
@@ -62,18 +62,18 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
     """The areas of the trapezoids between neighbours."""
     values = operand(name, y, "y")
     if values.array.ndim == 0:
-        raise IndexError(f"{name}: wanted y with at least one dimension, got a 0-d Tensor")
+        raise IndexError("wanted y with at least one dimension, got a 0-d Tensor")
     if values.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools are not supported, got {describe(values)}")
+        raise RuntimeError(f"bools are not supported, got {describe(values)}")
     dim = dimension(name, dim, values.array.ndim)
     if x is not None and dx is not None:
-        raise TypeError(f"{name}: got both x and dx")
+        raise TypeError("got both x and dx")
     step: Any = 1.0 if dx is None else dx
     if x is not None:
         points = _lengthwise(operand(name, x, "x"), values.ndim, dim)
         place = dim - values.ndim + points.ndim
         if place < 0 or points.shape[place] != values.shape[dim]:
-            raise RuntimeError(f"{name}: y {describe(values)} and x {describe(x)} must have the same length")
+            raise RuntimeError(f"y {describe(values)} and x {describe(x)} must have the same length")
         step = diff(points, dim=place)
     later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]
     return (later + earlier) * step / 2, dim
@@ -142,13 +142,13 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     """
     x = operand("gradient", input)
     if edge_order not in (1, 2):
-        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+        raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
     dims = tuple(range(x.ndim)) if dim is None else dimensions("gradient", dim, x.ndim)
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
-        raise RuntimeError(f"gradient: wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
+        raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":
-        raise RuntimeError(f"gradient: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if x.dtype.kind in "iu":
         x = converted(x, get_default_dtype())
     return tuple(_derivative(x, h, axis, edge_order) for axis, h in zip(dims, spacings, strict=True))
@@ -157,7 +157,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     length = x.array.shape[dim] if x.ndim else 0
     if length <= edge_order:
-        raise RuntimeError(f"gradient: dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
+        raise RuntimeError(f"dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
 
     def at(start: int | None, stop: int | None) -> Any:
         return x[along(dim, slice(start, stop))]
@@ -165,7 +165,7 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     if np.ndim(getattr(spacing, "array", spacing)):
         points = operand("gradient", spacing, "spacing")
         if points.shape != (length,):
-            raise RuntimeError(f"gradient: wanted {length} coordinates for dimension {dim}, got {describe(points)}")
+            raise RuntimeError(f"wanted {length} coordinates for dimension {dim}, got {describe(points)}")
         h = _lengthwise(diff(points), x.ndim, dim)
         h1, h2 = h[along(dim, slice(0, -1))], h[along(dim, slice(1, None))]
         first, last = h[along(dim, slice(0, 1))], h[along(dim, slice(-1, None))]

@@ -75,7 +75,7 @@ def vector_norm(name: str, x: Tensor, p: Any, dim: Any, keepdim: bool) -> Tensor
         x = OPERATORS["abs"].function(x)
     axes = reduced(name, dim, x.array.ndim)
     if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
-        raise RuntimeError(f"{name}: the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
+        raise RuntimeError(f"the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
@@ -106,7 +106,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     if p == "nuc":
         return OPERATORS["linalg.matrix_norm"].function(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: argument p must be a number, 'fro' or 'nuc', not {p!r}")
+        raise RuntimeError(f"argument p must be a number, 'fro' or 'nuc', not {p!r}")
     return vector_norm("norm", x, 2 if p in ("fro", None) else p, dim, keepdim)
 
 
@@ -157,9 +157,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """
     x = floating("renorm", input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"renorm: wanted an input of at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
     if p <= 0 or maxnorm < 0:
-        raise RuntimeError(f"renorm: wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
+        raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension("renorm", dim, x.array.ndim)
     others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
     size: Any = vector_norm("renorm", x, p, others, True)

@@ -70,7 +70,7 @@ def floating(name: str, input: Any, dtype: Any = None) -> Tensor:
     """
     x = converted(operand(name, input), dtype)
     if x.array.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: wanted a floating or complex dtype, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
     return x
 
 
@@ -161,11 +161,11 @@ def _not_empty(x: Tensor, name: str, dim: Any) -> None:
     shape = x.array.shape
     if dim is None or dim == ():
         if x.array.size == 0:
-            raise RuntimeError(f"{name}: expected a dimension to reduce for {describe(x)}, which has no elements")
+            raise RuntimeError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         return
     for axis in dimensions(name, dim, len(shape)):
         if shape and shape[axis] == 0:
-            raise IndexError(f"{name}: expected dimension {axis} of {describe(x)} to have non-zero size")
+            raise IndexError(f"expected dimension {axis} of {describe(x)} to have non-zero size")
 
 
 def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
@@ -263,10 +263,10 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def _index_of_extreme(name: str, input: Any, dim: int | None, keepdim: bool) -> Tensor:
     x = operand(name, input)
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if dim is None:
         if x.array.size == 0:
-            raise IndexError(f"{name}: expected a dimension to reduce for {describe(x)}, which has no elements")
+            raise IndexError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         index = getattr(x.array.reshape(-1), name)()
         return new_tensor(array_module(x).asarray(index).reshape((1,) * x.array.ndim if keepdim else ()))
     return new_tensor(_indices(name, x, dimension(name, dim, x.array.ndim), keepdim))
@@ -434,7 +434,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     """
     x = converted(operand("nansum", input), dtype)
     if x.array.dtype.kind == "c":
-        raise RuntimeError(f"nansum: complex numbers are not supported, got {describe(x)}")
+        raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
     axes = reduced("nansum", dim, x.array.ndim)
     return reduce_(SUM, apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind == "f" else x, axes, keepdim)
 

@@ -173,7 +173,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     k = as_integer(k)
     length = array.shape[dim] if array.ndim else 1
     if not 0 <= k <= length:
-        raise RuntimeError(f"topk: k={k} is out of range for dimension {dim} of {describe(x)}")
+        raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     if not array.ndim:
         return sort(x)
     if k > 0 and 8 * k < length:
@@ -293,23 +293,21 @@ def searchsorted(
     """
     sequence, values = operand("searchsorted", sorted_sequence, "sorted_sequence"), operand("searchsorted", input)
     if side not in (None, "left", "right") or side == "left" and right:
-        raise RuntimeError(f"searchsorted: side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
+        raise RuntimeError(f"side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
     rows, wanted = sequence.array, values.array
     if not rows.ndim:
-        raise RuntimeError(f"searchsorted: sorted_sequence must have a dimension, got {describe(sequence)}")
+        raise RuntimeError(f"sorted_sequence must have a dimension, got {describe(sequence)}")
     xp = array_module(rows)
     if sorter is not None:
         if sorter.shape != sequence.shape:
-            raise RuntimeError(f"searchsorted: sorter {describe(sorter)} must have the shape of {describe(sequence)}")
+            raise RuntimeError(f"sorter {describe(sorter)} must have the shape of {describe(sequence)}")
         rows = rows[mesh(sorter.array, rows.ndim - 1)]
     place = "right" if right or side == "right" else "left"
     if rows.ndim == 1:
         out = xp.searchsorted(rows, wanted, side=place)
     else:
         if rows.shape[:-1] != wanted.shape[:-1]:
-            raise RuntimeError(
-                f"searchsorted: the leading dimensions of {describe(sequence)} and {describe(values)} must be equal"
-            )
+            raise RuntimeError(f"the leading dimensions of {describe(sequence)} and {describe(values)} must be equal")
         lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
         flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
         found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
@@ -330,7 +328,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     """
     edges = operand("bucketize", boundaries, "boundaries")
     if edges.array.ndim != 1:
-        raise RuntimeError(f"bucketize: boundaries must have 1 dimension, got {describe(edges)}")
+        raise RuntimeError(f"boundaries must have 1 dimension, got {describe(edges)}")
     return searchsorted(edges, input, out_int32=out_int32, right=right)
 
 

@@ -160,7 +160,7 @@ def _dimension_of(name: str, x: Tensor, dim: int) -> int:
     """The dimension, which must have elements to select from."""
     dim = dimension(name, dim, x.array.ndim)
     if x.array.ndim and x.array.shape[dim] == 0:
-        raise IndexError(f"{name}: expected dimension {dim} of {describe(x)} to have non-zero size")
+        raise IndexError(f"expected dimension {dim} of {describe(x)} to have non-zero size")
     return dim
 
 
@@ -193,7 +193,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     dim = _dimension_of("kthvalue", x, dim)
     length = x.array.shape[dim] if x.array.ndim else 1
     if not 1 <= k <= length:
-        raise RuntimeError(f"kthvalue: k={k} is out of range for dimension {dim} of {describe(x)}")
+        raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     return selected(KTHVALUE, x, _column(argsorted(x.array, dim), k - 1, dim), dim, keepdim)
 
 
@@ -298,21 +298,19 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     x = floating(name, input)
     if x.array.dtype.itemsize < 4 or x.array.dtype.kind == "c":
-        raise RuntimeError(f"{name}: wanted float32 or float64, got {describe(x)}")
+        raise RuntimeError(f"wanted float32 or float64, got {describe(x)}")
     if interpolation not in INTERPOLATIONS:
-        raise RuntimeError(
-            f"{name}: argument interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r}"
-        )
+        raise RuntimeError(f"argument interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r}")
     if x.array.size == 0:
-        raise RuntimeError(f"{name}: the input {describe(x)} has no elements")
+        raise RuntimeError(f"the input {describe(x)} has no elements")
     xp = array_module(x)
     levels = operand(name, q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
     if levels.array.ndim > 1:
-        raise RuntimeError(f"{name}: argument q must be a number or have 1 dimension, got {describe(levels)}")
+        raise RuntimeError(f"argument q must be a number or have 1 dimension, got {describe(levels)}")
     if levels.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
+        raise RuntimeError(f"argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
     if not bool(((levels.array >= 0) & (levels.array <= 1)).all()):
-        raise RuntimeError(f"{name}: argument q must lie in [0, 1], got {describe(q)}")
+        raise RuntimeError(f"argument q must lie in [0, 1], got {describe(q)}")
     shape = x.array.shape
     if dim is None:
         rows = x.reshape((-1,))
@@ -414,9 +412,9 @@ def cov(
     """
     x = operand("cov", input)
     if x.array.ndim > 2:
-        raise RuntimeError(f"cov: wanted at most 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}")
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"cov: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     x = floating("cov", x if x.array.dtype.kind in "fc" else x * 1.0)
     rows = x.reshape((1, -1)) if x.array.ndim < 2 else x
     observations = rows.array.shape[1]
@@ -438,11 +436,11 @@ def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Ten
     for name, weights, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         if weights is not None:
             if weights.shape != (observations,):
-                raise RuntimeError(f"cov: {name} must have shape ({observations},), got {describe(weights)}")
+                raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
             if weights.dtype.kind not in kinds:
-                raise RuntimeError(f"cov: {name} has the wrong dtype: {describe(weights)}")
+                raise RuntimeError(f"{name} has the wrong dtype: {describe(weights)}")
             if bool((getattr(weights, "array", weights) < 0).any()):
-                raise RuntimeError(f"cov: {name} must not be negative")
+                raise RuntimeError(f"{name} must not be negative")
     if fweights is None:
         return None if aweights is None else operand("cov", aweights, "aweights")
     return operand("cov", fweights) if aweights is None else operand("cov", fweights) * aweights
@@ -489,16 +487,16 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     array = x.array
     xp = array_module(array)
     if array.dtype.kind != "f":
-        raise NotImplementedError(f"histc: wanted a floating dtype, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating dtype, got {describe(x)}")
     if bins <= 0:
-        raise RuntimeError(f"histc: bins must be positive, got {bins}")
+        raise RuntimeError(f"bins must be positive, got {bins}")
     low, high = float(min), float(max)
     if low == high and array.size:
         low, high = float(array.min().item()), float(array.max().item())
     if low == high:
         low, high = low - 1, high + 1
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise RuntimeError(f"histc: the range [{low}, {high}] is not finite or empty")
+        raise RuntimeError(f"the range [{low}, {high}] is not finite or empty")
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
     place = xp.minimum(((flat - low) * (bins / (high - low))).astype(np.int64), bins - 1)
@@ -519,13 +517,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     x = operand("bincount", input)
     array = x.array
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(f"bincount: wanted integers, got {describe(x)}")
+        raise NotImplementedError(f"wanted integers, got {describe(x)}")
     if array.ndim != 1 or (array.size and bool((array < 0).any())):
-        raise RuntimeError(f"bincount: wanted one dimension of integers that are not negative, got {describe(x)}")
+        raise RuntimeError(f"wanted one dimension of integers that are not negative, got {describe(x)}")
     if minlength < 0:
-        raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
+        raise RuntimeError(f"minlength must not be negative, got {minlength}")
     heavy = None if weights is None else operand("bincount", weights, "weights").array
     if heavy is not None and heavy.shape != array.shape:
-        raise RuntimeError(f"bincount: the weights {describe(heavy)} must have the shape of {describe(x)}")
+        raise RuntimeError(f"the weights {describe(heavy)} must have the shape of {describe(x)}")
     out = array_module(array).bincount(array, weights=heavy, minlength=minlength)
     return new_tensor(out.astype(np.float32) if heavy is not None and heavy.dtype == np.float32 else out)

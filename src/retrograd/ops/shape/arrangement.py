@@ -53,13 +53,13 @@ def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
         repeats = (only_keyword("repeat", "repeats", repeats, keywords),)
     sizes = integers("repeat", repeats, "repeats")
     if len(sizes) < self.array.ndim:
-        raise RuntimeError(f"repeat: wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
+        raise RuntimeError(f"wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
     return _tiled("repeat", self, sizes)
 
 
 def _tiled(name: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     if any(size < 0 for size in sizes):
-        raise RuntimeError(f"{name}: the numbers of repeats must not be negative, got {sizes}")
+        raise RuntimeError(f"the numbers of repeats must not be negative, got {sizes}")
     return apply(REPEAT, (x,), {"sizes": sizes})
 
 
@@ -118,21 +118,19 @@ def repeat_interleave(
     if not isinstance(repeats, (Tensor, list, tuple, np.ndarray)):
         count = integer("repeat_interleave", repeats, "repeats")
         if count < 0:
-            raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {count}")
+            raise RuntimeError(f"repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
     xp = array_module(x)
     each = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
     length = x.array.shape[place]
     if each.dtype.kind not in "iu" or each.ndim > 1 or each.size not in (1, length):
-        raise RuntimeError(
-            f"repeat_interleave: wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}"
-        )
+        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}")
     if each.size and int(each.min().item()) < 0:
-        raise RuntimeError("repeat_interleave: repeats must not be negative")
+        raise RuntimeError("repeats must not be negative")
     ends = xp.broadcast_to(each, (length,)).cumsum()
     total = int(ends[-1].item()) if length else 0
     if output_size is not None and output_size != total:
-        raise RuntimeError(f"repeat_interleave: output_size {output_size} does not match the sum of repeats {total}")
+        raise RuntimeError(f"output_size {output_size} does not match the sum of repeats {total}")
     source = xp.searchsorted(ends, xp.arange(total), side="right")
     return apply(REPEAT_EACH, (x,), {"index": Index((*(slice(None),) * place, source))})
 
@@ -194,7 +192,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     x = operand("fliplr", input)
     if x.ndim < 2:
-        raise RuntimeError(f"fliplr: wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     return flip(x, 1)
 
 
@@ -211,7 +209,7 @@ def flipud(input: Tensor) -> Tensor:
     """
     x = operand("flipud", input)
     if x.ndim < 1:
-        raise RuntimeError(f"flipud: wanted at least 1 dimension, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 1 dimension, got {describe(x)}")
     return flip(x, 0)
 
 
@@ -230,7 +228,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     x = operand("rot90", input)
     plane = integers("rot90", (dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
-        raise RuntimeError(f"rot90: wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
+        raise RuntimeError(f"wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
     turns = integer("rot90", k, "k")
     return apply(ROT90, (x,), {"k": turns, "dims": dimensions("rot90", plane, x.ndim)})
 
@@ -253,11 +251,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     moves = integers("roll", (shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
     if dims is None or dims == ():
         if len(moves) != 1:
-            raise RuntimeError(f"roll: wanted one shift without dims, got {moves}")
+            raise RuntimeError(f"wanted one shift without dims, got {moves}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
     places = tuple([dimension("roll", each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
     if len(places) != len(moves):
-        raise RuntimeError(f"roll: shifts {moves} and dims {places} differ in number")
+        raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
     return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
 
 
@@ -274,7 +272,7 @@ TRIU: Primitive = Primitive(
 def _triangle(name: str, primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
     x = operand(name, input)
     if x.ndim < 2:
-        raise RuntimeError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     place = integer(name, diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
@@ -318,7 +316,7 @@ def _vectors(name: str, tensors: tuple[Any, ...]) -> list[Tensor]:
     xs = tensor_list(name, list(tensors))
     for x in xs:
         if x.ndim > 1:
-            raise RuntimeError(f"{name}: wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
+            raise RuntimeError(f"wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
     return [x if x.ndim else reshape(x, (1,)) for x in xs]
 
 
@@ -341,7 +339,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """
     xs = _vectors("meshgrid", tensors)
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+        raise RuntimeError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
@@ -362,7 +360,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     """
     for x in tensors:
         if operand("cartesian_prod", x).ndim != 1:
-            raise RuntimeError(f"cartesian_prod: wanted vectors, got {describe(x)}")
+            raise RuntimeError(f"wanted vectors, got {describe(x)}")
     xs = _vectors("cartesian_prod", tensors)
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
@@ -385,7 +383,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """
     x = operand("combinations", input)
     if x.ndim != 1 or r < 0:
-        raise RuntimeError(f"combinations: wanted a vector and r >= 0, got {describe(x)} and r={r}")
+        raise RuntimeError(f"wanted a vector and r >= 0, got {describe(x)} and r={r}")
     if r == 0:
         return x.new_empty(0)
     choose: Callable[..., Any] = _combinations_with_replacement if with_replacement else _combinations
@@ -400,9 +398,9 @@ def _channels(name: str, input: Any, factor: Any, argument: str) -> tuple[Tensor
     x = operand(name, input)
     r = integer(name, factor, argument)
     if x.ndim < 3:
-        raise RuntimeError(f"{name}: wanted at least 3 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 3 dimensions, got {describe(x)}")
     if r <= 0:
-        raise RuntimeError(f"{name}: {argument} must be positive, got {r}")
+        raise RuntimeError(f"{argument} must be positive, got {r}")
     *batch, channels, height, width = x.array.shape
     return x, tuple(batch), channels, height, width, r
 
@@ -421,9 +419,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """
     x, batch, channels, height, width, r = _channels("pixel_shuffle", input, upscale_factor, "upscale_factor")
     if channels % (r * r):
-        raise RuntimeError(
-            f"pixel_shuffle: the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}"
-        )
+        raise RuntimeError(f"the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}")
     n = len(batch)
     x = reshape(x, (*batch, channels // (r * r), r, r, height, width))
     x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
@@ -443,9 +439,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """
     x, batch, channels, height, width, r = _channels("pixel_unshuffle", input, downscale_factor, "downscale_factor")
     if height % r or width % r:
-        raise RuntimeError(
-            f"pixel_unshuffle: height and width of {describe(x)} must be multiples of downscale_factor = {r}"
-        )
+        raise RuntimeError(f"height and width of {describe(x)} must be multiples of downscale_factor = {r}")
     n = len(batch)
     x = reshape(x, (*batch, channels, height // r, r, width // r, r))
     x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
@@ -466,9 +460,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     x = operand("channel_shuffle", input)
     count = integer("channel_shuffle", groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
-        raise RuntimeError(
-            f"channel_shuffle: wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}"
-        )
+        raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     x = reshape(x, (n, count, channels // count, *rest))
     return reshape(transpose(x, 1, 2), (n, channels, *rest))

@@ -36,7 +36,7 @@ def _as_dtype(name: str, dtype: Any) -> DType:
     except TypeError:
         result = None
     if result is None or result.kind not in "biufc" or dtype is None:
-        raise TypeError(f"{name}: wanted a dtype, got {dtype!r}")
+        raise TypeError(f"wanted a dtype, got {dtype!r}")
     return result
 
 
@@ -111,7 +111,7 @@ def to(
         copy = rest.pop(0)
     if rest or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
         raise TypeError(
-            "to: wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
+            "wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
             f"{', '.join(map(repr, args))}"
         )
     return _converted(
@@ -163,7 +163,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     tensor([1., 2.])
     """
     if not isinstance(other, Tensor):
-        raise TypeError(f"type_as: wanted a Tensor, got {type(other).__name__}")
+        raise TypeError(f"wanted a Tensor, got {type(other).__name__}")
     return _converted(self, other.array.dtype, other.device)
 
 
@@ -222,11 +222,11 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
     else:
         place = Device(device)
     if place.type != "cuda":
-        raise RuntimeError(f"cuda: wanted a CUDA device, got {device!r}")
+        raise RuntimeError(f"wanted a CUDA device, got {device!r}")
     return _converted(self, device=place)
 
 
-@operator()
+@operator(direct=True)
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy in memory of its own, through which gradients flow.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import result_type
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ..indexing.indexing import GETITEM
@@ -72,11 +72,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([1, 2, 3])
     """
     if isinstance(tensors, (list, tuple)) and not tensors:
-        raise ValueError("cat: expected a non-empty list of Tensors")
+        raise InvalidValue("expected a non-empty list of Tensors")
     xs = tensor_list("cat", tensors)
     shapes = [x.array.shape for x in xs]
     if () in shapes:
-        raise RuntimeError(f"cat: zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+        raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
     if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
         xs = [x for x in xs if x.array.shape != (0,)] or xs[:1]
     return apply(CAT, of_one_dtype(xs), {"dim": dimension("cat", dim, xs[0].array.ndim)})
@@ -193,7 +193,7 @@ def block_diag(*tensors: Any) -> Tensor:
     xs = [operand("block_diag", x, "tensors") for x in tensors]
     for place, x in enumerate(xs):
         if x.ndim > 2:
-            raise RuntimeError(f"block_diag: wanted at most 2 dimensions, got {describe(x)} at position {place}")
+            raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
     return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
 
 
@@ -226,7 +226,7 @@ def _pieces(name: str, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Ten
 def _with_dimensions(name: str, input: Any, least: int = 1) -> Tensor:
     x = operand(name, input)
     if x.array.ndim < least:
-        raise RuntimeError(f"{name}: wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
+        raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
     return x
 
 
@@ -249,7 +249,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     place = dimension("split", dim, x.array.ndim)
     length = x.array.shape[place]
     if size < 0 or size == 0 and length:
-        raise RuntimeError(f"split: the size of the pieces must be positive, got {size} for {describe(x)}")
+        raise RuntimeError(f"the size of the pieces must be positive, got {size} for {describe(x)}")
     return _pieces("split", x, _even(length, size), place)
 
 
@@ -277,7 +277,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     place = dimension("split_with_sizes", dim, x.array.ndim)
     if any(size < 0 for size in sizes) or sum(sizes) != x.array.shape[place]:
         raise RuntimeError(
-            f"split_with_sizes: the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
+            f"the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
             f"length of dimension {dim} of {describe(x)}"
         )
     return _pieces("split_with_sizes", x, sizes, place)
@@ -298,7 +298,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     x = _with_dimensions("chunk", input)
     count = integer("chunk", chunks, "chunks")
     if count <= 0:
-        raise RuntimeError(f"chunk: chunks must be greater than 0, got {count}")
+        raise RuntimeError(f"chunks must be greater than 0, got {count}")
     place = dimension("chunk", dim, x.array.ndim)
     length = x.array.shape[place]
     sizes = _even(length, -(-length // count)) if length else (0,) * count
@@ -328,7 +328,7 @@ def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> t
     if not isinstance(indices_or_sections, (tuple, list)):
         count = integer(name, indices_or_sections, "indices_or_sections")
         if count <= 0:
-            raise RuntimeError(f"{name}: the number of sections must be larger than 0, got {count}")
+            raise RuntimeError(f"the number of sections must be larger than 0, got {count}")
         short, longer = divmod(length, count)
         return _pieces(name, x, (short + 1,) * longer + (short,) * (count - longer), place)
     cuts = integers(name, (indices_or_sections,), "indices_or_sections")
@@ -343,7 +343,7 @@ def _split_along(name: str, input: Any, indices_or_sections: Any, least: int, di
     x = _with_dimensions(name, input, least)
     if isinstance(indices_or_sections, int) and x.array.shape[dim] % (indices_or_sections or 1):
         raise RuntimeError(
-            f"{name}: dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
+            f"dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
         )
     return _tensor_split(name, x, indices_or_sections, dim)
 
@@ -408,7 +408,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     x = operand("unbind", input)
     if not x.array.ndim:
-        raise IndexError(f"unbind: wanted at least one dimension, got {describe(x)}")
+        raise IndexError(f"wanted at least one dimension, got {describe(x)}")
     place = dimension("unbind", dim, x.array.ndim)
     return apply(UNBIND, (x,), {"dim": place}) if x.array.shape[place] else ()
 

@@ -36,7 +36,7 @@ def size(self: Tensor, dim: int | None = None) -> Any:
     if dim is None:
         return self.shape
     if not self.array.ndim:
-        raise IndexError(f"size: dimension {dim} was asked for, but the Tensor has no dimensions")
+        raise IndexError(f"dimension {dim} was asked for, but the Tensor has no dimensions")
     return self.array.shape[dimension("size", dim, self.array.ndim)]
 
 

@@ -79,7 +79,7 @@ UNFLATTEN: Primitive = _reshaping("unflatten")
 def _checked_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, in which NumPy would read any negative number as the one length to infer."""
     if shape and min(shape) < -1:
-        raise RuntimeError(f"{name}: invalid length {min(shape)} in the shape {shape} for {describe(x)}")
+        raise RuntimeError(f"invalid length {min(shape)} in the shape {shape} for {describe(x)}")
     return shape
 
 
@@ -205,7 +205,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     shape = x.array.shape
     start, end = dimension("flatten", start_dim, len(shape)), dimension("flatten", end_dim, len(shape))
     if start > end:
-        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
+        raise RuntimeError(f"start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
     return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
 
 
@@ -236,11 +236,11 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     place = dimension("unflatten", dim, len(shape))
     lengths = _checked_shape("unflatten", x, integers("unflatten", (sizes,), "sizes"))
     if not lengths:
-        raise RuntimeError("unflatten: sizes must not be empty")
+        raise RuntimeError("sizes must not be empty")
     known = prod(length for length in lengths if length != -1)
     missing = lengths.count(-1)
     if missing > 1 or (known == 0 or shape[place] % known if missing else known != shape[place]):
-        raise RuntimeError(f"unflatten: sizes {lengths} do not multiply to the length of dim {dim} of {describe(x)}")
+        raise RuntimeError(f"sizes {lengths} do not multiply to the length of dim {dim} of {describe(x)}")
     lengths = tuple([shape[place] // known if length == -1 else length for length in lengths])
     return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
@@ -345,7 +345,7 @@ def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any,
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):
             return (*dims, *[keywords[name] for name in rest])
-    raise TypeError(f"transpose: wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
+    raise TypeError(f"wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
 
 
 @operator()
@@ -361,7 +361,7 @@ def t(input: Tensor) -> Tensor:
     """
     x = operand("t", input)
     if x.ndim > 2:
-        raise RuntimeError(f"t: wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
@@ -382,9 +382,7 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     x = operand("permute", input)
     order = integers("permute", dims, "dims")
     if len(order) != x.array.ndim:
-        raise RuntimeError(
-            f"permute: dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once"
-        )
+        raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
     return apply_view(PERMUTE, x, {"dims": dimensions("permute", order, x.array.ndim)})
 
 
@@ -402,7 +400,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     x = operand("movedim", input)
     sources, places = dimensions("movedim", source, x.ndim), dimensions("movedim", destination, x.ndim)
     if len(sources) != len(places):
-        raise RuntimeError(f"movedim: source {source} and destination {destination} differ in number")
+        raise RuntimeError(f"source {source} and destination {destination} differ in number")
     if not x.ndim:
         return apply_view(PERMUTE, x, {"dims": ()})
     order = [dim for dim in range(x.ndim) if dim not in sources]
@@ -452,7 +450,7 @@ for _name, _function in (
 def _reshaping_method(name: str, function: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
-            raise RuntimeError(f"{name}: a leaf Tensor that requires grad cannot change its shape in place")
+            raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
         with set_grad_enabled(self._node is not None):  # the history, where there is one, has the shape, too
             view = function(self, *args, **kwargs)
         self.array = view.array
@@ -553,9 +551,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     try:
         shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
-        raise RuntimeError(
-            f"broadcast_tensors: the shapes do not broadcast: {', '.join(map(describe, inputs))}"
-        ) from None
+        raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
     return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
 
 
@@ -575,6 +571,6 @@ def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
     shape, own = integers("sum_to_size", size), self.array.shape
     new = len(own) - len(shape)
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
-        raise RuntimeError(f"sum_to_size: {shape} does not broadcast to the shape of {describe(self)}")
+        raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
     dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
     return reshape(self.sum(tuple(dims)), shape) if dims else reshape(self, shape)

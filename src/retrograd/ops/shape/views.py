@@ -29,17 +29,15 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """
     x = operand("narrow", input)
     if not x.array.ndim:
-        raise RuntimeError("narrow: cannot be applied to a 0-d tensor")
+        raise RuntimeError("cannot be applied to a 0-d tensor")
     place = dimension("narrow", dim, x.array.ndim)
     first, count = integers("narrow", (start, length), "start, length")
     size = x.array.shape[place]
     if not -size <= first <= size:
-        raise IndexError(f"narrow: start {first} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"start {first} is out of range of dimension {dim} of {describe(x)}")
     first += size * (first < 0)
     if count < 0 or first + count > size:
-        raise RuntimeError(
-            f"narrow: start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}"
-        )
+        raise RuntimeError(f"start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
 
 
@@ -56,11 +54,11 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     """
     x = operand("select", input)
     if not x.array.ndim:
-        raise IndexError("select: cannot be applied to a 0-d tensor")
+        raise IndexError("cannot be applied to a 0-d tensor")
     place = dimension("select", dim, x.array.ndim)
     position = integer("select", index, "index")
     if not -x.array.shape[place] <= position < x.array.shape[place]:
-        raise IndexError(f"select: index {position} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
 
 
@@ -99,10 +97,10 @@ DIAG_EMBED: Primitive = Primitive(
 
 def _two_dimensions(name: str, x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
-        raise IndexError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
+        raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
     first, second = dimension(name, dim1, ndim), dimension(name, dim2, ndim)
     if first == second:
-        raise RuntimeError(f"{name}: diagonal dimensions cannot be identical, got {dim1} and {dim2}")
+        raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
     return first, second
 
 
@@ -142,7 +140,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """
     x = operand("diag_embed", input)
     if not x.array.ndim:
-        raise RuntimeError("diag_embed: wanted at least 1 dimension, got a 0-d tensor")
+        raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
     first, second = _two_dimensions("diag_embed", x, dim1, dim2, x.array.ndim + 1)
     place = integer("diag_embed", offset, "offset")
     shape = list(x.array.shape[:-1])
@@ -166,7 +164,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """
     x = operand("diag", input)
     if x.array.ndim not in (1, 2):
-        raise RuntimeError(f"diag: wanted 1 or 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
     return diag_embed(x, diagonal) if x.array.ndim == 1 else _diagonal_of(x, diagonal).clone()
 
 
@@ -252,11 +250,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     (dim,) = dimensions("unfold", dimension, x.array.ndim)
     width, stride = integers("unfold", (size, step), "size, step")
     if width < 0 or width > x.array.shape[dim]:
-        raise RuntimeError(
-            f"unfold: size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}"
-        )
+        raise RuntimeError(f"size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}")
     if stride <= 0:
-        raise RuntimeError(f"unfold: step is {stride} but must be > 0")
+        raise RuntimeError(f"step is {stride} but must be > 0")
     return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
 
 
@@ -346,9 +342,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     array = x.array
     shape, strides = integers("as_strided", (size,)), integers("as_strided", (stride,), "stride")
     if len(shape) != len(strides) or any(each < 0 for each in (*shape, *strides)):
-        raise RuntimeError(
-            f"as_strided: wanted as many strides as lengths, none of them negative, got {shape} and {strides}"
-        )
+        raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize
@@ -357,7 +351,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     extent = (memory_stop - memory_start) // itemsize
     if start < 0 or 0 not in shape and last >= extent:
         raise RuntimeError(
-            f"as_strided: size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
+            f"size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
             f"memory of {describe(x)}"
         )
     base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)

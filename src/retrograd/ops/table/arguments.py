@@ -21,7 +21,7 @@ def dimension(name: str, dim: Any, ndim: int) -> int:
     count = ndim or 1
     if not -count <= place < count:
         raise IndexError(
-            f"{name}: dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {place})"
+            f"dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {place})"
         )
     return place + count if place < 0 else place
 
@@ -37,7 +37,7 @@ def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
         return (dimension(name, dims, ndim),)
     places = tuple([dimension(name, dim, ndim) for dim in dims])
     if len(set(places)) < len(places):
-        raise RuntimeError(f"{name}: a dimension appears more than once in {tuple(dims)}")
+        raise RuntimeError(f"a dimension appears more than once in {tuple(dims)}")
     return places
 
 
@@ -50,7 +50,7 @@ def integer(name: str, value: Any, argument: str) -> int:
     try:
         return as_integer(value)
     except TypeError:
-        raise TypeError(f"{name}: argument {argument!r} must be an integer, not {type(value).__name__}") from None
+        raise TypeError(f"argument {argument!r} must be an integer, not {type(value).__name__}") from None
 
 
 def number(name: str, value: Any, argument: str) -> Any:
@@ -61,7 +61,7 @@ def number(name: str, value: Any, argument: str) -> Any:
     """
     if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
         return value
-    raise TypeError(f"{name}: argument {argument!r} must be a number, not {type(value).__name__}")
+    raise TypeError(f"argument {argument!r} must be a number, not {type(value).__name__}")
 
 
 def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
@@ -71,7 +71,7 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
         TypeError: one of them is no integer, or there is none.
     """
     if not values:
-        raise TypeError(f"{name}: missing argument {argument!r}")
+        raise TypeError(f"missing argument {argument!r}")
     if len(values) == 1:
         first = values[0]
         kind = type(first)
@@ -87,13 +87,13 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
         return tuple(map(as_integer, values))
     except TypeError:
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise TypeError(f"{name}: argument {argument!r} must be integers, not ({kinds})") from None
+        raise TypeError(f"argument {argument!r} must be integers, not ({kinds})") from None
 
 
 def only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The value of a variable number of arguments that was given by its one name instead."""
     if positional or list(keywords) != [keyword]:
-        raise TypeError(f"{name}: wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
+        raise TypeError(f"wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
     return keywords[keyword]
 
 
@@ -105,9 +105,7 @@ def tensor_list(name: str, tensors: Any, argument: str = "tensors") -> list[Tens
         RuntimeError: it is empty.
     """
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(
-            f"{name}: argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}"
-        )
+        raise TypeError(f"argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:
-        raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
+        raise RuntimeError("expected a non-empty list of Tensors")
     return [value if isinstance(value, Tensor) else operand(name, value, argument) for value in tensors]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ...reduce.reductions import divided
@@ -35,7 +35,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             reduction = "sum" if size_average is False else "mean"
         warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"reduction: {reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
+        raise InvalidValue(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
     return reduction
 
 
@@ -175,7 +175,7 @@ def floating(name: str, input: Any, argument: str = "input") -> Tensor:
     """The argument as a Tensor of floating numbers."""
     x = operand(name, input, argument)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating {argument}, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating {argument}, got {describe(x)}")
     return x
 
 
@@ -186,7 +186,7 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     try:
         shape = np.broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: input {describe(x)} and target {describe(y)} do not broadcast") from None
+        raise RuntimeError(f"input {describe(x)} and target {describe(y)} do not broadcast") from None
     warnings.warn(
         f"{name}: input {describe(x)} and target {describe(y)} differ in shape and are broadcast; is that meant?",
         stacklevel=5,
@@ -199,14 +199,14 @@ def _of_difference(
 ) -> Tensor:
     x, y = operand(name, input), operand(name, target, "target")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating input, got {describe(x)} and target {describe(y)}")
+        raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
     x, y = same_size(name, x, y)
     if weight is None:
         return apply(primitive, (x, y), {"reduction": reduction, **params})
     w = operand(name, weight, "weight")
     if w.array.shape != shape:
-        raise ValueError(f"{name}: weight and input must have the same size, got {describe(w)} and {describe(x)}")
+        raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
     loss = apply(primitive, (x, y), {"reduction": "none", **params}) * w
     if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
         return loss.sum() / w.sum()
@@ -281,7 +281,7 @@ def smooth_l1_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+        raise RuntimeError(f"does not support negative values for beta, got {beta}")
     if beta == 0:
         return _of_difference("smooth_l1_loss", L1, input, target, reduction, None)
     return _of_difference("smooth_l1_loss", SMOOTH_L1, input, target, reduction, None, bound=beta)
@@ -304,7 +304,7 @@ def huber_loss(
     """
     reduction = reduction_of(reduction)
     if delta <= 0:
-        raise RuntimeError(f"huber_loss: does not support non-positive values for delta, got {delta}")
+        raise RuntimeError(f"does not support non-positive values for delta, got {delta}")
     return _of_difference("huber_loss", HUBER, input, target, reduction, weight, bound=delta)
 
 
@@ -332,9 +332,9 @@ def binary_cross_entropy(
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating(name, input), operand(name, target, "target")
     if x.array.shape != y.array.shape:
-        raise ValueError(f"{name}: input {describe(x)} and target {describe(y)} must have the same size")
+        raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
     if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
-        raise RuntimeError(f"{name}: all elements of input should be between 0 and 1, in {describe(x)}")
+        raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
     if weight is None:
         return apply(BCE, (x, y), {"reduction": reduction})
     w = operand(name, weight, "weight")
@@ -371,7 +371,7 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating(name, input), operand(name, target, "target")
     if x.array.shape != y.array.shape:
-        raise ValueError(f"{name}: target size {describe(y)} must be the same as input size {describe(x)}")
+        raise InvalidValue(f"target size {describe(y)} must be the same as input size {describe(x)}")
     if weight is None and pos_weight is None:
         return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
@@ -407,7 +407,7 @@ def soft_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating(name, input), operand(name, target, "target")
     if x.array.shape != y.array.shape:
-        raise RuntimeError(f"{name}: input and target must have one shape, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
@@ -508,17 +508,17 @@ def gaussian_nll_loss(
     else:
         v = operand(name, var, "var")
     if v.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools cannot be a variance, got {describe(v)}")
+        raise RuntimeError(f"bools cannot be a variance, got {describe(v)}")
     if v.array.size and bool((v.array < 0).any()):
-        raise ValueError(f"{name}: var has negative entries, in {describe(v)}")
+        raise InvalidValue(f"var has negative entries, in {describe(v)}")
     shape = x.array.shape
     if v.array.shape != shape:
         if v.array.shape == shape[:-1]:
             v = v.unsqueeze(-1)
         elif len(shape) != v.array.ndim or [n for m, n in zip(shape, v.array.shape, strict=True) if m != n] != [1]:
-            raise ValueError(f"{name}: var is of incorrect size: {describe(v)} for input {describe(x)}")
+            raise InvalidValue(f"var is of incorrect size: {describe(v)} for input {describe(x)}")
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{name}: {reduction} is not a valid value for reduction")
+        raise InvalidValue(f"{reduction} is not a valid value for reduction")
     v = v + (np.maximum(v.array, v.array.dtype.type(eps)) - v.array)
     loss = 0.5 * (v.log() + (x - y) * (x - y) / v)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
 from ...table.arguments import integer
@@ -26,11 +26,11 @@ def _output_size(name: str, x: Tensor, axes: int, output_size: Any) -> Ints:
     if len(wanted) == 1:
         wanted *= axes
     if len(wanted) != axes:
-        raise RuntimeError(f"{name}: output_size must be one integer or {axes}, got {describe(output_size)}")
+        raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
     wanted = tuple([length if each is None else each for each, length in zip(wanted, size)])
     wanted = per_axis(name, "output_size", wanted, axes, 0)
     if 0 in size:
-        raise RuntimeError(f"{name}: expected input with non-zero spatial dimensions, but got {describe(x)}")
+        raise RuntimeError(f"expected input with non-zero spatial dimensions, but got {describe(x)}")
     return wanted
 
 
@@ -67,7 +67,7 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{axes}d"
     x, single = with_batch(name, operand(name, input), axes)
     if x.dtype.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {x.dtype}; wanted floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted floating numbers, got {describe(x)}")
     out = _output_size(name, x, axes, output_size)
     size = tuple(x.array.shape[2:])
     window = _even_windows(size, out)
@@ -214,9 +214,9 @@ def _max_unpool(
     x, single = with_batch(name, operand(name, input), axes)
     places = operand(name, indices, "indices")
     if places.dtype != np.int64:
-        raise RuntimeError(f"{name}: indices must be int64, got {describe(places)}")
+        raise RuntimeError(f"indices must be int64, got {describe(places)}")
     if places.array.shape != operand(name, input).array.shape:
-        raise RuntimeError(f"{name}: indices must have the input's shape, got {describe(input)} and {describe(places)}")
+        raise RuntimeError(f"indices must have the input's shape, got {describe(input)} and {describe(places)}")
     kernel = per_axis(name, "kernel_size", kernel_size, axes, 1)
     strides = kernel if stride is None or stride == () or stride == [] else per_axis(name, "stride", stride, axes, 1)
     paddings = per_axis(name, "padding", padding, axes)
@@ -224,23 +224,18 @@ def _max_unpool(
     if output_size is not None:
         wanted = tuple(output_size)[2:] if len(output_size) == axes + 2 else tuple(output_size)
         if len(wanted) != axes:
-            raise ValueError(
-                f"{name}: output_size must have {axes} or {axes + 2} elements, got {describe(output_size)}"
-            )
+            raise InvalidValue(f"output_size must have {axes} or {axes + 2} elements, got {describe(output_size)}")
         for axis, (least, s, length) in enumerate(zip(size, strides, wanted)):
             if not least - s < length < least + s:
-                raise ValueError(
-                    f"{name}: invalid output_size {tuple(output_size)} (dim {axis} must be between {least - s} and "
-                    f"{least + s})"
+                raise InvalidValue(
+                    f"invalid output_size {tuple(output_size)} (dim {axis} must be between {least - s} and {least + s})"
                 )
         size = wanted
     if min(size) < 0:
-        raise ValueError(f"{name}: the output size {size} is negative for input {describe(input)}")
+        raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
     index = places.array[None] if single else places.array
     if index.size and bool(((index < 0) | (index >= prod(size))).any()):
-        raise RuntimeError(
-            f"{name}: found an invalid max index (output volumes are of size {size}), in {describe(places)}"
-        )
+        raise RuntimeError(f"found an invalid max index (output volumes are of size {size}), in {describe(places)}")
     result = apply(WRITE_AT, (x,), {"index": index, "size": size})
     return result[0] if single else result
 
@@ -302,7 +297,7 @@ def max_unpool3d(
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """``x_c / (k + alpha / size * sum of x^2 over the size channels around c)^beta``, zeros outside of the channels.
 
@@ -324,12 +319,12 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     x = operand("local_response_norm", input)
     shape = x.array.shape
     if len(shape) < 3:
-        raise ValueError(f"local_response_norm: expected 3D or higher dimensionality input, got {describe(x)}")
+        raise InvalidValue(f"expected 3D or higher dimensionality input, got {describe(x)}")
     length = integer("local_response_norm", size, "size")
     if length < 1:
-        raise RuntimeError(f"local_response_norm: size must be positive, got {length}")
+        raise RuntimeError(f"size must be positive, got {length}")
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"local_response_norm: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if x.array.size == 0:
         return x
     rest = prod(shape[2:])

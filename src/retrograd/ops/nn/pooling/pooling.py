@@ -333,10 +333,10 @@ def _sliding(
     paddings = per_axis(name, "padding", padding, axes, 0)
     dilations = per_axis(name, "dilation", dilation, axes, 1)
     if 0 in x.array.shape[1:]:
-        raise RuntimeError(f"{name}: expected input with non-zero dimensions after the batch, but got {describe(x)}")
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     if any(p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)):
         raise RuntimeError(
-            f"{name}: pad should be at most half of effective kernel size, but got padding={paddings}, "
+            f"pad should be at most half of effective kernel size, but got padding={paddings}, "
             f"kernel_size={kernel} and dilation={dilations}"
         )
     out = []
@@ -347,7 +347,7 @@ def _sliding(
         out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
     if min(out) < 1:
         raise RuntimeError(
-            f"{name}: for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
+            f"for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
         )
     return Window(size, kernel, strides, paddings, dilations, tuple(out))
 
@@ -368,9 +368,7 @@ def _max_pool(
     window = _sliding(name, x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if return_indices:
         if not all(_meets_all(window, axis) for axis in range(axes)):
-            raise RuntimeError(
-                f"{name}: a window lies wholly in the padding of {describe(x)}; it has no index: {window}"
-            )
+            raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
         _, winners = window_max(x.array, window, True)
         return at_maxima(x, flat_places(winners, window), single)
     # The winners are for the derivative alone.
@@ -392,7 +390,7 @@ def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
 
 def real(name: str, x: Tensor) -> None:
     if x.dtype.kind not in "fiu":
-        raise NotImplementedError(f"{name}: not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
 
 
 @operator(namespace="nn.functional", method=False, note=FIRST_OF_EQUALS)
@@ -489,7 +487,7 @@ def _avg_pool(
     real(name, x)
     window = _sliding(name, x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
-        raise RuntimeError(f"{name}: divisor_override must be not zero")
+        raise RuntimeError("divisor_override must be not zero")
     divisor = _divisor(window, bool(count_include_pad)) if divisor_override is None else divisor_override
     result = apply(AVG_POOL, (x,), {"window": window, "divisor": divisor})
     return result[0] if single else result

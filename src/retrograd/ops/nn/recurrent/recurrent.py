@@ -460,28 +460,24 @@ def _check(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Ten
     assert w_ih is not None and w_hh is not None
     shown = f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
     if x.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: wanted a floating input, {shown}")
+        raise RuntimeError(f"wanted a floating input, {shown}")
     for each in (*states, *weights):
         if each is not None and each.array.dtype != x.array.dtype:
-            raise RuntimeError(
-                f"{name}: wanted states and weights in the dtype of the input, {describe(each)}; {shown}"
-            )
+            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(each)}; {shown}")
     if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
-        raise RuntimeError(f"{name}: input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
+        raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
     rows = w_hh.array.shape[0]
     hidden = rows // gates
     out = hidden if w_hr is None else w_hr.array.shape[0]
     if rows != gates * hidden or w_ih.array.shape[0] != rows or w_hh.array.shape[1] != out:
-        raise RuntimeError(f"{name}: wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
+        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
     for bias in (b_ih, b_hh):
         if bias is not None and bias.array.shape != (rows,):
-            raise RuntimeError(f"{name}: wanted biases ({rows},), got {describe(bias)}")
+            raise RuntimeError(f"wanted biases ({rows},), got {describe(bias)}")
     for index, state in enumerate(states):
         wanted = (x.array.shape[1], hidden if index else out)
         if state.array.shape != wanted:
-            raise RuntimeError(
-                f"{name}: wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}"
-            )
+            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}")
 
 
 def _layers(
@@ -501,18 +497,18 @@ def _layers(
     """Layers on top of each other, each in one direction or two."""
     x = operand(name, input)
     if x.array.ndim != 3:
-        raise RuntimeError(f"{name}: wanted an input (T, N, features), got {describe(x)}")
+        raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
     initial = [operand(name, state, "hx") for state in states]
     directions = 2 if bidirectional else 1
     usual = 4 if has_biases else 2
     each, rest = divmod(len(params), num_layers * directions)
     projected = name == "lstm" and each == usual + 1
     if rest or each != usual + projected:
-        raise RuntimeError(f"{name}: wanted {usual} params per layer and direction, got {len(params)} in all")
+        raise RuntimeError(f"wanted {usual} params per layer and direction, got {len(params)} in all")
     for state in initial:
         if state.array.ndim != 3 or state.array.shape[0] != num_layers * directions:
             raise RuntimeError(
-                f"{name}: wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
+                f"wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
             )
     if batch_first:
         x = x.transpose(0, 1)
@@ -575,7 +571,7 @@ def lstm(
     """
     hx = tensor_list("lstm", hx, "hx")
     if len(hx) != 2:
-        raise RuntimeError(f"lstm: expects two hidden states, got {len(hx)}")
+        raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _layers(  # type: ignore[return-value]
         "lstm", _lstm_layer, 4, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
@@ -641,12 +637,12 @@ def _cell(
     x, hs = operand(name, input), [operand(name, state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):
-        raise RuntimeError(f"{name}: wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
+        raise RuntimeError(f"wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
     given = [None if w is None else operand(name, w, "weights") for w in weights]
     if not batched:
         hs = [h.unsqueeze(0) for h in hs]
     if (given[2] is None) != (given[3] is None):
-        raise RuntimeError(f"{name}: b_ih and b_hh must both be given or both be None")
+        raise RuntimeError("b_ih and b_hh must both be given or both be None")
     x = x.unsqueeze(0) if batched else x.reshape(1, 1, -1)
     _check(name, x, hs, [*given, None], gates)
     _, *last = layer(x, hs, [*given, None], False)
@@ -681,7 +677,7 @@ def lstm_cell(
     """
     hx = tensor_list("lstm_cell", hx, "hx")
     if len(hx) != 2:
-        raise RuntimeError(f"lstm_cell: expects two hidden states, got {len(hx)}")
+        raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _cell("lstm_cell", _lstm_layer, 4, input, hx, (w_ih, w_hh, b_ih, b_hh))  # type: ignore[return-value]
 
 

@@ -231,19 +231,19 @@ def _operands(
     x, single = with_batch(name, operand(name, input), axes)
     w = operand(name, weight, "weight")
     if w.array.ndim != axes + 2:
-        raise RuntimeError(f"{name}: expected a {axes + 2}D weight for input {describe(input)}, but got {describe(w)}")
+        raise RuntimeError(f"expected a {axes + 2}D weight for input {describe(input)}, but got {describe(w)}")
     if groups < 1:
-        raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
+        raise RuntimeError(f"non-positive groups is not supported, got {groups}")
     first, second = w.array.shape[:2]
     if first < groups or first % groups:
         raise RuntimeError(
-            f"{name}: given groups={groups}, expected weight to be divisible by {groups} at dimension 0, and at least "
+            f"given groups={groups}, expected weight to be divisible by {groups} at dimension 0, and at least "
             f"that long, but got {describe(w)}"
         )
     wanted = first if transposed else second * groups
     if x.array.shape[1] != wanted:
         raise RuntimeError(
-            f"{name}: given groups={groups} and weight {describe(w)}, expected input to have {wanted} channels, "
+            f"given groups={groups} and weight {describe(w)}, expected input to have {wanted} channels, "
             f"but got {describe(input)}"
         )
     if bias is None:
@@ -252,7 +252,7 @@ def _operands(
     channels = second * groups if transposed else first
     if b.array.shape != (channels,):
         raise RuntimeError(
-            f"{name}: given weight {describe(w)}, expected bias to be 1-dimensional with {channels} elements, "
+            f"given weight {describe(w)}, expected bias to be 1-dimensional with {channels} elements, "
             f"but got {describe(b)}"
         )
     return x, w, b, single
@@ -275,11 +275,9 @@ def _convolve(
     reach = tuple([d * (k - 1) for d, k in zip(dilations, kernel)])
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise RuntimeError(f"{name}: invalid padding string {padding!r}; wanted 'same' or 'valid'")
+            raise RuntimeError(f"invalid padding string {padding!r}; wanted 'same' or 'valid'")
         if padding == "same" and max(strides) > 1:
-            raise RuntimeError(
-                f"{name}: padding='same' is not supported for strided convolutions, got stride={strides}"
-            )
+            raise RuntimeError(f"padding='same' is not supported for strided convolutions, got stride={strides}")
         total = reach if padding == "same" else (0,) * axes
         paddings = tuple([p // 2 for p in total])
     else:
@@ -288,7 +286,7 @@ def _convolve(
     out = tuple([(length + p - r - 1) // s + 1 for length, p, r, s in zip(size, total, reach, strides)])
     if min(out) < 1 or 0 in kernel:
         raise RuntimeError(
-            f"{name}: calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
+            f"calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
             f"{describe(input)}; the kernel of {describe(w)} with dilation={dilations} can't be greater, or empty"
         )
     window = Window(size, kernel, strides, paddings, dilations, out)
@@ -315,7 +313,7 @@ def _convolve_transposed(
     extra = per_axis(name, "output_padding", output_padding, axes, 0)
     if any(e >= s and e >= d for e, s, d in zip(extra, strides, dilations)):
         raise RuntimeError(
-            f"{name}: output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
+            f"output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
             f"stride={strides}, dilation={dilations}"
         )
     size = tuple(
@@ -326,7 +324,7 @@ def _convolve_transposed(
     )
     if min(size) < 1 or 0 in kernel or 0 in out:
         raise RuntimeError(
-            f"{name}: input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
+            f"input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
             f"dilation={dilations}, output_padding={extra} give the output size {size}, which is too small, or a "
             "kernel or input is empty"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -76,14 +76,14 @@ def _widths(name: str, x: Tensor, pad: Any) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
     sizes = integers(name, (pad,), "pad")
     if len(sizes) % 2:
-        raise RuntimeError(f"{name}: the length of pad must be divisible by 2, got {sizes}")
+        raise RuntimeError(f"the length of pad must be divisible by 2, got {sizes}")
     if len(sizes) > 2 * x.array.ndim:
-        raise RuntimeError(f"{name}: pad {sizes} has pairs for more dimensions than {describe(x)} has")
+        raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
     widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
     for length, (left, right) in zip(x.array.shape, widths):
         if length + left + right < 0 or length + min(left, 0) + min(right, 0) < 0:
-            raise RuntimeError(f"{name}: pad {sizes} leaves a negative length of {describe(x)}")
+            raise RuntimeError(f"pad {sizes} leaves a negative length of {describe(x)}")
     return widths
 
 
@@ -131,14 +131,14 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number("pad", value, "value")})
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
-            f"pad: unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
+            f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
         )
     if value:
-        raise ValueError(f"pad: padding mode {mode!r} takes no value, got {value}")
+        raise InvalidValue(f"padding mode {mode!r} takes no value, got {value}")
     padded = len(integers("pad", (pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
             f"{describe(x)}"
         )
     if any(left < 0 or right < 0 for left, right in widths):
@@ -148,7 +148,7 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most:
             raise RuntimeError(
-                f"pad: width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
+                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
                 f"{describe(x)}"
             )
     return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

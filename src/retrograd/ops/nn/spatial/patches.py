@@ -101,16 +101,14 @@ def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None 
     try:
         numbers = tuple([as_integer(each) for each in values])
     except TypeError:
-        raise TypeError(
-            f"{name}: argument {argument!r} must be an integer or integers, got {describe(value)}"
-        ) from None
+        raise TypeError(f"argument {argument!r} must be an integer or integers, got {describe(value)}") from None
     if len(numbers) == 1:
         numbers *= axes
     if len(numbers) != axes:
-        raise RuntimeError(f"{name}: argument {argument!r} must be one integer or {axes}, got {describe(value)}")
+        raise RuntimeError(f"argument {argument!r} must be one integer or {axes}, got {describe(value)}")
     if least is not None and min(numbers) < least:
         wanted = "negative" if least == 0 else "non-positive"
-        raise RuntimeError(f"{name}: {wanted} {argument} is not supported, got {describe(value)}")
+        raise RuntimeError(f"{wanted} {argument} is not supported, got {describe(value)}")
     return numbers
 
 
@@ -125,9 +123,7 @@ def with_batch(name: str, x: Tensor, axes: int) -> tuple[Tensor, bool]:
         return x, False
     if ndim == axes + 1:
         return x[None], True
-    raise RuntimeError(
-        f"{name}: expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}"
-    )
+    raise RuntimeError(f"expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}")
 
 
 # Unfold and fold
@@ -163,7 +159,7 @@ def _patches(name: str, size: Ints, kernel_size: Any, dilation: Any, padding: An
     )
     if min(out) < 1:
         raise RuntimeError(
-            f"{name}: spatial size {size} with kernel_size={kernel}, dilation={dilations}, padding={paddings}, "
+            f"spatial size {size} with kernel_size={kernel}, dilation={dilations}, padding={paddings}, "
             f"stride={strides} gives {out} blocks, but there must be at least one per axis"
         )
     return Window(size, kernel, strides, paddings, dilations, out)
@@ -211,10 +207,10 @@ def fold(
     size = per_axis("fold", "output_size", output_size, 2, 1)
     window = _patches("fold", size, kernel_size, dilation, padding, stride)
     if x.array.shape[1] % prod(window.kernel):
-        raise RuntimeError(f"fold: the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
+        raise RuntimeError(f"the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
     if x.array.shape[2] != prod(window.out):
         raise RuntimeError(
-            f"fold: output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "
+            f"output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "
             f"but the input {describe(input)} has {x.array.shape[2]}"
         )
     result = apply(FOLD, (x,), {"window": window})
