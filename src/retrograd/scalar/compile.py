@@ -91,8 +91,7 @@ class Compiled:
         """Evaluate for all inputs at once: every number among the arguments may be an array of the common batch shape.
 
         Returns:
-            A float64 Tensor of the batch shape where the function returns a Value, lists of them where it returns
-            lists.
+            A float64 Tensor of the batch shape where the function returns a Value, and lists of them for lists.
 
         Raises:
             DataDependent: the function looks at the numbers it is given.
