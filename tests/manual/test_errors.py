@@ -58,6 +58,8 @@ def test_input_of_a_wrong_kind(layer):
             layer.forward(x, *target)
 
 
+NET_WITHOUT_INPUT_GRADIENT = manual.Net(manual.Tanh(), manual.Linear(2, 2, input_gradient=False))
+
 WRONG = {
     "Linear, last axis": (lambda: manual.Linear(4, 3).forward(ones(5, 3)), ValueError, r"Linear\(4, 3\).*\(5, 3\)"),
     "Linear, 0-d": (lambda: manual.Linear(4, 3).forward(ones()), ValueError, r"Linear\(4, 3\).*\(\)"),
@@ -114,9 +116,7 @@ WRONG = {
     "MSELoss, dtype": (lambda: manual.MSELoss().forward(ones(3), np.ones(3)), TypeError, "float64"),
     "Net, empty": (lambda: manual.Net(), ValueError, "at least one layer"),
     "Net, no gradient inside": (
-        lambda: after_forward(
-            manual.Net(manual.Tanh(), manual.Linear(2, 2, input_gradient=False)), ones(1, 2)
-        ).backward(ones(1, 2)),
+        lambda: after_forward(NET_WITHOUT_INPUT_GRADIENT, ones(1, 2)).backward(ones(1, 2)),
         RuntimeError,
         "no gradient",
     ),

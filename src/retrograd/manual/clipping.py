@@ -68,7 +68,7 @@ def clip_grad_value_(layer: Layer, clip_value: float) -> float:
     """
     gradients, norm = _gradients_and_norm("clip_grad_value_", layer, clip_value=clip_value)
     for g in gradients:
-        if np.abs(g).max(initial=0) > clip_value:  # so that the limit is a number of the gradient's dtype
+        if float(np.abs(g).max(initial=0)) > clip_value:  # so that the limit is a number of the gradient's dtype
             np.clip(g, -clip_value, clip_value, out=g)
     return norm
 
