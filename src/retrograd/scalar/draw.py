@@ -103,7 +103,11 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
         for i, node in enumerate(lane)
     }
 
-    edges, boxes, dot = "", "", "digraph {\nrankdir=LR\nnode [shape=box style=filled fontname=monospace]\n"
+    edges, boxes, dot = (
+        "",
+        "",
+        f'digraph {{\nrankdir=LR\nnode [shape=box style=filled fontname=monospace]\nedge [color="{_EDGE}"]\n',
+    )
     for user in nodes:
         dot += "".join(f"n{child._birth} -> n{user._birth}\n" for child in user._children)
         count = len(user._children)

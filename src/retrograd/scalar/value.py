@@ -16,9 +16,12 @@ def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Rea
     """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
 
     def method(*operands: Number) -> "Value":
-        if any(getattr(v, "ndim", 0) > 0 for v in operands):
-            return NotImplemented  # so that NumPy takes an array element by element
-        nodes = [v if type(v) is Value else as_value(v) for v in operands]
+        try:
+            nodes = [v if type(v) is Value else as_value(v) for v in operands]
+        except TypeError:
+            if any(getattr(v, "ndim", 0) > 0 for v in operands):
+                return NotImplemented  # so that NumPy takes an array element by element
+            raise
         numbers = [node.data for node in nodes]
         try:
             result = function(*numbers)
