@@ -154,6 +154,7 @@ def test_saturated_functions_are_stable(a):
         (lambda: dot([1.0, 2.0], [1.0]), ValueError, "2 weights do not fit 1 inputs"),
         (lambda: Value("3"), TypeError, "must be a real number"),
         (lambda: Value(Value(3.0)), TypeError, "must be a real number"),
+        (lambda: Value(6.0, (Value(2.0),), "triple"), TypeError, "1 operands of 'triple' need as many slopes, got 0"),
         (lambda: Value(None), TypeError, "must be a real number, got a NoneType: None"),
         (lambda: Value([1.0]), TypeError, "must be a real number, got a list"),
         (lambda: Value(1j), TypeError, "must be a real number, got a complex"),

@@ -103,13 +103,8 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
         for i, node in enumerate(lane)
     }
 
-    edges, boxes, dot = (
-        "",
-        "",
-        f'digraph {{\nrankdir=LR\nnode [shape=box style=filled fontname=monospace]\nedge [color="{_EDGE}"]\n',
-    )
+    edges, boxes = "", ""
     for user in nodes:
-        dot += "".join(f"n{child._birth} -> n{user._birth}\n" for child in user._children)
         count = len(user._children)
         for k, child in enumerate(sorted(user._children, key=lambda child: place[child, column[user] + 1][1])):
             port = (k - (count - 1) / 2) * min(6, 36 / count)  # where the arrow meets the box, so that none cross
@@ -122,10 +117,8 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
                 curve = f"M{x:g} {y:g} h{width:g} C{x + width + 30:g} {y:g} {x2 - 30:g} {y2:g} {x2:g} {y2:g}"
                 edges += f"<path d='{curve}' fill='none' stroke='{_EDGE}'/>"
     for node in nodes:
-        (fill, line), (x, y), caption = _COLORS[kinds[node]], place[node, column[node]], captions[node]
-        boxes += _box(kinds[node], x, y - _HEIGHT / 2, width, _HEIGHT, caption)
-        text = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for part in caption)
-        dot += f'n{node._birth} [label="{text}" fillcolor="{fill}" color="{line}"]\n'
+        x, y = place[node, column[node]]
+        boxes += _box(kinds[node], x, y - _HEIGHT / 2, width, _HEIGHT, captions[node])
 
     top, bottom = min(y for _, y in place.values()) - 36, max(y for _, y in place.values()) + 36
     for i, kind in enumerate(kind for kind in _COLORS if kind in kinds.values()):
@@ -133,7 +126,18 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
     area = f"{max((width + _GAP) * last + width, 4 * 90) + 20:g} {bottom - top + 30:g}"
     size = "width='{}' height='{}'".format(*area.split())
     start = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='-10 {top:g} {area}' {size}"
-    return Drawing(f"{start} font-family='monospace' font-size='12'>{edges}{boxes}</svg>", dot + "}\n")
+    return Drawing(f"{start} font-family='monospace' font-size='12'>{edges}{boxes}</svg>", _dot_source(nodes, kinds))
+
+
+def _dot_source(nodes: list[Value], kinds: dict[Value, str]) -> str:
+    lines = ["rankdir=LR", "node [shape=box style=filled fontname=monospace]", f'edge [color="{_EDGE}"]']
+    for node in nodes:
+        fill, line = _COLORS[kinds[node]]
+        caption = (part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for part in _caption(node))
+        label = "\\n".join(caption)
+        lines.append(f'n{node._birth} [label="{label}" fillcolor="{fill}" color="{line}"]')
+        lines += [f"n{child._birth} -> n{node._birth}" for child in node._children]
+    return "\n".join(["digraph {", *lines, "}\n"])
 
 
 def _kinds(root: Value, nodes: list[Value], parameters: Iterable[Value]) -> dict[Value, str]:

@@ -57,6 +57,8 @@ class Value:
     def __init__(self, data: float, _children: Nodes = (), _op: str = "", _slopes: Reals = (), label: str = "") -> None:
         if type(data) is not float:
             data = _as_float(data)
+        if len(_slopes) != len(_children):
+            raise TypeError(f"Value: {len(_children)} operands of {_op!r} need as many slopes, got {len(_slopes)}")
         if _children and not math.isfinite(data) and all(math.isfinite(child.data) for child in _children):
             raise OverflowError(f"{_op} of {[child.data for child in _children]}: too large for a float")
         self.data: float = data
