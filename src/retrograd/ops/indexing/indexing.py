@@ -54,7 +54,7 @@ class Index:
         return describe(self.key)
 
 
-def index_of(name: str, x: Tensor, index: Any) -> Index:
+def index_of(x: Tensor, index: Any) -> Index:
     """Whatever stands between the brackets of ``x[...]`` as an Index.
 
     Raises:
@@ -72,13 +72,13 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
                 array = item.array
                 if array.ndim:
                     storages.append(storage_of(item))
-                item = _position(name, array, x)
+                item = _position(array, x)
             elif isinstance(item, (bool, np.bool_)):
                 item = bool(item)
             elif is_array(item):
-                item = _position(name, item, x)
+                item = _position(item, x)
             elif isinstance(item, (list, tuple, range)):
-                item = _position(name, _listed(item, x), x)
+                item = _position(_listed(item, x), x)
             else:
                 try:
                     item = as_integer(item)
@@ -92,7 +92,7 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
     if made.basic and Ellipsis not in made.key:
         made.key = (*made.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
     if made.repeats and backend_of(x.array) is not NUMPY:
-        _check_bounds(name, made.key, x)
+        _check_bounds(made.key, x)
     return made
 
 
@@ -115,7 +115,7 @@ def _listed(values: Any, x: Tensor) -> Any:
     return array if array.size else array.astype(np.int64)
 
 
-def _position(name: str, array: Any, x: Tensor) -> Any:
+def _position(array: Any, x: Tensor) -> Any:
     """An array of an index: on x's device, and a single integer as a number."""
     kind = array.dtype.kind
     if kind not in "iub":
@@ -130,7 +130,7 @@ def _position(name: str, array: Any, x: Tensor) -> Any:
     return array
 
 
-def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
+def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
     """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
     consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
     spent = [
@@ -302,7 +302,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in index)
         ):
             return apply_view(GETITEM, self, {"index": index if _ELLIPSIS in kinds else (*index, Ellipsis)})
-    made = index_of("getitem", self, index)
+    made = index_of(self, index)
     if made.basic:
         return apply_view(GETITEM, self, {"index": made.key})
     return apply(READ, (self,), {"index": made})
@@ -352,7 +352,7 @@ def adding(name: str) -> Primitive:
 SETITEM: Primitive = setting("setitem")
 
 
-def written_value(name: str, x: Tensor, value: Any) -> Any:
+def written_value(x: Tensor, value: Any) -> Any:
     """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
 
     Raises:
@@ -393,10 +393,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     >>> x
     tensor([0., 5., 6., 0.])
     """
-    made = index_of("setitem", self, index)
+    made = index_of(self, index)
     if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
         return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
-    apply_inplace(SETITEM, self, written_value("setitem", self, value), index=made)
+    apply_inplace(SETITEM, self, written_value(self, value), index=made)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
@@ -435,7 +435,7 @@ FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lam
 def _fill_value(x: Tensor, value: Any) -> Any:
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
-    return written_value("fill", x, number("fill", value, "value"))
+    return written_value(x, number(value, "value"))
 
 
 @operator(inplace=True)
@@ -449,7 +449,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     >>> rg.fill(rg.zeros(2), 3)
     tensor([3., 3.])
     """
-    x = operand("fill", input)
+    x = operand(input)
     return apply(FILL, (x, _fill_value(x, value)), {})
 
 
@@ -484,9 +484,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
     tensor([1., 2.])
     """
-    src = operand("copy_", src, "src")
+    src = operand(src, "src")
     if src.device != self.device:
         src = src.to(device=self.device)
     if src.array.ndim > self.array.ndim:
         raise RuntimeError(f"src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
-    return apply_inplace(COPY, self, written_value("copy_", self, src))
+    return apply_inplace(COPY, self, written_value(self, src))

@@ -118,7 +118,7 @@ CLAMP_TO_NUMBERS = elementwise(
 )
 
 
-def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
+def _clamp_call(input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
         raise RuntimeError("at least one of min and max must not be None")
     if high is None:
@@ -144,15 +144,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
     """
-    input = operand("clamp", input)
+    input = operand(input)
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind == "f":
         return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
-    primitive, inputs = _clamp_call("clamp", input, min, max)
+    primitive, inputs = _clamp_call(input, min, max)
     return apply(primitive, inputs, {})
 
 
 def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    primitive, inputs = _clamp_call("clamp_", self, min, max)
+    primitive, inputs = _clamp_call(self, min, max)
     return apply_inplace(primitive, *inputs)
 
 
@@ -206,7 +206,7 @@ def nan_to_num(
     tensor([0., 9., 1.])
     """
     values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
-    return apply(NAN_TO_NUM, (operand("nan_to_num", input),), values)
+    return apply(NAN_TO_NUM, (operand(input),), values)
 
 
 COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
@@ -223,8 +223,8 @@ def copysign(input: Tensor, other: Any) -> Tensor:
     return apply2(COPYSIGN, input, other)
 
 
-def _check_mask(name: str, argument: str, mask: Any) -> Tensor:
-    mask = operand(name, mask, argument)
+def _check_mask(argument: str, mask: Any) -> Tensor:
+    mask = operand(mask, argument)
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"wanted a bool Tensor for {argument}, got {mask.dtype}")
     return mask
@@ -255,17 +255,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     (tensor([1]),)
     """
     if input is None and other is None:
-        array = operand("where", condition, "condition").array
+        array = operand(condition, "condition").array
         if array.ndim == 0:
             array = array.reshape(1)
         return tuple([new_tensor(index) for index in array.nonzero()])
-    condition = _check_mask("where", "condition", condition)
+    condition = _check_mask("condition", condition)
     if input is None or other is None:
         raise TypeError("wanted where(condition) or where(condition, input, other)")
-    x, y = (
-        value if isinstance(value, (Tensor, int, float, complex)) else operand("where", value)
-        for value in (input, other)
-    )
+    x, y = (value if isinstance(value, (Tensor, int, float, complex)) else operand(value) for value in (input, other))
     dtype = result_type(*(value.array if isinstance(value, Tensor) else value for value in (x, y)))
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 
@@ -333,13 +330,13 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
     tensor([-1.,  2.])
     """
-    input = operand("masked_fill", input)
-    mask = _check_mask("masked_fill", "mask", mask)
+    input = operand(input)
+    mask = _check_mask("mask", mask)
     return apply(MASKED_FILL, (input, mask, _fill_value("masked_fill", input, value)), {})
 
 
 def _masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-    mask = _check_mask("masked_fill_", "mask", mask)
+    mask = _check_mask("mask", mask)
     return apply_inplace(MASKED_FILL, self, mask, _fill_value("masked_fill_", self, value))
 
 

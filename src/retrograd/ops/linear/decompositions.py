@@ -20,7 +20,7 @@ from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transpos
 from .matmul import MATMUL
 
 
-def require_real(name: str, x: Tensor) -> None:
+def require_real(x: Tensor) -> None:
     if x.dtype.kind == "c" and x.requires_grad:
         raise RuntimeError(f"derivatives are implemented for real matrices only, got {describe(x)}")
 
@@ -64,9 +64,9 @@ def _cholesky_rule(g: Any, ans: Any) -> Any:
 CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
 
 
-def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
-    x = matrices(name, value, square=True)
-    require_real(name, x)
+def _cholesky_of(value: Any, upper: bool) -> Tensor:
+    x = matrices(value, square=True)
+    require_real(x)
     lower = apply1(CHOLESKY, x)
     return lower.mH if upper else lower
 
@@ -87,7 +87,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [1., 1.]])
     """
-    return _cholesky_of("linalg.cholesky", A, upper)
+    return _cholesky_of(A, upper)
 
 
 @operator(name="cholesky")
@@ -98,7 +98,7 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     >>> rg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
     """
-    return _cholesky_of("cholesky", input, upper)
+    return _cholesky_of(input, upper)
 
 
 @operator()
@@ -110,7 +110,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
     tensor([[2.]])
     """
-    b, factor = matrices("cholesky_solve", input, "input"), matrices("cholesky_solve", L, "L", square=True)
+    b, factor = matrices(input, "input"), matrices(L, "L", square=True)
     if b.array.shape[-2] != factor.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(b)} and {describe(factor)}")
     lower = factor.mT if upper else factor
@@ -127,7 +127,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
     tensor([[0.25]])
     """
-    factor = matrices("cholesky_inverse", L, "L", square=True)
+    factor = matrices(L, "L", square=True)
     eye = new_tensor(array_module(factor).eye(factor.array.shape[-1], dtype=factor.dtype))
     return cholesky_solve(eye, factor, upper)
 
@@ -168,9 +168,9 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-def _qr(name: str, value: Any, mode: str) -> QRResult:
-    x = matrices(name, value)
-    require_real(name, x)
+def _qr(value: Any, mode: str) -> QRResult:
+    x = matrices(value)
+    require_real(x)
     rows, columns = x.array.shape[-2:]
     if mode == "r":
         xp = array_module(x)
@@ -198,7 +198,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QRResult:
     >>> abs(r)
     tensor([[5.]])
     """
-    return _qr("linalg.qr", A, mode)
+    return _qr(A, mode)
 
 
 @operator(name="qr")
@@ -209,7 +209,7 @@ def qr_(input: Tensor, some: bool = True) -> QRResult:
     >>> rg.qr(rg.ones(3, 2)).Q.shape
     (3, 2)
     """
-    return _qr("qr", input, "reduced" if some else "complete")
+    return _qr(input, "reduced" if some else "complete")
 
 
 # Symmetric eigenvalue problems
@@ -252,7 +252,7 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-def _uplo(name: str, UPLO: str) -> str:
+def _uplo(UPLO: str) -> str:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
     return UPLO.upper()
@@ -269,9 +269,9 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    x = matrices("linalg.eigh", A, square=True)
-    require_real("linalg.eigh", x)
-    return EighResult(*apply(EIGH, (x,), {"uplo": _uplo("linalg.eigh", UPLO)}))
+    x = matrices(A, square=True)
+    require_real(x)
+    return EighResult(*apply(EIGH, (x,), {"uplo": _uplo(UPLO)}))
 
 
 @operator(namespace="linalg", method=False)
@@ -338,8 +338,8 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
     tensor([3., 2.])
     """
-    x = matrices("linalg.svd", A)
-    require_real("linalg.svd", x)
+    x = matrices(A)
+    require_real(x)
     return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
 
 
@@ -394,9 +394,9 @@ def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
 PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(x, rtol), "x", [_pinv_rule])
 
 
-def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
-    x = matrices(name, value)
-    require_real(name, x)
+def _pinv(value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    x = matrices(value)
+    require_real(x)
     if hermitian:
         x = (x.tril() + x.tril(-1).mT) if x.array.shape[-1] == x.array.shape[-2] else x
     rows, columns = x.array.shape[-2:]
@@ -420,7 +420,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
     tensor([[0.5, 0. ]])
     """
-    return _pinv("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
+    return _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
 
 
 @operator()
@@ -431,7 +431,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     >>> rg.pinverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
-    return _pinv("pinverse", input, None, rcond, False)
+    return _pinv(input, None, rcond, False)
 
 
 class LstsqResult(NamedTuple):
@@ -457,7 +457,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """
-    a, b = matrices("linalg.lstsq", A), operand("linalg.lstsq", B, "B")
+    a, b = matrices(A), operand(B, "B")
     vector = is_vector_batch(a, b)
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
@@ -465,7 +465,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     rows, columns = a.array.shape[-2:]
-    solution = _pinv("linalg.lstsq", a, None, rcond, False) @ b
+    solution = _pinv(a, None, rcond, False) @ b
     values = np.linalg.svd(a.array, compute_uv=False)
     cut = max(rows, columns) * float(np.finfo(a.dtype).eps) if rcond is None else rcond
     rank = (values > cut * values.max(axis=-1, keepdims=True)).sum(axis=-1) if values.size else values.sum(axis=-1)

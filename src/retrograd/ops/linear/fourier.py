@@ -75,14 +75,14 @@ REAL = Primitive(
 )
 
 
-def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
+def _resized(x: Tensor, n: Any, dim: int) -> Tensor:
     """x with n entries along a dimension: cropped, or padded with zeros."""
     length = x.array.shape[dim]
     if n is None or n == length:
         if length < 1:
             raise RuntimeError(f"invalid number of data points ({length}) along dimension {dim} of {describe(x)}")
         return x
-    if integer(name, n, "n") < 1:
+    if integer(n, "n") < 1:
         raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     if n < length:
         index = [slice(None)] * x.array.ndim
@@ -93,8 +93,8 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
     return apply(PAD, (x,), {"widths": tuple(widths), "value": 0})
 
 
-def _signal(name: str, input: Any) -> Tensor:
-    x = operand(name, input)
+def _signal(input: Any) -> Tensor:
+    x = operand(input)
     if x.dtype.kind not in "fc":
         x = x.to(get_default_dtype())
     if x.dtype == np.float16:
@@ -102,7 +102,7 @@ def _signal(name: str, input: Any) -> Tensor:
     return x
 
 
-def _norm_of(name: str, norm: Any) -> str:
+def _norm_of(norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
         raise RuntimeError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
@@ -118,7 +118,7 @@ def _sizes(name: str, x: Tensor, s: Any, dim: Any, real_output: bool = False) ->
         if s is not None and len(s) > ndim:
             raise RuntimeError(f"got sizes {tuple(s)} for {describe(x)}")
     else:
-        dims = [dimension(name, each, ndim) for each in ([dim] if isinstance(dim, int) else dim)]
+        dims = [dimension(each, ndim) for each in ([dim] if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"dimensions {tuple(dims)} must be unique")
     if not dims:
@@ -130,20 +130,20 @@ def _sizes(name: str, x: Tensor, s: Any, dim: Any, real_output: bool = False) ->
 
 
 def _transform(name: str, input: Any, s: Any, dim: Any, norm: Any, inverse: bool) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
-        x = _resized(name, x, n, axis)
+        x = _resized(x, n, axis)
     return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
 
 
 def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     if x.dtype.kind == "c":
         raise RuntimeError(f"expects a real input, got {describe(x)}")
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
-        x = _resized(name, x, n, axis)
+        x = _resized(x, n, axis)
     half: Tensor = apply(HALF, (x,), {"dim": dims[-1], "norm": norm})
     if len(dims) == 1:
         return half
@@ -151,17 +151,17 @@ def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
 
 
 def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     sizes, dims = _sizes(name, x, s, dim)
     if x.dtype.kind != "c":
         x = x.to(complex_of(x.dtype))
     last = dims[-1]
     n = sizes[-1] if sizes[-1] is not None else 2 * (x.array.shape[last] - 1)
-    if integer(name, n, "n") < 1:
+    if integer(n, "n") < 1:
         raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     for size, axis in zip(sizes[:-1], dims[:-1]):
-        x = _resized(name, x, size, axis)
-    x = _resized(name, x, n // 2 + 1, last)
+        x = _resized(x, size, axis)
+    x = _resized(x, n // 2 + 1, last)
     if len(dims) > 1:
         x = apply(FFT, (x,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": True})
     return apply(REAL, (x,), {"n": n, "dim": last, "norm": norm})
@@ -169,8 +169,8 @@ def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
 
 def _hermitian(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     """The forward transform of a half spectrum is the inverse of its conjugate, with the norm taken the other way."""
-    x = _signal(name, input)
-    return _to_real(name, x.conj() if x.dtype.kind == "c" else x, s, dim, _OPPOSITE[_norm_of(name, norm)])
+    x = _signal(input)
+    return _to_real(name, x.conj() if x.dtype.kind == "c" else x, s, dim, _OPPOSITE[_norm_of(norm)])
 
 
 @operator(namespace="fft", method=False)
@@ -358,13 +358,13 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     >>> rg.fft.ihfft(rg.ones(4)).real
     tensor([1., 0., 0.])
     """
-    return _to_half("ihfft", input, None if n is None else [n], dim, _OPPOSITE[_norm_of("ihfft", norm)]).conj()
+    return _to_half("ihfft", input, None if n is None else [n], dim, _OPPOSITE[_norm_of(norm)]).conj()
 
 
 def _shifted(name: str, input: Any, dim: Any, direction: int) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     dims = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = [dimension(name, axis, x.array.ndim) for axis in dims]
+    axes = [dimension(axis, x.array.ndim) for axis in dims]
     shifts = [length // 2 if direction > 0 else (length + 1) // 2 for length in (x.array.shape[axis] for axis in axes)]
     return x.roll(tuple(shifts), tuple(axes)) if axes else x
 

@@ -33,9 +33,9 @@ def identity_like(x: Any) -> Any:
     return array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
-def matrices(name: str, value: Any, argument: str = "A", *, square: bool = False) -> Tensor:
+def matrices(value: Any, argument: str = "A", *, square: bool = False) -> Tensor:
     """The argument as a stack of floating matrices; RuntimeError where it is none."""
-    x = operand(name, value, argument)
+    x = operand(value, argument)
     if x.array.ndim < 2:
         raise RuntimeError(f"the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
     if square and x.array.shape[-1] != x.array.shape[-2]:
@@ -128,7 +128,7 @@ def inv(A: Tensor) -> Tensor:
     tensor([[0.5 , 0.  ],
             [0.  , 0.25]])
     """
-    return apply1(INV, matrices("linalg.inv", A, square=True))
+    return apply1(INV, matrices(A, square=True))
 
 
 @operator()
@@ -139,7 +139,7 @@ def inverse(input: Tensor) -> Tensor:
     >>> rg.inverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
-    return apply1(INV, matrices("inverse", input, "input", square=True))
+    return apply1(INV, matrices(input, "input", square=True))
 
 
 @operator(namespace="linalg", method=False)
@@ -150,7 +150,7 @@ def det(A: Tensor) -> Tensor:
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     tensor(5.)
     """
-    return apply1(DET, matrices("linalg.det", A, square=True))
+    return apply1(DET, matrices(A, square=True))
 
 
 @operator(name="det")
@@ -161,7 +161,7 @@ def det_(input: Tensor) -> Tensor:
     >>> rg.det(rg.tensor([[3.0]]))
     tensor(3.)
     """
-    return apply1(DET, matrices("det", input, "input", square=True))
+    return apply1(DET, matrices(input, "input", square=True))
 
 
 class SlogdetResult(NamedTuple):
@@ -180,7 +180,7 @@ def slogdet(A: Tensor) -> SlogdetResult:
     >>> sign, logabsdet
     (tensor(-1.), tensor(0.))
     """
-    return SlogdetResult(*apply(SLOGDET, (matrices("linalg.slogdet", A, square=True),), {}))
+    return SlogdetResult(*apply(SLOGDET, (matrices(A, square=True),), {}))
 
 
 @operator(name="slogdet")
@@ -191,7 +191,7 @@ def slogdet_(input: Tensor) -> SlogdetResult:
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
     """
-    return SlogdetResult(*apply(SLOGDET, (matrices("slogdet", input, "input", square=True),), {}))
+    return SlogdetResult(*apply(SLOGDET, (matrices(input, "input", square=True),), {}))
 
 
 @operator()
@@ -202,7 +202,7 @@ def logdet(input: Tensor) -> Tensor:
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(0.)
     """
-    sign, logabsdet = slogdet_(matrices("logdet", input, "input", square=True))
+    sign, logabsdet = slogdet_(matrices(input, "input", square=True))
     if sign.array.dtype.kind == "c":
         return OPERATORS["log"].function(sign) + logabsdet
     return OPERATORS["where"].function(sign.detach() < 0, float("nan"), logabsdet)
@@ -226,7 +226,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
     """
-    a, b = matrices("linalg.solve", A, square=True), operand("linalg.solve", B, "B")
+    a, b = matrices(A, square=True), operand(B, "B")
     vector = is_vector_batch(a, b)
     if vector and not left:
         raise RuntimeError("left=False wants matrices for B, not vectors")
@@ -250,8 +250,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     tensor([[1.],
             [2.]])
     """
-    name = "linalg.solve_triangular"
-    a, b = matrices(name, A, square=True), matrices(name, B, "B")
+    a, b = matrices(A, square=True), matrices(B, "B")
     if unitriangular:
         eye = Tensor(identity_like(a.array))
         half = (a.triu(1) if upper else a.tril(-1)) + eye
@@ -277,7 +276,7 @@ def triangular_solve(
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
     """
-    a = matrices("triangular_solve", A, square=True)
+    a = matrices(A, square=True)
     used = a.mT if transpose else a
     half = upper != transpose
     return TriangularSolution(solve_triangular(used, input, upper=half, unitriangular=unitriangular), a.clone())
@@ -292,11 +291,9 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
-    a, b = operand("linalg.tensorsolve", A, "A"), operand("linalg.tensorsolve", B, "B")
+    a, b = operand(A, "A"), operand(B, "B")
     if dims is not None:
-        moved = [
-            dimension("linalg.tensorsolve", dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)
-        ]
+        moved = [dimension(dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)]
         a = a.permute(*[dim for dim in range(a.array.ndim) if dim not in moved], *moved)
     shape = a.array.shape[b.array.ndim :]
     size = int(np.prod(shape, dtype=np.int64))
@@ -314,7 +311,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     >>> rg.linalg.tensorinv(rg.eye(4).reshape(2, 2, 4)).shape
     (4, 2, 2)
     """
-    a = operand("linalg.tensorinv", A, "A")
+    a = operand(A, "A")
     if ind <= 0:
         raise RuntimeError(f"ind must be positive, got {ind}")
     first, last = a.array.shape[:ind], a.array.shape[ind:]
@@ -333,7 +330,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
     tensor([[8.]])
     """
-    return _matrix_power("linalg.matrix_power", A, n)
+    return _matrix_power(A, n)
 
 
 @operator(name="matrix_power")
@@ -344,11 +341,11 @@ def matrix_power_(input: Tensor, n: int) -> Tensor:
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
     tensor([[0.5]])
     """
-    return _matrix_power("matrix_power", input, n)
+    return _matrix_power(input, n)
 
 
-def _matrix_power(name: str, value: Any, n: int) -> Tensor:
-    x = matrices(name, value, square=True)
+def _matrix_power(value: Any, n: int) -> Tensor:
+    x = matrices(value, square=True)
     if not isinstance(n, int):
         raise TypeError(f"n must be an integer, not {type(n).__name__}")
     if n < 0:
@@ -373,7 +370,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     >>> rg.linalg.multi_dot([rg.ones(2, 3), rg.ones(3, 4), rg.ones(4)])
     tensor([12., 12.])
     """
-    chain = [operand("linalg.multi_dot", x, f"tensors[{index}]") for index, x in enumerate(tensors)]
+    chain = [operand(x, f"tensors[{index}]") for index, x in enumerate(tensors)]
     if len(chain) < 2:
         raise RuntimeError("expected at least 2 tensors")
     row, column = chain[0].array.ndim == 1, chain[-1].array.ndim == 1
@@ -430,7 +427,7 @@ def trace(input: Tensor) -> Tensor:
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
     """
-    x = operand("trace", input)
+    x = operand(input)
     if x.array.ndim != 2:
         raise RuntimeError(f"expected a matrix, got {describe(x)}")
     return diagonal(x).sum()
@@ -444,7 +441,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
     """
-    x, y = operand("kron", input), operand("kron", other, "other")
+    x, y = operand(input), operand(other, "other")
     ndim = max(x.array.ndim, y.array.ndim)
     left = (1,) * (ndim - x.array.ndim) + x.array.shape
     right = (1,) * (ndim - y.array.ndim) + y.array.shape
@@ -461,14 +458,14 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> rg.linalg.vecdot(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
-    a, b = operand("linalg.vecdot", x, "x"), operand("linalg.vecdot", y, "y")
+    a, b = operand(x, "x"), operand(y, "y")
     return ((a.conj() if a.dtype.kind == "c" else a) * b).sum(dim)
 
 
 def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
     if x.array.ndim != y.array.ndim:
         raise RuntimeError(f"inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}")
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     for each in (x, y):
         if each.array.shape[place] != 3:
             raise RuntimeError(f"dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}")
@@ -483,7 +480,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    return _cross("linalg.cross", operand("linalg.cross", input), operand("linalg.cross", other, "other"), dim)
+    return _cross("linalg.cross", operand(input), operand(other, "other"), dim)
 
 
 @operator(name="cross")
@@ -494,7 +491,7 @@ def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    x, y = operand("cross", input), operand("cross", other, "other")
+    x, y = operand(input), operand(other, "other")
     if dim is None:
         if 3 not in x.array.shape:
             raise RuntimeError(f"no dimension of length 3 in {describe(x)}")
@@ -511,7 +508,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
     """
-    v = operand("linalg.vander", x, "x")
+    v = operand(x, "x")
     if v.array.ndim == 0:
         raise RuntimeError("expected at least one dimension")
     count = v.array.shape[-1] if N is None else N
@@ -572,7 +569,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return apply1(MATRIX_EXP, matrices("matrix_exp", input, "input", square=True))
+    return apply1(MATRIX_EXP, matrices(input, "input", square=True))
 
 
 @operator(namespace="linalg", method=False, name="matrix_exp")
@@ -584,4 +581,4 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])
     """
-    return apply1(MATRIX_EXP, matrices("linalg.matrix_exp", A, square=True))
+    return apply1(MATRIX_EXP, matrices(A, square=True))

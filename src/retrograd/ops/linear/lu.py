@@ -123,12 +123,12 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     LUFactors(LU=tensor([[2. , 2. ],
             [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
     """
-    return _lu_factor("linalg.lu_factor", A, pivot)
+    return _lu_factor(A, pivot)
 
 
-def _lu_factor(name: str, value: Any, pivot: bool) -> LUFactors:
-    x = matrices(name, value)
-    require_real(name, x)
+def _lu_factor(value: Any, pivot: bool) -> LUFactors:
+    x = matrices(value)
+    require_real(x)
     if pivot:
         pivots, order = _pivot(x.array)
         return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
@@ -147,7 +147,7 @@ def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     >>> packed
     tensor([[2.]])
     """
-    packed, pivots = _lu_factor("lu", input, pivot)
+    packed, pivots = _lu_factor(input, pivot)
     if not get_infos:
         return packed, pivots
     diagonal = np.diagonal(packed.array, axis1=-2, axis2=-1) == 0
@@ -172,8 +172,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
     tensor([[2., 2.],
             [0., 1.]])
     """
-    x = matrices("linalg.lu", A)
-    packed, pivots = _lu_factor("linalg.lu", x, pivot)
+    x = matrices(A)
+    packed, pivots = _lu_factor(x, pivot)
     xp = array_module(x)
     rows, columns = x.array.shape[-2:]
     k = min(rows, columns)
@@ -186,8 +186,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
 
 
 def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
-    factors, right = matrices(name, packed, "LU", square=True), matrices(name, b, "B")
-    swaps = operand(name, pivots, "pivots").array
+    factors, right = matrices(packed, "LU", square=True), matrices(b, "B")
+    swaps = operand(pivots, "pivots").array
     rows = factors.array.shape[-1]
     if swaps.dtype != np.int32 or swaps.shape != factors.array.shape[:-1]:
         raise RuntimeError(

@@ -104,11 +104,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]]) @ rg.tensor([1.0, 1.0])
     tensor([3., 7.])
     """
-    x, y = operand("matmul", input), operand("matmul", other, "other")
+    x, y = operand(input), operand(other, "other")
     return _product(x, y)
 
 
-def _wants_ndim(name: str, argument: str, x: Tensor, ndim: int) -> None:
+def _wants_ndim(argument: str, x: Tensor, ndim: int) -> None:
     if x.array.ndim != ndim:
         raise RuntimeError(f"{argument} must have {ndim} dimensions, got {describe(x)}")
 
@@ -122,9 +122,9 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     tensor([[3.],
             [3.]])
     """
-    x, y = operand("mm", input), operand("mm", mat2, "mat2")
-    _wants_ndim("mm", "input", x, 2)
-    _wants_ndim("mm", "mat2", y, 2)
+    x, y = operand(input), operand(mat2, "mat2")
+    _wants_ndim("input", x, 2)
+    _wants_ndim("mat2", y, 2)
     return apply2(MM, x, y)
 
 
@@ -136,9 +136,9 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     >>> rg.bmm(rg.ones(4, 2, 3), rg.ones(4, 3, 1)).shape
     (4, 2, 1)
     """
-    x, y = operand("bmm", input), operand("bmm", mat2, "mat2")
-    _wants_ndim("bmm", "input", x, 3)
-    _wants_ndim("bmm", "mat2", y, 3)
+    x, y = operand(input), operand(mat2, "mat2")
+    _wants_ndim("input", x, 3)
+    _wants_ndim("mat2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
         raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
     return apply(MATMUL, (x, y), {})
@@ -152,9 +152,9 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     >>> rg.mv(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
-    x, y = operand("mv", input), operand("mv", vec, "vec")
-    _wants_ndim("mv", "input", x, 2)
-    _wants_ndim("mv", "vec", y, 1)
+    x, y = operand(input), operand(vec, "vec")
+    _wants_ndim("input", x, 2)
+    _wants_ndim("vec", y, 1)
     return apply(MATMUL, (x, y), {})
 
 
@@ -166,9 +166,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    x, y = operand("dot", input), operand("dot", tensor, "tensor")
-    _wants_ndim("dot", "input", x, 1)
-    _wants_ndim("dot", "tensor", y, 1)
+    x, y = operand(input), operand(tensor, "tensor")
+    _wants_ndim("input", x, 1)
+    _wants_ndim("tensor", y, 1)
     return apply(MATMUL, (x, y), {})
 
 
@@ -180,7 +180,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    x = operand("vdot", input)
+    x = operand(input)
     return dot(x.conj() if x.dtype.kind == "c" else x, other)
 
 
@@ -193,9 +193,9 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    x, y = operand("outer", input), operand("outer", vec2, "vec2")
-    _wants_ndim("outer", "input", x, 1)
-    _wants_ndim("outer", "vec2", y, 1)
+    x, y = operand(input), operand(vec2, "vec2")
+    _wants_ndim("input", x, 1)
+    _wants_ndim("vec2", y, 1)
     return x[:, None] * y
 
 
@@ -207,7 +207,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     >>> rg.inner(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), rg.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    x, y = operand("inner", input), operand("inner", other, "other")
+    x, y = operand(input), operand(other, "other")
     if x.array.ndim == 0 or y.array.ndim == 0:
         return x * y
     if x.array.shape[-1] != y.array.shape[-1]:
@@ -227,7 +227,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
     """
-    x, y = operand("tensordot", a, "a"), operand("tensordot", b, "b")
+    x, y = operand(a, "a"), operand(b, "b")
     m, n = x.array.ndim, y.array.ndim
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -256,8 +256,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return mm(flat_x, flat_y).reshape(shape)
 
 
-def _scaled_sum(name: str, input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    input = operand(name, input)
+def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    input = operand(input)
     shape, own = product.array.shape, input.array.shape
     if own != shape and (len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1]))):
         raise RuntimeError(f"input {describe(input)} cannot be broadcast to the product, {describe(product)}")
@@ -277,7 +277,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     tensor([[4., 4.],
             [4., 4.]])
     """
-    return _scaled_sum("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -288,7 +288,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
     """
-    return _scaled_sum("addmv", input, mv(mat, vec), beta, alpha)
+    return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 @operator(inplace=True)
@@ -300,7 +300,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     tensor([[1., 2.],
             [1., 2.]])
     """
-    return _scaled_sum("addr", input, outer(vec1, vec2), beta, alpha)
+    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -311,7 +311,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
     (4, 2, 2)
     """
-    return _scaled_sum("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 @operator(inplace=True)
@@ -323,12 +323,12 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     tensor([[12., 12.],
             [12., 12.]])
     """
-    x, y = operand("addbmm", batch1, "batch1"), operand("addbmm", batch2, "batch2")
-    _wants_ndim("addbmm", "batch1", x, 3)
-    _wants_ndim("addbmm", "batch2", y, 3)
+    x, y = operand(batch1, "batch1"), operand(batch2, "batch2")
+    _wants_ndim("batch1", x, 3)
+    _wants_ndim("batch2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
         raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
-    return _scaled_sum("addbmm", input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
+    return _scaled_sum(input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
 
 
 # A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
@@ -381,14 +381,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
     """
-    x, w = operand("linear", input), operand("linear", weight, "weight")
+    x, w = operand(input), operand(weight, "weight")
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
         raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
         return apply(LINEAR_NO_BIAS, (x, w), {})
-    b = operand("linear", bias, "bias")
+    b = operand(bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
@@ -405,9 +405,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)
     """
-    x, y = operand("bilinear", input1, "input1"), operand("bilinear", input2, "input2")
-    w = operand("bilinear", weight, "weight")
-    _wants_ndim("bilinear", "weight", w, 3)
+    x, y = operand(input1, "input1"), operand(input2, "input2")
+    w = operand(weight, "weight")
+    _wants_ndim("weight", w, 3)
     out, left, right = w.array.shape
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
@@ -420,7 +420,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
     if bias is None:
         return result
-    b = operand("bilinear", bias, "bias")
+    b = operand(bias, "bias")
     if b.array.shape != (out,):
         raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b
@@ -639,7 +639,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _from_sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    tensors = [operand("einsum", x, f"operands[{index}]") for index, x in enumerate(operands)]
+    tensors = [operand(x, f"operands[{index}]") for index, x in enumerate(operands)]
     equation, tensors = _one_length(_explicit(equation, tensors), tensors)
     if len(tensors) == 2:
         return apply(EINSUM2, tuple(tensors), {"equation": equation})

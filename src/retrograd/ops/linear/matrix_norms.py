@@ -54,7 +54,7 @@ def matrix_norm(
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
-    x = matrices("linalg.matrix_norm", A if dtype is None else operand("linalg.matrix_norm", A).to(dtype))
+    x = matrices(A if dtype is None else operand(A).to(dtype))
     return _matrix_norm("linalg.matrix_norm", x, ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
@@ -68,7 +68,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    x = operand("linalg.norm", A, "A")
+    x = operand(A, "A")
     x = x if dtype is None else x.to(dtype)
     if x.dtype.kind not in "fc":
         raise RuntimeError(f"expected floating or complex numbers, got {describe(x)}")
@@ -95,13 +95,13 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
     """
-    x = matrices("linalg.cond", A)
+    x = matrices(A)
     if not x.array.size:
         return abs(x).sum((-2, -1))
     if p in (None, 2, -2):
         values = svdvals(x)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    square = matrices("linalg.cond", A, square=True)
+    square = matrices(A, square=True)
     where, singular = OPERATORS["where"].function, slogdet(square.detach()).sign == 0
     invertible = where(singular[..., None, None], identity_like(square), square)
     norms = [_matrix_norm("linalg.cond", x, p, (-2, -1), False) for x in (invertible, inv(invertible))]

@@ -17,9 +17,7 @@ from ..table.arguments import integer, integers, number
 from ..table.registry import operator
 
 
-def made(
-    name: str, make: Callable[[Any], Any], device: str | Device | None = None, requires_grad: bool = False
-) -> Tensor:
+def made(make: Callable[[Any], Any], device: str | Device | None = None, requires_grad: bool = False) -> Tensor:
     """A new Tensor on the array that ``make(xp)`` gives on the device."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
@@ -31,10 +29,10 @@ def made(
             array = make(xp)
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
-    return with_grad(name, new_tensor(array), requires_grad)
+    return with_grad(new_tensor(array), requires_grad)
 
 
-def with_grad(name: str, x: Tensor, requires_grad: bool) -> Tensor:
+def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
     """The new leaf, which needs a gradient if asked for."""
     if requires_grad:
         if not is_differentiable(x.array.dtype):
@@ -43,7 +41,7 @@ def with_grad(name: str, x: Tensor, requires_grad: bool) -> Tensor:
     return x
 
 
-def shape_of(name: str, size: tuple[Any, ...], keyword: Any = None) -> tuple[int, ...]:
+def shape_of(size: tuple[Any, ...], keyword: Any = None) -> tuple[int, ...]:
     """A shape given as ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``.
 
     Raises:
@@ -54,7 +52,7 @@ def shape_of(name: str, size: tuple[Any, ...], keyword: Any = None) -> tuple[int
         if size:
             raise TypeError(f"got the size twice, {size} and {keyword}")
         size = (keyword,)
-    lengths = integers(name, size)
+    lengths = integers(size)
     for length in lengths:
         if length < 0:
             raise RuntimeError(f"a size must not be negative, got {lengths}")
@@ -84,7 +82,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     tensor([[1., 2.],
             [3., 4.]])
     """
-    return with_grad("tensor", new_tensor(to_array(data, dtype, device, copy=True)), requires_grad)
+    return with_grad(new_tensor(to_array(data, dtype, device, copy=True)), requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -132,7 +130,7 @@ def asarray(
                 raise InvalidValue(f"the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
         if isinstance(obj, Tensor) and requires_grad != obj._requires:
             x = x.detach()
-    return with_grad("asarray", x, requires_grad) if requires_grad else x
+    return with_grad(x, requires_grad) if requires_grad else x
 
 
 @operator(method=False, differentiable=False)
@@ -166,8 +164,8 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     tensor([[0., 0.],
             [0., 0.]])
     """
-    shape = shape_of("zeros", size, size_keyword("zeros", keywords))
-    return made("zeros", lambda xp: xp.zeros(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("zeros", keywords))
+    return made(lambda xp: xp.zeros(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 def size_keyword(name: str, keywords: dict[str, Any]) -> Any:
@@ -189,8 +187,8 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     >>> rg.ones(2, dtype=rg.int64)
     tensor([1, 1])
     """
-    shape = shape_of("ones", size, size_keyword("ones", keywords))
-    return made("ones", lambda xp: xp.ones(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("ones", keywords))
+    return made(lambda xp: xp.ones(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -201,8 +199,8 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> rg.empty(2, 3).shape
     (2, 3)
     """
-    shape = shape_of("empty", size, size_keyword("empty", keywords))
-    return made("empty", lambda xp: xp.empty(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("empty", keywords))
+    return made(lambda xp: xp.empty(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -213,10 +211,10 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     >>> rg.full((2,), 7)
     tensor([7, 7])
     """
-    shape = shape_of("full", (size,))
+    shape = shape_of((size,))
     fill = _number("full", fill_value)
     kind = scalar_dtype(fill) if dtype is None else np.dtype(dtype)
-    return made("full", lambda xp: xp.full(shape, fill, kind), device, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), device, requires_grad)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -224,7 +222,7 @@ def _number(name: str, value: Any) -> Any:
         if value.ndim:
             raise TypeError(f"the fill value must be a number or 0-d Tensor, not {describe(value)}")
         return value.item()
-    return number(name, value, "fill_value")
+    return number(value, "fill_value")
 
 
 @operator(method=False, differentiable=False)
@@ -236,21 +234,21 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     tensor([[1., 0.],
             [0., 1.]])
     """
-    rows, columns = shape_of("eye", (n, n if m is None else m))
-    return made("eye", lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
+    rows, columns = shape_of((n, n if m is None else m))
+    return made(lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
 
 
 # As another Tensor
 
 
-def _alike(name: str, input: Any, fill: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    x = operand(name, input)
+def _alike(input: Any, fill: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    x = operand(input)
     kind = x.array.dtype if dtype is None else np.dtype(dtype)
     shape = x.array.shape
     place = x.device if device is None else device
     if fill is None:
-        return made(name, lambda xp: xp.empty(shape, kind), place, requires_grad)
-    return made(name, lambda xp: xp.full(shape, fill, kind), place, requires_grad)
+        return made(lambda xp: xp.empty(shape, kind), place, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), place, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -261,7 +259,7 @@ def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])
     """
-    return _alike("zeros_like", input, 0, dtype, device, requires_grad)
+    return _alike(input, 0, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -272,7 +270,7 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
     >>> rg.ones_like(rg.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
-    return _alike("ones_like", input, 1, dtype, device, requires_grad)
+    return _alike(input, 1, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -283,7 +281,7 @@ def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    return _alike("empty_like", input, None, dtype, device, requires_grad)
+    return _alike(input, None, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -296,7 +294,7 @@ def full_like(
     >>> rg.full_like(rg.zeros(2), 3)
     tensor([3., 3.])
     """
-    return _alike("full_like", input, _number("full_like", fill_value), dtype, device, requires_grad)
+    return _alike(input, _number("full_like", fill_value), dtype, device, requires_grad)
 
 
 @operator(namespace="Tensor", differentiable=False)
@@ -361,12 +359,12 @@ def _new(
     requires_grad: bool,
     keywords: dict[str, Any],
 ) -> Tensor:
-    shape = shape_of(name, size, size_keyword(name, keywords))
+    shape = shape_of(size, size_keyword(name, keywords))
     kind = x.array.dtype if dtype is None else np.dtype(dtype)
     place = x.device if device is None else device
     if fill is None:
-        return made(name, lambda xp: xp.empty(shape, kind), place, requires_grad)
-    return made(name, lambda xp: xp.full(shape, fill, kind), place, requires_grad)
+        return made(lambda xp: xp.empty(shape, kind), place, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), place, requires_grad)
 
 
 @operator(namespace="Tensor", name="new_tensor", differentiable=False)
@@ -381,7 +379,7 @@ def new_tensor_(
     """
     place = self.device if device is None else device
     array = to_array(data, self.array.dtype if dtype is None else dtype, place, copy=True)
-    return with_grad("new_tensor", new_tensor(array), requires_grad)
+    return with_grad(new_tensor(array), requires_grad)
 
 
 # Ranges
@@ -442,7 +440,7 @@ def arange(
             return (xp.arange(count, dtype=np.int64) * step + start).astype(kind, copy=False)
         return (xp.arange(count, dtype=np.float64) * step + start).astype(kind)
 
-    return made("arange", make, device, requires_grad)
+    return made(make, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -458,11 +456,9 @@ def linspace(
     >>> rg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    (count,) = shape_of("linspace", (integer("linspace", steps, "steps"),))
+    (count,) = shape_of((integer(steps, "steps"),))
     first, last = _number("linspace", start), _number("linspace", end)
-    return made(
-        "linspace", lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad
-    )
+    return made(lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -485,12 +481,10 @@ def logspace(
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    (count,) = shape_of("logspace", (integer("logspace", steps, "steps"),))
+    (count,) = shape_of((integer(steps, "steps"),))
     first, last = _number("logspace", start), _number("logspace", end)
     kind = dtype_or_default(dtype)
-    return made(
-        "logspace", lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad
-    )
+    return made(lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -504,17 +498,15 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _index_grid(
-    name: str, row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any
-) -> Tensor:
-    shape_of(name, (row, col))
-    offset = integer(name, offset, "offset")
+def _index_grid(row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any) -> Tensor:
+    shape_of((row, col))
+    offset = integer(offset, "offset")
 
     def make(xp: Any) -> Any:
         kept = keep(xp.arange(col).reshape(1, -1), xp.arange(row).reshape(-1, 1) + offset)
         return xp.stack(xp.nonzero(kept)).astype(np.int64 if dtype is None else np.dtype(dtype))
 
-    return made(name, make, device)
+    return made(make, device)
 
 
 @operator(method=False, differentiable=False)
@@ -526,7 +518,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _index_grid("tril_indices", row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
+    return _index_grid(row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
 
 
 @operator(method=False, differentiable=False)
@@ -538,4 +530,4 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _index_grid("triu_indices", row, col, offset, lambda columns, rows: columns >= rows, dtype, device)
+    return _index_grid(row, col, offset, lambda columns, rows: columns >= rows, dtype, device)

@@ -107,9 +107,9 @@ def _new(
     generator: Any,
     keywords: dict[str, Any],
 ) -> Tensor:
-    shape = shape_of(name, size, size_keyword(name, keywords))
+    shape = shape_of(size, size_keyword(name, keywords))
     kind = _floating(name, dtype)
-    return made(name, lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
+    return made(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -164,7 +164,7 @@ def rand_like(
     >>> rg.rand_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    x = operand("rand_like", input)
+    x = operand(input)
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return _new("rand_like", uniform, (x.shape,), dtype, device, requires_grad, generator, {})
 
@@ -179,7 +179,7 @@ def randn_like(
     >>> rg.randn_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    x = operand("randn_like", input)
+    x = operand(input)
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return _new("randn_like", standard_normal, (x.shape,), dtype, device, requires_grad, generator, {})
 
@@ -210,14 +210,12 @@ def randint(
         low, high = 0, low
     if size is None:
         raise TypeError("the size is missing; call randint(low, high, size)")
-    low, high = integer("randint", low, "low"), integer("randint", high, "high")
+    low, high = integer(low, "low"), integer(high, "high")
     if low >= high:
         raise RuntimeError(f"expected low to be less than high, got low={low} and high={high}")
-    shape = shape_of("randint", (size,))
+    shape = shape_of((size,))
     kind = np.dtype(np.int64 if dtype is None else dtype)
-    return made(
-        "randint", lambda xp: integers(xp, low, high, shape, generator).astype(kind, copy=False), device, requires_grad
-    )
+    return made(lambda xp: integers(xp, low, high, shape, generator).astype(kind, copy=False), device, requires_grad)
 
 
 @operator(method=False, differentiable=False, real=True)
@@ -237,9 +235,9 @@ def randint_like(
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
     """
-    x = operand("randint_like", input)
+    x = operand(input)
     if high is None:
-        low, high = 0, integer("randint_like", low, "high")
+        low, high = 0, integer(low, "high")
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return randint(
         low or 0, high, x.shape, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad
@@ -259,7 +257,7 @@ def randperm(
     >>> rg.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
-    shape = shape_of("randperm", (integer("randperm", n, "n"),))
+    shape = shape_of((integer(n, "n"),))
     kind = np.dtype(np.int64 if dtype is None else dtype)
 
     def draw(xp: Any) -> Any:
@@ -267,7 +265,7 @@ def randperm(
             return _source(generator).numpy.permutation(shape[0]).astype(kind, copy=False)
         return xp.argsort(_source(generator).bits(xp, shape[0])).astype(kind, copy=False)
 
-    return made("randperm", draw, device, requires_grad)
+    return made(draw, device, requires_grad)
 
 
 @operator(method=False, differentiable=False, real=True)
@@ -299,7 +297,7 @@ def normal(
     >>> rg.normal(0.0, 1.0, (2, 3)).shape, rg.normal(rg.zeros(3), 2.0).shape
     ((2, 3), (3,))
     """
-    deviation = operand("normal", std, "std").array
+    deviation = operand(std, "std").array
     if deviation.size and not bool((deviation >= 0).all()):
         raise RuntimeError("expects every std >= 0")
     if size is not None:
@@ -310,15 +308,15 @@ def normal(
             raise TypeError("wanted a Tensor for mean or std, or a size")
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
-    result = noise.array * deviation + operand("normal", mean, "mean").array
-    return with_grad("normal", new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)
+    result = noise.array * deviation + operand(mean, "mean").array
+    return with_grad(new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)
 
 
 # The derivative of what is drawn by probabilities is zero, as PyTorch has it.
 BERNOULLI: Primitive = Primitive("bernoulli", lambda x, drawn: drawn, "x", [lambda g: ZEROS(g)])
 
 
-def _check_probabilities(name: str, p: Any) -> None:
+def _check_probabilities(p: Any) -> None:
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
 
@@ -334,11 +332,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     >>> rg.bernoulli(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    x = operand("bernoulli", input)
+    x = operand(input)
     array = x.array
     if p is None and array.dtype.kind != "f":
         raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
-    _check_probabilities("bernoulli", array if p is None else np.asarray(number("bernoulli", p, "p")))
+    _check_probabilities(array if p is None else np.asarray(number(p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, np.dtype(np.float64), generator) < (array if p is None else p)
     return apply(BERNOULLI, (x,), {"drawn": draws.astype(array.dtype)})
@@ -361,7 +359,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     >>> rg.multinomial(rg.tensor([0.0, 1.0, 0.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """
-    x = operand("multinomial", input)
+    x = operand(input)
     weights = x.array
     if weights.dtype.kind != "f" or weights.ndim not in (1, 2):
         raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
@@ -403,7 +401,7 @@ def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
     return apply_inplace(COPY, x, new_tensor(drawn.astype(x.array.dtype, copy=False)))
 
 
-def _check_floating(name: str, x: Tensor) -> None:
+def _check_floating(x: Tensor) -> None:
     if x.array.dtype.kind not in "fc":
         raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
 
@@ -422,7 +420,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
     low = keywords.pop("from", from_)  # PyTorch's name for it is a reserved word
     if keywords:
         raise TypeError(f"uniform_() got unexpected keyword arguments {', '.join(keywords)}")
-    _check_floating("uniform_", self)
+    _check_floating(self)
     if low > to:
         raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
     kind = self.array.dtype
@@ -442,8 +440,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     >>> rg.zeros(3).normal_(0.0, 0.02).shape
     (3,)
     """
-    _check_floating("normal_", self)
-    mean, std = number("normal_", mean, "mean"), number("normal_", std, "std")
+    _check_floating(self)
+    mean, std = number(mean, "mean"), number(std, "std")
     if not std >= 0:
         raise RuntimeError(f"expects std >= 0, got {std}")
     kind = self.array.dtype
@@ -463,7 +461,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     >>> bool((rg.zeros(3).exponential_() >= 0).all())
     True
     """
-    _check_floating("exponential_", self)
+    _check_floating(self)
     if not lambd > 0:
         raise RuntimeError(f"expects lambd > 0, got {lambd}")
     double = np.dtype(np.float64)
@@ -481,8 +479,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     >>> rg.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
-    array = operand("bernoulli_", p, "p").array
-    _check_probabilities("bernoulli_", array)
+    array = operand(p, "p").array
+    _check_probabilities(array)
     double = np.dtype(np.float64)
     return _write(self, lambda xp: uniform(xp, self.array.shape, double, generator) < array)
 
@@ -513,7 +511,7 @@ def random_(
             most = 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
         # One number is the bound; none, the dtype's.
         low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
-    low, to = integer("random_", low or 0, "from"), integer("random_", to, "to")
+    low, to = integer(low or 0, "from"), integer(to, "to")
     if low >= to:
         raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
     bound = to

@@ -93,7 +93,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    return apply2(SUB, other, _scaled(operand("rsub", input), alpha, other))
+    return apply2(SUB, other, _scaled(operand(input), alpha, other))
 
 
 @operator(direct=True, inplace=MUL, numpy=np.multiply, aliases=("multiply",))
@@ -249,7 +249,7 @@ def positive(input: Tensor) -> Tensor:
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-    input = operand("positive", input)
+    input = operand(input)
     if input.array.dtype.kind == "b":
         raise RuntimeError("the + operator on a bool Tensor is not supported")
     return input
@@ -309,7 +309,7 @@ def sign(input: Tensor) -> Tensor:
     >>> rg.sign(rg.tensor([-1.5, 0.0, 2.0]))
     tensor([-1.,  0.,  1.])
     """
-    input = operand("sign", input)
+    input = operand(input)
     if input.array.dtype.kind == "c":
         raise NotImplementedError(f"is not defined on complex Tensors ({input.dtype}); use sgn")
     return apply1(SIGN, input)
@@ -348,7 +348,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
     tensor([6.])
     """
-    tensor1, tensor2 = operand("addcdiv", tensor1, "tensor1"), operand("addcdiv", tensor2, "tensor2")
+    tensor1, tensor2 = operand(tensor1, "tensor1"), operand(tensor2, "tensor2")
     if tensor1.array.dtype.kind in "iub" and tensor2.array.dtype.kind in "iub":
         raise RuntimeError(
             "division of integers is not supported: tensor1 is "
@@ -400,12 +400,12 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
     tensor([ 2.5, 12.5])
     """
-    input, end = operand("lerp", input), operand("lerp", end, "end")
+    input, end = operand(input), operand(end, "end")
     if input.array.dtype.kind not in "fc":
         raise RuntimeError(f"wanted floating Tensors, got {input.dtype}")
     if isinstance(weight, (int, float)):
         return apply(LERP_NUMBER, (input, end), {"weight": weight})
-    return apply(LERP, (input, end, operand("lerp", weight, "weight")), {})
+    return apply(LERP, (input, end, operand(weight, "weight")), {})
 
 
 # The operators of Python

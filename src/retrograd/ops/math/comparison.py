@@ -224,7 +224,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     >>> rg.isclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0 + 1e-7, 2.1]))
     tensor([ True, False])
     """
-    x, y = operand("isclose", input).array, operand("isclose", other, "other").array
+    x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
         raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
     if rtol < 0 or atol < 0:
@@ -263,7 +263,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True
     """
-    x, y = operand("equal", input).array, operand("equal", other, "other").array
+    x, y = operand(input).array, operand(other, "other").array
     return x.shape == y.shape and bool((x == y).all())
 
 

@@ -37,7 +37,7 @@ def real(input: Tensor) -> Tensor:
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
     """
-    input = operand("real", input)
+    input = operand(input)
     return apply(REAL, (input,), {}) if input.array.dtype.kind == "c" else input
 
 
@@ -52,7 +52,7 @@ def imag(input: Tensor) -> Tensor:
     >>> rg.imag(rg.tensor([1 + 2j]))
     tensor([2.])
     """
-    input = operand("imag", input)
+    input = operand(input)
     if input.array.dtype.kind != "c":
         raise RuntimeError(f"is not implemented for Tensors of a dtype that is not complex, got {input.dtype}")
     return apply(IMAG, (input,), {})
@@ -70,7 +70,7 @@ def conj(input: Tensor) -> Tensor:
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
-    input = operand("conj", input)
+    input = operand(input)
     return apply1(CONJ, input) if input.array.dtype.kind == "c" else input
 
 
@@ -135,7 +135,7 @@ def view_as_real(input: Tensor) -> Tensor:
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
-    input = operand("view_as_real", input)
+    input = operand(input)
     if input.array.dtype.kind != "c":
         raise RuntimeError(f"wanted a complex Tensor, got {input.dtype}")
     return apply(VIEW_AS_REAL, (input,), {})
@@ -152,7 +152,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
     """
-    input = operand("view_as_complex", input)
+    input = operand(input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):
         raise RuntimeError(
             f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"

@@ -131,7 +131,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     >>> rg.float_power(rg.tensor([4, 9]), 0.5)
     tensor([2., 3.], dtype=float64)
     """
-    base, power = operand("float_power", input), operand("float_power", exponent, "exponent")
+    base, power = operand(input), operand(exponent, "exponent")
     wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
     return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
 
@@ -335,7 +335,7 @@ def ldexp(input: Tensor, other: Any) -> Tensor:
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])
     """
-    x, exponent = operand("ldexp", input), operand("ldexp", other, "other")
+    x, exponent = operand(input), operand(other, "other")
     if x.array.dtype.kind == "f" and exponent.array.dtype.kind in "iub":
         exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
     return x * apply2(POW, 2.0, exponent)
@@ -418,7 +418,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
-    return apply(LOGIT, (operand("logit", input),), {"eps": eps})
+    return apply(LOGIT, (operand(input),), {"eps": eps})
 
 
 for _function in (exp2, expm1, log1p, logit, xlogy):

@@ -82,7 +82,7 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """
     if decimals == 0:
         return apply1(RINT, input)
-    input = operand("round", input)
+    input = operand(input)
     if input.array.dtype.kind not in "fc":
         raise NotImplementedError(f"decimals are not implemented for {input.dtype}, only for floating Tensors")
     return apply(ROUND, (input,), {"decimals": decimals})
@@ -105,7 +105,7 @@ def frac(input: Tensor) -> Tensor:
     >>> rg.frac(rg.tensor([-1.5, 1.25]))
     tensor([-0.5 ,  0.25])
     """
-    input = operand("frac", input)
+    input = operand(input)
     if input.array.dtype.kind != "f":
         raise NotImplementedError(f"is not implemented for {input.dtype}, only for floating Tensors")
     return apply1(FRAC, input)

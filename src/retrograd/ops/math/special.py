@@ -78,7 +78,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     """
     if n < 0:
         raise RuntimeError(f"n must not be negative, got {n}")
-    return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand("polygamma", input),), {"n": n})
+    return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand(input),), {"n": n})
 
 
 @operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
@@ -109,7 +109,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """
     if p < 1:
         raise RuntimeError(f"p must be at least 1, got {p}")
-    input = operand("mvlgamma", input)
+    input = operand(input)
     total = apply1(LGAMMA, input)
     for j in range(1, p):
         total = apply2(ADD, total, apply1(LGAMMA, apply2(SUB, input, 0.5 * j)))

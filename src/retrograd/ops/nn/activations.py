@@ -41,7 +41,7 @@ RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="s
 def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: Any) -> Tensor:
     if inplace:
         return apply_inplace(primitive, input, **params)
-    return apply(primitive, (operand(name, input),), params) if params else apply1(primitive, input)
+    return apply(primitive, (operand(input),), params) if params else apply1(primitive, input)
 
 
 @operator(direct=True, inplace=RELU, note="0 at 0")
@@ -135,7 +135,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def _floating(name: str, input: Any) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if x.array.dtype.kind != "f":
         raise NotImplementedError(f"is not implemented for {x.dtype}, only for floating Tensors")
     return x
@@ -212,7 +212,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> rg.nn.functional.leaky_relu(rg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
-    slope = number("leaky_relu", negative_slope, "negative_slope")
+    slope = number(negative_slope, "negative_slope")
     return _run("leaky_relu", LEAKY_RELU, _floating("leaky_relu", input), inplace, slope=slope)
 
 
@@ -240,7 +240,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> rg.prelu(rg.tensor([[-1.0, -1.0]]), rg.tensor([0.1, 0.2]))
     tensor([[-0.1, -0.2]])
     """
-    x, w = operand("prelu", input), operand("prelu", weight, "weight")
+    x, w = operand(input), operand(weight, "weight")
     shape = x.array.shape
     if w.array.ndim > 1:
         raise RuntimeError(f"wanted a weight with at most one axis, got {tuple(w.array.shape)}")
@@ -541,7 +541,7 @@ def softsign(input: Tensor) -> Tensor:
     >>> rg.nn.functional.softsign(rg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
-    input = operand("softsign", input)
+    input = operand(input)
     if input.array.dtype.kind == "c":
         return input / (1 + apply1(ABS, input))
     return apply1(SOFTSIGN, input)
@@ -566,8 +566,8 @@ def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fa
     >>> rg.nn.functional.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
-    params = {"threshold": number("threshold", threshold, "threshold"), "value": number("threshold", value, "value")}
-    if operand("threshold", input).array.dtype.kind == "b":
+    params = {"threshold": number(threshold, "threshold"), "value": number(value, "value")}
+    if operand(input).array.dtype.kind == "b":
         raise NotImplementedError(f"is not defined for bools, got {describe(input)}")
     return _run("threshold", THRESHOLD, input, inplace, **params)
 
@@ -588,7 +588,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> rg.nn.functional.glu(rg.tensor([2.0, 4.0, 0.0, 0.0]))
     tensor([1., 2.])
     """
-    input = operand("glu", input)
+    input = operand(input)
     shape = input.array.shape
     if not shape:
         raise RuntimeError("does not support 0-d Tensors")

@@ -38,7 +38,7 @@ DROPOUT: Primitive = Primitive(
 
 
 def _check(name: str, input: Any, p: float) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if not 0.0 <= p <= 1.0:
         raise InvalidValue(f"the dropout probability has to be between 0 and 1, but got {p}")
     if x.array.dtype.kind not in "fc":

@@ -36,7 +36,7 @@ EMBEDDING: Primitive = Primitive(
 
 
 def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
-    index = operand(name, input)
+    index = operand(input)
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected integers for input, got {describe(index)}")
     if weight.array.ndim != 2:
@@ -50,7 +50,7 @@ def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
     return index
 
 
-def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
+def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
     rows = weight.array.shape[0]
     if padding_idx is None:
         return None
@@ -102,9 +102,9 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
-    weight = operand("embedding", weight, "weight")
+    weight = operand(weight, "weight")
     index = _positions("embedding", input, weight)
-    padding = _padding("embedding", padding_idx, weight)
+    padding = _padding(padding_idx, weight)
     if max_norm is not None:
         _limit_norms(weight, index, max_norm, norm_type)
     place = Index((index.array,), (storage_of(index),))
@@ -149,7 +149,7 @@ def embedding_bag(
     tensor([[4., 6.]])
     """
     name = "embedding_bag"
-    weight = operand(name, weight, "weight")
+    weight = operand(weight, "weight")
     if weight.array.dtype.kind != "f":
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")
     index = _positions(name, input, weight)
@@ -160,8 +160,8 @@ def embedding_bag(
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
         raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
     positions, factors = index.array.reshape(-1), per_sample_weights
-    bag, bags = _bags(name, index, offsets, include_last_offset)
-    padding = _padding(name, padding_idx, weight)
+    bag, bags = _bags(index, offsets, include_last_offset)
+    padding = _padding(padding_idx, weight)
     if factors is not None:
         factors = factors.reshape(-1)
     if padding is not None:
@@ -183,7 +183,7 @@ def embedding_bag(
     return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
 
 
-def _bags(name: str, index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
+def _bags(index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
     """The bag of each element of the input, flattened, and the number of bags."""
     xp = array_module(index)
     shape = index.array.shape
@@ -193,7 +193,7 @@ def _bags(name: str, index: Tensor, offsets: Any, include_last: bool) -> tuple[A
         return xp.repeat(xp.arange(shape[0]), shape[1]), shape[0]
     if len(shape) != 1 or offsets is None:
         raise InvalidValue(f"wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
-    starts = operand(name, offsets, "offsets").array
+    starts = operand(offsets, "offsets").array
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")
     if not starts.size and not shape[0] and not include_last:
@@ -221,7 +221,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    x = operand("one_hot", tensor, "tensor")
+    x = operand(tensor, "tensor")
     array = x.array
     if array.dtype.kind not in "iu":
         raise RuntimeError(f"is only applicable to integers, got {describe(x)}")

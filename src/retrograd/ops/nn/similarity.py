@@ -30,15 +30,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """
-    name = "cosine_similarity"
-    x, y = operand(name, x1, "x1"), operand(name, x2, "x2")
+    x, y = operand(x1, "x1"), operand(x2, "x2")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
         raise RuntimeError(f"expected floating numbers, got {describe(x)} and {describe(y)}")
     try:
         shape = np.broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
         raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
-    dim = dimension(name, dim, len(shape))
+    dim = dimension(dim, len(shape))
     dtype = result_type(x.array, y.array)
     x, y = x.to(dtype), y.to(dtype)
     x = x if x.array.shape == shape else x.expand(shape)
@@ -60,8 +59,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
-    x, y = operand("pairwise_distance", x1, "x1"), operand("pairwise_distance", x2, "x2")
-    return (x - y + eps).norm(number("pairwise_distance", p, "p"), -1, keepdim)
+    x, y = operand(x1, "x1"), operand(x2, "x2")
+    return (x - y + eps).norm(number(p, "p"), -1, keepdim)
 
 
 # Euclidean distances between all pairs
@@ -133,7 +132,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
-    x, y = operand("cdist", x1, "x1"), operand("cdist", x2, "x2")
+    x, y = operand(x1, "x1"), operand(x2, "x2")
     shown = f"got x1 {describe(x)} and x2 {describe(y)}"
     if x.array.ndim < 2 or y.array.ndim < 2:
         raise RuntimeError(f"only supports at least 2D tensors, {shown}")
@@ -174,7 +173,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     >>> F.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.    , 1.    , 4.2426])
     """
-    x = operand("pdist", input)
+    x = operand(input)
     if x.array.ndim != 2:
         raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:

@@ -98,17 +98,17 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
-    x = operand("logsumexp", input)
+    x = operand(input)
     return reduce_(LOGSUMEXP, converted(x, get_default_dtype()) if x.array.dtype.kind in "biu" else x, dim, keepdim)
 
 
 def _softmax_along(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
-    x = input if isinstance(input, Tensor) else operand(primitive.name, input)
+    x = input if isinstance(input, Tensor) else operand(input)
     if dtype is not None:
         x = converted(x, dtype)
     if x.array.dtype.kind != "f":
         raise NotImplementedError(f"{primitive.name}: wanted a floating dtype, got {x.dtype}; give dtype=")
-    return apply(primitive, (x,), {"dim": dimension(primitive.name, dim, x.array.ndim)})
+    return apply(primitive, (x,), {"dim": dimension(dim, x.array.ndim)})
 
 
 def _implicit(name: str, input: Any, dim: int | None) -> int:
@@ -196,4 +196,4 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> rg.nn.functional.softmin(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
     """
-    return _softmax_along(SOFTMAX, -operand("softmin", input), _implicit("softmin", input, dim), dtype)
+    return _softmax_along(SOFTMAX, -operand(input), _implicit("softmin", input, dim), dtype)

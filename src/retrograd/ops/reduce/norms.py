@@ -137,7 +137,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     >>> rg.dist(rg.tensor([1.0, 2.0]), rg.tensor([4.0, 6.0]))
     tensor(5.)
     """
-    difference = OPERATORS["sub"].function(operand("dist", input), operand("dist", other, "other"))
+    difference = OPERATORS["sub"].function(operand(input), operand(other, "other"))
     return vector_norm("dist", floating("dist", difference), p, None, False)
 
 
@@ -160,7 +160,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
     if p <= 0 or maxnorm < 0:
         raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
-    dim = dimension("renorm", dim, x.array.ndim)
+    dim = dimension(dim, x.array.ndim)
     others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
     size: Any = vector_norm("renorm", x, p, others, True)
     # 1e-7 is PyTorch's guard against a division by zero.

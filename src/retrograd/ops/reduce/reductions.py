@@ -28,7 +28,7 @@ def reduced(name: str, dim: Any, ndim: int) -> tuple[int, ...] | None:
     """The dimensions to reduce, counted from the front; None for all of them, as which PyTorch reads ``()``, too."""
     if dim is None:
         return None
-    axes = dimensions(name, dim, ndim)
+    axes = dimensions(dim, ndim)
     return (axes if ndim else None) or None
 
 
@@ -68,7 +68,7 @@ def floating(name: str, input: Any, dtype: Any = None) -> Tensor:
     Raises:
         RuntimeError: it holds integers and no floating ``dtype`` is asked for.
     """
-    x = converted(operand(name, input), dtype)
+    x = converted(operand(input), dtype)
     if x.array.dtype.kind not in "fc":
         raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
     return x
@@ -131,7 +131,7 @@ def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     (tensor(10.), tensor([4., 6.]), tensor([[3.],
             [7.]]))
     """
-    x = input if isinstance(input, Tensor) else operand("sum", input)
+    x = input if isinstance(input, Tensor) else operand(input)
     if dtype is not None:
         x = converted(x, dtype)
     return reduce_(SUM, x, dim, keepdim)
@@ -163,7 +163,7 @@ def _not_empty(x: Tensor, name: str, dim: Any) -> None:
         if x.array.size == 0:
             raise RuntimeError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         return
-    for axis in dimensions(name, dim, len(shape)):
+    for axis in dimensions(dim, len(shape)):
         if shape and shape[axis] == 0:
             raise IndexError(f"expected dimension {axis} of {describe(x)} to have non-zero size")
 
@@ -207,7 +207,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([5., 4.])
     """
-    x = operand("amax", input)
+    x = operand(input)
     _not_empty(x, "amax", dim)
     return reduce_(AMAX, x, dim, keepdim)
 
@@ -225,7 +225,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
     """
-    x = operand("amin", input)
+    x = operand(input)
     _not_empty(x, "amin", dim)
     return reduce_(AMIN, x, dim, keepdim)
 
@@ -261,7 +261,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _index_of_extreme(name: str, input: Any, dim: int | None, keepdim: bool) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if dim is None:
@@ -269,7 +269,7 @@ def _index_of_extreme(name: str, input: Any, dim: int | None, keepdim: bool) -> 
             raise IndexError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         index = getattr(x.array.reshape(-1), name)()
         return new_tensor(array_module(x).asarray(index).reshape((1,) * x.array.ndim if keepdim else ()))
-    return new_tensor(_indices(name, x, dimension(name, dim, x.array.ndim), keepdim))
+    return new_tensor(_indices(name, x, dimension(dim, x.array.ndim), keepdim))
 
 
 def _indices(name: str, x: Tensor, dim: int, keepdim: bool) -> Any:
@@ -285,13 +285,13 @@ def _indices(name: str, x: Tensor, dim: int, keepdim: bool) -> Any:
 
 def _by_index(primitive: Primitive, search: str, x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     """Values and indices along one dimension; the gradient goes to the element at the index."""
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    dim = dimension(dim, x.array.ndim)
     return selected(primitive, x, _indices(search, x, dim, True), dim, keepdim)
 
 
 def _extreme_forms(name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     """``f(x)``, ``f(x, dim)`` and ``f(x, y)``."""
-    x = operand(name, input)
+    x = operand(input)
     if other is None and (isinstance(dim, Tensor) or hasattr(dim, "__array_interface__")):
         other = dim
     if other is not None:
@@ -363,7 +363,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
     MinMax(min=tensor(1.), max=tensor(3.))
     """
-    x = operand("aminmax", input)
+    x = operand(input)
     _not_empty(x, "aminmax", dim)
     return MinMax(reduce_(AMIN, x, dim, keepdim), reduce_(AMAX, x, dim, keepdim))
 
@@ -401,9 +401,9 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     >>> x.grad
     tensor([0., 8., 0.])
     """
-    x = converted(operand("prod", input), dtype)
+    x = converted(operand(input), dtype)
     if dim is not None:
-        dim = dimension("prod", dim, x.array.ndim)
+        dim = dimension(dim, x.array.ndim)
         if x.array.ndim == 0:
             dim = None
     return apply(PROD, (x,), {"dim": dim, "keepdim": keepdim})
@@ -432,7 +432,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    x = converted(operand("nansum", input), dtype)
+    x = converted(operand(input), dtype)
     if x.array.dtype.kind == "c":
         raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
     axes = reduced("nansum", dim, x.array.ndim)
@@ -462,7 +462,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 
 def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     axes = () if dim == () else reduced(name, dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
     out = getattr(x.array != 0, name)(axis=axes, keepdims=keepdim)
     out = array_module(x).asarray(out)
@@ -511,6 +511,6 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])
     """
-    x = operand("count_nonzero", input)
+    x = operand(input)
     axes = reduced("count_nonzero", dim, x.array.ndim)
     return new_tensor(array_module(x).asarray((x.array != 0).sum(axis=axes, dtype=int64)))

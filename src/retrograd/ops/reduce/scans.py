@@ -111,8 +111,8 @@ def product_of_others(x: Any, dim: int) -> Any:
 
 
 def _scan(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
-    x = operand(primitive.name, input)
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     if dtype is None and x.array.dtype.kind in "biu":
         dtype = int64
     if dtype is not None and x.array.dtype != dtype:
@@ -163,8 +163,8 @@ CUMMIN = picking("cummin", repeats=True)
 
 
 def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> ValuesIndices:
-    x = operand(primitive.name, input)
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     array = x.array
     xp = array_module(array)
     if not array.ndim:
@@ -243,6 +243,4 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor([100.    , 100.6931])
     """
-    return _scan(
-        LOGCUMSUMEXP, input, dim, get_default_dtype() if operand("logcumsumexp", input).dtype.kind in "biu" else None
-    )
+    return _scan(LOGCUMSUMEXP, input, dim, get_default_dtype() if operand(input).dtype.kind in "biu" else None)

@@ -122,8 +122,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
     """
-    x = operand("sort", input)
-    dim = dimension("sort", dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     return selected(SORT, x, argsorted(x.array, dim, descending), dim)
 
 
@@ -139,8 +139,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
     """
-    x = operand("argsort", input)
-    return new_tensor(argsorted(x.array, dimension("argsort", dim, x.array.ndim), descending))
+    x = operand(input)
+    return new_tensor(argsorted(x.array, dimension(dim, x.array.ndim), descending))
 
 
 @operator(real=True)
@@ -167,9 +167,9 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
     ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))
     """
-    x = operand("topk", input)
+    x = operand(input)
     array = x.array
-    dim = dimension("topk", dim, array.ndim)
+    dim = dimension(dim, array.ndim)
     k = as_integer(k)
     length = array.shape[dim] if array.ndim else 1
     if not 0 <= k <= length:
@@ -222,10 +222,10 @@ def unique(
     >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    x = operand("unique", input)
+    x = operand(input)
     array = x.array
     if dim is not None:
-        dim = dimension("unique", dim, array.ndim)
+        dim = dimension(dim, array.ndim)
     found, inverse, counts = array_module(array).unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
@@ -250,14 +250,14 @@ def unique_consecutive(
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    x = operand("unique_consecutive", input)
+    x = operand(input)
     array = x.array
     xp = array_module(array)
     shape: tuple[int, ...] = array.shape
     if dim is None:
         array, dim = array.reshape(-1), 0
     else:
-        dim = dimension("unique_consecutive", dim, array.ndim)
+        dim = dimension(dim, array.ndim)
         shape = (array.shape[dim],) if array.ndim else (1,)
         array = array.reshape(1) if not array.ndim else array
     length = array.shape[dim]
@@ -291,7 +291,7 @@ def searchsorted(
     >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
     tensor([1, 3])
     """
-    sequence, values = operand("searchsorted", sorted_sequence, "sorted_sequence"), operand("searchsorted", input)
+    sequence, values = operand(sorted_sequence, "sorted_sequence"), operand(input)
     if side not in (None, "left", "right") or side == "left" and right:
         raise RuntimeError(f"side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
     rows, wanted = sequence.array, values.array
@@ -326,7 +326,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
-    edges = operand("bucketize", boundaries, "boundaries")
+    edges = operand(boundaries, "boundaries")
     if edges.array.ndim != 1:
         raise RuntimeError(f"boundaries must have 1 dimension, got {describe(edges)}")
     return searchsorted(edges, input, out_int32=out_int32, right=right)
@@ -341,7 +341,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[0, 1],
             [1, 0]])
     """
-    x = operand("nonzero", input)
+    x = operand(input)
     array = x.array
     found = (array.reshape(1) if not array.ndim else array).nonzero()
     if as_tuple:

@@ -135,7 +135,7 @@ def var_mean(
     VarMean(var=tensor(1.), mean=tensor(2.))
     """
     variance = _spread(VAR, input, dim, unbiased, keepdim, correction)
-    return VarMean(variance, reduce_(MEAN, operand("mean", input), None if isinstance(dim, bool) else dim, keepdim))
+    return VarMean(variance, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
 
 
 @operator(method=False, note="the gradient of the deviation is 0 where it is 0")
@@ -150,15 +150,15 @@ def std_mean(
     StdMean(std=tensor(1.), mean=tensor(2.))
     """
     deviation = _spread(STD, input, dim, unbiased, keepdim, correction)
-    return StdMean(deviation, reduce_(MEAN, operand("mean", input), None if isinstance(dim, bool) else dim, keepdim))
+    return StdMean(deviation, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
 
 
 # Order statistics
 
 
-def _dimension_of(name: str, x: Tensor, dim: int) -> int:
+def _dimension_of(x: Tensor, dim: int) -> int:
     """The dimension, which must have elements to select from."""
-    dim = dimension(name, dim, x.array.ndim)
+    dim = dimension(dim, x.array.ndim)
     if x.array.ndim and x.array.shape[dim] == 0:
         raise IndexError(f"expected dimension {dim} of {describe(x)} to have non-zero size")
     return dim
@@ -189,8 +189,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
-    x = operand("kthvalue", input)
-    dim = _dimension_of("kthvalue", x, dim)
+    x = operand(input)
+    dim = _dimension_of(x, dim)
     length = x.array.shape[dim] if x.array.ndim else 1
     if not 1 <= k <= length:
         raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
@@ -224,11 +224,11 @@ ORDER_TIES = "without dim equal elements share the gradient evenly; with dim it 
 
 def _median(primitive: Primitive, input: Any, dim: int | None, keepdim: bool) -> Any:
     name = primitive.name
-    x = operand(name, input)
+    x = operand(input)
     ignore_nan = name == "nanmedian"
     if dim is None:
         return apply(MEDIAN_OF_ALL, (x,), {"ignore_nan": ignore_nan})
-    dim = _dimension_of(name, x, dim)
+    dim = _dimension_of(x, dim)
     return selected(primitive, x, _median_index(x.array, dim, ignore_nan), dim, keepdim)
 
 
@@ -276,8 +276,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))
     """
-    x = operand("mode", input)
-    dim = _dimension_of("mode", x, dim)
+    x = operand(input)
+    dim = _dimension_of(x, dim)
     order = argsorted(x.array, dim)
     if not x.array.ndim:
         return selected(MODE, x, order, dim, keepdim)
@@ -304,7 +304,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
     if x.array.size == 0:
         raise RuntimeError(f"the input {describe(x)} has no elements")
     xp = array_module(x)
-    levels = operand(name, q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
+    levels = operand(q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
     if levels.array.ndim > 1:
         raise RuntimeError(f"argument q must be a number or have 1 dimension, got {describe(levels)}")
     if levels.array.dtype != x.array.dtype:
@@ -316,7 +316,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
         rows = x.reshape((-1,))
         outer = (1,) * len(shape) if keepdim else ()
     else:
-        dim = dimension(name, dim, len(shape))
+        dim = dimension(dim, len(shape))
         rows = movedim(x, dim, -1) if shape else x.reshape((1,))
         outer = shape[:dim] + ((1,) if keepdim else ()) + shape[dim + 1 :] if shape else ()
     array = rows.array
@@ -410,7 +410,7 @@ def cov(
     tensor([[2., 4.],
             [4., 8.]])
     """
-    x = operand("cov", input)
+    x = operand(input)
     if x.array.ndim > 2:
         raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}")
     if x.array.dtype.kind == "b":
@@ -442,8 +442,8 @@ def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Ten
             if bool((getattr(weights, "array", weights) < 0).any()):
                 raise RuntimeError(f"{name} must not be negative")
     if fweights is None:
-        return None if aweights is None else operand("cov", aweights, "aweights")
-    return operand("cov", fweights) if aweights is None else operand("cov", fweights) * aweights
+        return None if aweights is None else operand(aweights, "aweights")
+    return operand(fweights) if aweights is None else operand(fweights) * aweights
 
 
 @operator()
@@ -483,7 +483,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    x = operand("histc", input)
+    x = operand(input)
     array = x.array
     xp = array_module(array)
     if array.dtype.kind != "f":
@@ -514,7 +514,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
     """
-    x = operand("bincount", input)
+    x = operand(input)
     array = x.array
     if array.dtype.kind not in "iu":
         raise NotImplementedError(f"wanted integers, got {describe(x)}")
@@ -522,7 +522,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError(f"wanted one dimension of integers that are not negative, got {describe(x)}")
     if minlength < 0:
         raise RuntimeError(f"minlength must not be negative, got {minlength}")
-    heavy = None if weights is None else operand("bincount", weights, "weights").array
+    heavy = None if weights is None else operand(weights, "weights").array
     if heavy is not None and heavy.shape != array.shape:
         raise RuntimeError(f"the weights {describe(heavy)} must have the shape of {describe(x)}")
     out = array_module(array).bincount(array, weights=heavy, minlength=minlength)

@@ -50,14 +50,14 @@ def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
             [1, 2, 1, 2]])
     """
     if keywords:
-        repeats = (only_keyword("repeat", "repeats", repeats, keywords),)
-    sizes = integers("repeat", repeats, "repeats")
+        repeats = (only_keyword("repeats", repeats, keywords),)
+    sizes = integers(repeats, "repeats")
     if len(sizes) < self.array.ndim:
         raise RuntimeError(f"wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
-    return _tiled("repeat", self, sizes)
+    return _tiled(self, sizes)
 
 
-def _tiled(name: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     if any(size < 0 for size in sizes):
         raise RuntimeError(f"the numbers of repeats must not be negative, got {sizes}")
     return apply(REPEAT, (x,), {"sizes": sizes})
@@ -73,10 +73,10 @@ def tile(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
             [2, 2, 2]])
     """
     if keywords:
-        dims = (only_keyword("tile", "dims", dims, keywords),)
-    x = operand("tile", input)
-    sizes = integers("tile", dims, "dims")
-    return _tiled("tile", x, (1,) * (x.array.ndim - len(sizes)) + sizes)
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    sizes = integers(dims, "dims")
+    return _tiled(x, (1,) * (x.array.ndim - len(sizes)) + sizes)
 
 
 def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, ...]) -> Any:
@@ -107,16 +107,16 @@ def repeat_interleave(
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
     """
     if repeats is None:
-        counts = operand("repeat_interleave", input)
+        counts = operand(input)
         return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
-    x = operand("repeat_interleave", input)
+    x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0
-    place = dimension("repeat_interleave", dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     if not x.array.ndim:
         x = reshape(x, (1,))
     if not isinstance(repeats, (Tensor, list, tuple, np.ndarray)):
-        count = integer("repeat_interleave", repeats, "repeats")
+        count = integer(repeats, "repeats")
         if count < 0:
             raise RuntimeError(f"repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
@@ -174,9 +174,9 @@ def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
             [1, 2]])
     """
     if keywords:
-        dims = (only_keyword("flip", "dims", dims, keywords),)
-    x = operand("flip", input)
-    return apply(FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims, "dims"), x.ndim)})
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    return apply(FLIP, (x,), {"dims": dimensions(integers(dims, "dims"), x.ndim)})
 
 
 @operator()
@@ -190,7 +190,7 @@ def fliplr(input: Tensor) -> Tensor:
     >>> rg.fliplr(rg.tensor([[1, 2]]))
     tensor([[2, 1]])
     """
-    x = operand("fliplr", input)
+    x = operand(input)
     if x.ndim < 2:
         raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     return flip(x, 1)
@@ -207,7 +207,7 @@ def flipud(input: Tensor) -> Tensor:
     >>> rg.flipud(rg.tensor([1, 2]))
     tensor([2, 1])
     """
-    x = operand("flipud", input)
+    x = operand(input)
     if x.ndim < 1:
         raise RuntimeError(f"wanted at least 1 dimension, got {describe(x)}")
     return flip(x, 0)
@@ -225,12 +225,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
-    x = operand("rot90", input)
-    plane = integers("rot90", (dims,), "dims")
+    x = operand(input)
+    plane = integers((dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
         raise RuntimeError(f"wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
-    turns = integer("rot90", k, "k")
-    return apply(ROT90, (x,), {"k": turns, "dims": dimensions("rot90", plane, x.ndim)})
+    turns = integer(k, "k")
+    return apply(ROT90, (x,), {"k": turns, "dims": dimensions(plane, x.ndim)})
 
 
 @operator()
@@ -247,13 +247,13 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    x = operand("roll", input)
-    moves = integers("roll", (shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
+    x = operand(input)
+    moves = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
     if dims is None or dims == ():
         if len(moves) != 1:
             raise RuntimeError(f"wanted one shift without dims, got {moves}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
-    places = tuple([dimension("roll", each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
+    places = tuple([dimension(each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
     if len(places) != len(moves):
         raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
     return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
@@ -269,11 +269,11 @@ TRIU: Primitive = Primitive(
 )
 
 
-def _triangle(name: str, primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
-    x = operand(name, input)
+def _triangle(primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
+    x = operand(input)
     if x.ndim < 2:
         raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
-    place = integer(name, diagonal, "diagonal")
+    place = integer(diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
 
@@ -289,7 +289,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return _triangle("tril", TRIL, input, diagonal)
+    return _triangle(TRIL, input, diagonal)
 
 
 @operator(inplace=True)
@@ -304,16 +304,16 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return _triangle("triu", TRIU, input, diagonal)
+    return _triangle(TRIU, input, diagonal)
 
 
 # Grids
 
 
-def _vectors(name: str, tensors: tuple[Any, ...]) -> list[Tensor]:
+def _vectors(tensors: tuple[Any, ...]) -> list[Tensor]:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
-    xs = tensor_list(name, list(tensors))
+    xs = tensor_list(list(tensors))
     for x in xs:
         if x.ndim > 1:
             raise RuntimeError(f"wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
@@ -337,7 +337,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
             [2, 2]]), tensor([[3, 4],
             [3, 4]]))
     """
-    xs = _vectors("meshgrid", tensors)
+    xs = _vectors(tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
     places = list(range(len(xs)))
@@ -359,9 +359,9 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             [2, 4]])
     """
     for x in tensors:
-        if operand("cartesian_prod", x).ndim != 1:
+        if operand(x).ndim != 1:
             raise RuntimeError(f"wanted vectors, got {describe(x)}")
-    xs = _vectors("cartesian_prod", tensors)
+    xs = _vectors(tensors)
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
 
@@ -381,7 +381,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
             [1, 3],
             [2, 3]])
     """
-    x = operand("combinations", input)
+    x = operand(input)
     if x.ndim != 1 or r < 0:
         raise RuntimeError(f"wanted a vector and r >= 0, got {describe(x)} and r={r}")
     if r == 0:
@@ -394,9 +394,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # Channels and pixels
 
 
-def _channels(name: str, input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
-    x = operand(name, input)
-    r = integer(name, factor, argument)
+def _channels(input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
+    x = operand(input)
+    r = integer(factor, argument)
     if x.ndim < 3:
         raise RuntimeError(f"wanted at least 3 dimensions, got {describe(x)}")
     if r <= 0:
@@ -417,7 +417,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     tensor([[[0, 1],
              [2, 3]]])
     """
-    x, batch, channels, height, width, r = _channels("pixel_shuffle", input, upscale_factor, "upscale_factor")
+    x, batch, channels, height, width, r = _channels(input, upscale_factor, "upscale_factor")
     if channels % (r * r):
         raise RuntimeError(f"the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}")
     n = len(batch)
@@ -437,7 +437,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
     """
-    x, batch, channels, height, width, r = _channels("pixel_unshuffle", input, downscale_factor, "downscale_factor")
+    x, batch, channels, height, width, r = _channels(input, downscale_factor, "downscale_factor")
     if height % r or width % r:
         raise RuntimeError(f"height and width of {describe(x)} must be multiples of downscale_factor = {r}")
     n = len(batch)
@@ -457,8 +457,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)
     tensor([0, 2, 1, 3])
     """
-    x = operand("channel_shuffle", input)
-    count = integer("channel_shuffle", groups, "groups")
+    x = operand(input)
+    count = integer(groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
         raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape

@@ -30,7 +30,7 @@ TRANSFER: Primitive = Primitive(
 )
 
 
-def _as_dtype(name: str, dtype: Any) -> DType:
+def _as_dtype(dtype: Any) -> DType:
     try:
         result = np.dtype(dtype)
     except TypeError:
@@ -60,7 +60,7 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
     """
-    return _converted(operand("astype", self), _as_dtype("astype", dtype), copy=copy)
+    return _converted(operand(self), _as_dtype(dtype), copy=copy)
 
 
 @operator(namespace="Tensor")
@@ -116,7 +116,7 @@ def to(
         )
     return _converted(
         self,
-        None if dtype is None else _as_dtype("to", dtype),
+        None if dtype is None else _as_dtype(dtype),
         None if device is None else Device(device),
         copy,
     )
@@ -151,7 +151,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         module = "retrograd.cuda" if self.is_cuda else "retrograd"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype("type", dtype))
+    return _converted(self, _as_dtype(dtype))
 
 
 @operator(namespace="Tensor")
@@ -258,4 +258,4 @@ def detach(input: Tensor) -> Tensor:
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False
     """
-    return operand("detach", input).detach()
+    return operand(input).detach()

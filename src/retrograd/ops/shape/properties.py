@@ -19,7 +19,7 @@ def numel(input: Tensor) -> int:
     >>> rg.zeros(2, 3).numel()
     6
     """
-    return operand("numel", input).array.size
+    return operand(input).array.size
 
 
 @operator(namespace="Tensor", differentiable=False)
@@ -37,7 +37,7 @@ def size(self: Tensor, dim: int | None = None) -> Any:
         return self.shape
     if not self.array.ndim:
         raise IndexError(f"dimension {dim} was asked for, but the Tensor has no dimensions")
-    return self.array.shape[dimension("size", dim, self.array.ndim)]
+    return self.array.shape[dimension(dim, self.array.ndim)]
 
 
 @operator(namespace="Tensor", differentiable=False, aliases=("ndimension",))
@@ -71,7 +71,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     (3, 1)
     """
     steps = tuple([step // self.array.dtype.itemsize for step in self.array.strides])
-    return steps if dim is None else steps[dimension("stride", dim, len(steps))]
+    return steps if dim is None else steps[dimension(dim, len(steps))]
 
 
 @operator(namespace="Tensor", differentiable=False)
@@ -105,7 +105,7 @@ def is_floating_point(input: Tensor) -> bool:
     >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
     (True, False)
     """
-    return operand("is_floating_point", input).array.dtype.kind == "f"
+    return operand(input).array.dtype.kind == "f"
 
 
 @operator(differentiable=False)
@@ -116,4 +116,4 @@ def is_complex(input: Tensor) -> bool:
     >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
     (True, False)
     """
-    return operand("is_complex", input).array.dtype.kind == "c"
+    return operand(input).array.dtype.kind == "c"

@@ -26,7 +26,7 @@ from ..table.registry import named_errors, operator
 def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
     """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only."""
     if not isinstance(a, Tensor):
-        a = operand(primitive.name, a)
+        a = operand(a)
     x = a.array
     try:
         out = primitive.forward(x, **params)
@@ -76,7 +76,7 @@ FLATTEN: Primitive = _reshaping("flatten")
 UNFLATTEN: Primitive = _reshaping("unflatten")
 
 
-def _checked_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, in which NumPy would read any negative number as the one length to infer."""
     if shape and min(shape) < -1:
         raise RuntimeError(f"invalid length {min(shape)} in the shape {shape} for {describe(x)}")
@@ -98,9 +98,9 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
             [3, 4, 5]])
     """
     if keywords:
-        shape = (only_keyword("reshape", "shape", shape, keywords),)
-    x = operand("reshape", input)
-    return apply_view(RESHAPE, x, {"shape": _checked_shape("reshape", x, integers("reshape", shape, "shape"))})
+        shape = (only_keyword("shape", shape, keywords),)
+    x = operand(input)
+    return apply_view(RESHAPE, x, {"shape": _checked_shape(x, integers(shape, "shape"))})
 
 
 @operator(namespace="Tensor")
@@ -117,10 +117,10 @@ def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     (3, 2)
     """
     if keywords:
-        shape = (keywords.pop("dtype", None) or only_keyword("view", "size", shape, keywords),)
+        shape = (keywords.pop("dtype", None) or only_keyword("size", shape, keywords),)
     if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return _view_as_dtype(self, np.dtype(shape[0]))
-    return apply_view(VIEW, self, {"shape": _checked_shape("view", self, integers("view", shape))})
+    return apply_view(VIEW, self, {"shape": _checked_shape(self, integers(shape))})
 
 
 def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
@@ -165,9 +165,9 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
     ((2, 3), (2, 3, 1))
     """
-    x = operand("squeeze", input)
+    x = operand(input)
     shape = x.array.shape
-    dims = range(len(shape)) if dim is None else dimensions("squeeze", dim, len(shape))
+    dims = range(len(shape)) if dim is None else dimensions(dim, len(shape))
     shape = tuple([length for place, length in enumerate(shape) if length != 1 or place not in dims])
     return apply_view(SQUEEZE, x, {"shape": shape})
 
@@ -183,9 +183,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
     (2, 1, 3)
     """
-    x = operand("unsqueeze", input)
+    x = operand(input)
     shape = x.array.shape
-    place = dimension("unsqueeze", dim, len(shape) + 1)
+    place = dimension(dim, len(shape) + 1)
     return apply_view(UNSQUEEZE, x, {"shape": (*shape[:place], 1, *shape[place:])})
 
 
@@ -201,9 +201,9 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> rg.flatten(rg.zeros(2, 3, 4), 1).shape
     (2, 12)
     """
-    x = operand("flatten", input)
+    x = operand(input)
     shape = x.array.shape
-    start, end = dimension("flatten", start_dim, len(shape)), dimension("flatten", end_dim, len(shape))
+    start, end = dimension(start_dim, len(shape)), dimension(end_dim, len(shape))
     if start > end:
         raise RuntimeError(f"start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
     return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
@@ -231,10 +231,10 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
     (2, 3, 4)
     """
-    x = operand("unflatten", input)
+    x = operand(input)
     shape = x.array.shape
-    place = dimension("unflatten", dim, len(shape))
-    lengths = _checked_shape("unflatten", x, integers("unflatten", (sizes,), "sizes"))
+    place = dimension(dim, len(shape))
+    lengths = _checked_shape(x, integers((sizes,), "sizes"))
     if not lengths:
         raise RuntimeError("sizes must not be empty")
     known = prod(length for length in lengths if length != -1)
@@ -245,10 +245,10 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
 
-def _at_least(name: str, tensors: tuple[Any, ...], widen: Any) -> Any:
+def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        return tuple([widen(x) for x in tensor_list(name, tensors[0])])
-    results = [widen(operand(name, x)) for x in tensors]
+        return tuple([widen(x) for x in tensor_list(tensors[0])])
+    results = [widen(operand(x)) for x in tensors]
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -260,7 +260,7 @@ def atleast_1d(*tensors: Any) -> Any:
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
     """
-    return _at_least("atleast_1d", tensors, lambda x: x if x.ndim else reshape(x, (1,)))
+    return _at_least(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
 @operator(method=False)
@@ -271,7 +271,7 @@ def atleast_2d(*tensors: Any) -> Any:
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
     """
-    return _at_least("atleast_2d", tensors, _two_dimensional)
+    return _at_least(tensors, _two_dimensional)
 
 
 def _two_dimensional(x: Tensor) -> Tensor:
@@ -286,7 +286,7 @@ def atleast_3d(*tensors: Any) -> Any:
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
     """
-    return _at_least("atleast_3d", tensors, lambda x: x if x.ndim >= 3 else unsqueeze(_two_dimensional(x), -1))
+    return _at_least(tensors, lambda x: x if x.ndim >= 3 else unsqueeze(_two_dimensional(x), -1))
 
 
 # The dimensions in another order
@@ -326,7 +326,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
-    x = operand("transpose", input)
+    x = operand(input)
     if keywords:
         dims = _two_keywords(dims, keywords)
     if len(dims) != 2:
@@ -334,7 +334,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
             return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
         return permute(x, *dims)
     ndim = x.array.ndim
-    dim0, dim1 = dimension("transpose", dims[0], ndim), dimension("transpose", dims[1], ndim)
+    dim0, dim1 = dimension(dims[0], ndim), dimension(dims[1], ndim)
     if not ndim:
         return apply_view(PERMUTE, x, {"dims": ()})
     return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
@@ -359,7 +359,7 @@ def t(input: Tensor) -> Tensor:
     >>> rg.zeros(2, 3).t().shape
     (3, 2)
     """
-    x = operand("t", input)
+    x = operand(input)
     if x.ndim > 2:
         raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
@@ -378,12 +378,12 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     (4, 2, 3)
     """
     if keywords:
-        dims = (only_keyword("permute", "dims", dims, keywords),)
-    x = operand("permute", input)
-    order = integers("permute", dims, "dims")
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    order = integers(dims, "dims")
     if len(order) != x.array.ndim:
         raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
-    return apply_view(PERMUTE, x, {"dims": dimensions("permute", order, x.array.ndim)})
+    return apply_view(PERMUTE, x, {"dims": dimensions(order, x.array.ndim)})
 
 
 @operator(aliases=("moveaxis",))
@@ -397,8 +397,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
-    x = operand("movedim", input)
-    sources, places = dimensions("movedim", source, x.ndim), dimensions("movedim", destination, x.ndim)
+    x = operand(input)
+    sources, places = dimensions(source, x.ndim), dimensions(destination, x.ndim)
     if len(sources) != len(places):
         raise RuntimeError(f"source {source} and destination {destination} differ in number")
     if not x.ndim:
@@ -501,8 +501,8 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
             [2, 2, 2]])
     """
     if keywords:
-        sizes = (only_keyword("expand", "size", sizes, keywords),)
-    lengths = integers("expand", sizes)
+        sizes = (only_keyword("size", sizes, keywords),)
+    lengths = integers(sizes)
     own = self.array.shape
     new = len(lengths) - len(own)
     if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
@@ -533,7 +533,7 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(operand("broadcast_to", input), size)
+    return expand(operand(input), size)
 
 
 @operator(method=False)
@@ -547,7 +547,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
     [(3, 2), (3, 2)]
     """
-    inputs = [operand("broadcast_tensors", x, "tensors") for x in tensors]
+    inputs = [operand(x, "tensors") for x in tensors]
     try:
         shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
@@ -567,8 +567,8 @@ def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
     tensor([[2., 2., 2.]])
     """
     if keywords:
-        size = (only_keyword("sum_to_size", "size", size, keywords),)
-    shape, own = integers("sum_to_size", size), self.array.shape
+        size = (only_keyword("size", size, keywords),)
+    shape, own = integers(size), self.array.shape
     new = len(own) - len(shape)
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
         raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")

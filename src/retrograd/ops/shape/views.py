@@ -27,11 +27,11 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
     """
-    x = operand("narrow", input)
+    x = operand(input)
     if not x.array.ndim:
         raise RuntimeError("cannot be applied to a 0-d tensor")
-    place = dimension("narrow", dim, x.array.ndim)
-    first, count = integers("narrow", (start, length), "start, length")
+    place = dimension(dim, x.array.ndim)
+    first, count = integers((start, length), "start, length")
     size = x.array.shape[place]
     if not -size <= first <= size:
         raise IndexError(f"start {first} is out of range of dimension {dim} of {describe(x)}")
@@ -52,11 +52,11 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
     tensor([0, 3])
     """
-    x = operand("select", input)
+    x = operand(input)
     if not x.array.ndim:
         raise IndexError("cannot be applied to a 0-d tensor")
-    place = dimension("select", dim, x.array.ndim)
-    position = integer("select", index, "index")
+    place = dimension(dim, x.array.ndim)
+    position = integer(index, "index")
     if not -x.array.shape[place] <= position < x.array.shape[place]:
         raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
@@ -95,10 +95,10 @@ DIAG_EMBED: Primitive = Primitive(
 )
 
 
-def _two_dimensions(name: str, x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+def _two_dimensions(x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
         raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
-    first, second = dimension(name, dim1, ndim), dimension(name, dim2, ndim)
+    first, second = dimension(dim1, ndim), dimension(dim2, ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
     return first, second
@@ -118,9 +118,9 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     >>> rg.diagonal(rg.arange(4).reshape(2, 2))
     tensor([0, 3])
     """
-    x = operand("diagonal", input)
-    first, second = _two_dimensions("diagonal", x, dim1, dim2, x.array.ndim)
-    place = integer("diagonal", offset, "offset")
+    x = operand(input)
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim)
+    place = integer(offset, "offset")
     # NumPy reaches past the end of the matrix with offsets that do.
     place = max(-x.array.shape[first], min(place, x.array.shape[second]))
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
@@ -138,11 +138,11 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     tensor([[1, 0],
             [0, 2]])
     """
-    x = operand("diag_embed", input)
+    x = operand(input)
     if not x.array.ndim:
         raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
-    first, second = _two_dimensions("diag_embed", x, dim1, dim2, x.array.ndim + 1)
-    place = integer("diag_embed", offset, "offset")
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim + 1)
+    place = integer(offset, "offset")
     shape = list(x.array.shape[:-1])
     side = x.array.shape[-1] + abs(place)
     for each in sorted((first, second)):
@@ -162,7 +162,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     (tensor([[1, 0],
             [0, 2]]), tensor([2]))
     """
-    x = operand("diag", input)
+    x = operand(input)
     if x.array.ndim not in (1, 2):
         raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
     return diag_embed(x, diagonal) if x.array.ndim == 1 else _diagonal_of(x, diagonal).clone()
@@ -180,7 +180,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     tensor([[1, 0],
             [0, 2]])
     """
-    return diag_embed(flatten(operand("diagflat", input)), offset)
+    return diag_embed(flatten(operand(input)), offset)
 
 
 # Windows
@@ -247,8 +247,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
             [2, 3, 4]])
     """
     x = self if self.array.ndim else self.reshape(1)
-    (dim,) = dimensions("unfold", dimension, x.array.ndim)
-    width, stride = integers("unfold", (size, step), "size, step")
+    (dim,) = dimensions(dimension, x.array.ndim)
+    width, stride = integers((size, step), "size, step")
     if width < 0 or width > x.array.shape[dim]:
         raise RuntimeError(f"size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}")
     if stride <= 0:
@@ -338,9 +338,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             [1, 3],
             [2, 4]])
     """
-    x = operand("as_strided", input)
+    x = operand(input)
     array = x.array
-    shape, strides = integers("as_strided", (size,)), integers("as_strided", (stride,), "stride")
+    shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(each < 0 for each in (*shape, *strides)):
         raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize

@@ -10,14 +10,14 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor
 
 
-def dimension(name: str, dim: Any, ndim: int) -> int:
-    """``dim`` counted from the front, for operator ``name`` on ``ndim`` dimensions (0-d counts as one).
+def dimension(dim: Any, ndim: int) -> int:
+    """``dim`` counted from the front, for ``ndim`` dimensions (0-d counts as one).
 
     Raises:
         IndexError: it is out of range.
         TypeError: it is not an integer.
     """
-    place = dim if type(dim) is int else integer(name, dim, "dim")
+    place = dim if type(dim) is int else integer(dim, "dim")
     count = ndim or 1
     if not -count <= place < count:
         raise IndexError(
@@ -26,7 +26,7 @@ def dimension(name: str, dim: Any, ndim: int) -> int:
     return place + count if place < 0 else place
 
 
-def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
+def dimensions(dims: Any, ndim: int) -> tuple[int, ...]:
     """One dimension or a sequence of them, counted from the front.
 
     Raises:
@@ -34,14 +34,14 @@ def dimensions(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
         RuntimeError: one appears twice.
     """
     if not isinstance(dims, (tuple, list)):
-        return (dimension(name, dims, ndim),)
-    places = tuple([dimension(name, dim, ndim) for dim in dims])
+        return (dimension(dims, ndim),)
+    places = tuple([dimension(dim, ndim) for dim in dims])
     if len(set(places)) < len(places):
         raise RuntimeError(f"a dimension appears more than once in {tuple(dims)}")
     return places
 
 
-def integer(name: str, value: Any, argument: str) -> int:
+def integer(value: Any, argument: str) -> int:
     """One integer.
 
     Raises:
@@ -53,7 +53,7 @@ def integer(name: str, value: Any, argument: str) -> int:
         raise TypeError(f"argument {argument!r} must be an integer, not {type(value).__name__}") from None
 
 
-def number(name: str, value: Any, argument: str) -> Any:
+def number(value: Any, argument: str) -> Any:
     """A number, or a Tensor or array that holds one.
 
     Raises:
@@ -64,7 +64,7 @@ def number(name: str, value: Any, argument: str) -> Any:
     raise TypeError(f"argument {argument!r} must be a number, not {type(value).__name__}")
 
 
-def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
+def integers(values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
     """Integers given one by one, ``f(2, 3)``, or as one sequence, ``f((2, 3))``.
 
     Raises:
@@ -90,14 +90,14 @@ def integers(name: str, values: Sequence[Any], argument: str = "size") -> tuple[
         raise TypeError(f"argument {argument!r} must be integers, not ({kinds})") from None
 
 
-def only_keyword(name: str, keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def only_keyword(keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The value of a variable number of arguments that was given by its one name instead."""
     if positional or list(keywords) != [keyword]:
         raise TypeError(f"wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
     return keywords[keyword]
 
 
-def tensor_list(name: str, tensors: Any, argument: str = "tensors") -> list[Tensor]:
+def tensor_list(tensors: Any, argument: str = "tensors") -> list[Tensor]:
     """A sequence of Tensors, arrays and numbers as a list of Tensors.
 
     Raises:
@@ -108,4 +108,4 @@ def tensor_list(name: str, tensors: Any, argument: str = "tensors") -> list[Tens
         raise TypeError(f"argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:
         raise RuntimeError("expected a non-empty list of Tensors")
-    return [value if isinstance(value, Tensor) else operand(name, value, argument) for value in tensors]
+    return [value if isinstance(value, Tensor) else operand(value, argument) for value in tensors]

@@ -306,11 +306,11 @@ def scaled_dot_product_attention(
             [0., 1.]])
     """
     q, k, v = (
-        operand("scaled_dot_product_attention", query, "query"),
-        operand("scaled_dot_product_attention", key, "key"),
-        operand("scaled_dot_product_attention", value, "value"),
+        operand(query, "query"),
+        operand(key, "key"),
+        operand(value, "value"),
     )
-    mask = None if attn_mask is None else operand("scaled_dot_product_attention", attn_mask, "attn_mask")
+    mask = None if attn_mask is None else operand(attn_mask, "attn_mask")
     heads = None
     if enable_gqa and min(x.array.ndim for x in (q, k, v)) >= 3 and q.array.shape[-3] != k.array.shape[-3]:
         heads, groups = q.array.shape[-3], k.array.shape[-3]

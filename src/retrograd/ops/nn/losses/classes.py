@@ -49,7 +49,7 @@ def _sum(rows: Any) -> Any:
     return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
 
 
-def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
+def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
     if target.size:
@@ -211,10 +211,10 @@ CROSS_ENTROPY = Primitive(
 )
 
 
-def _check_weight(name: str, weight: Any, x: Tensor, classes: int) -> Any:
+def _check_weight(weight: Any, x: Tensor, classes: int) -> Any:
     if weight is None:
         return None
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     if w.array.shape != (classes,):
         raise RuntimeError(f"weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
     if w.array.dtype != x.array.dtype:
@@ -224,7 +224,7 @@ def _check_weight(name: str, weight: Any, x: Tensor, classes: int) -> Any:
 
 def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
     """Input and class indices with a batch dimension, and whether it had to be added."""
-    t = operand(name, target, "target")
+    t = operand(target, "target")
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
     index = t.array
@@ -276,15 +276,15 @@ def cross_entropy(
     """
     name = "cross_entropy"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, t = floating(name, input), operand(name, target, "target")
+    x, t = floating(name, input), operand(target, "target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if t.array.dtype.kind == "f":
         return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
     x, index, single = _batched(name, x, t)
-    w = _check_weight(name, weight, x, x.array.shape[1])
+    w = _check_weight(weight, x, x.array.shape[1])
     params = {
-        "classes": _classes(name, x.array, index, w, ignore_index, reduction),
+        "classes": _classes(x.array, index, w, ignore_index, reduction),
         "class_weight": w,
         "smoothing": label_smoothing,
     }
@@ -295,7 +295,6 @@ def cross_entropy(
 def _with_probabilities(
     x: Tensor, y: Tensor, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
-    name = "cross_entropy"
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         kind = InvalidValue if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
         raise kind(f"a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}")
@@ -303,7 +302,7 @@ def _with_probabilities(
         raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
     classes = x.array.shape[dim]
-    w = _check_weight(name, weight, x, classes)
+    w = _check_weight(weight, x, classes)
     if label_smoothing > 0:
         y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     if w is not None:
@@ -344,8 +343,8 @@ def nll_loss(
     name = "nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x, index, single = _batched(name, floating(name, input), target)
-    w = _check_weight(name, weight, x, x.array.shape[1])
-    loss = apply(NLL, (x,), {"classes": _classes(name, x.array, index, w, ignore_index, reduction)})
+    w = _check_weight(weight, x, x.array.shape[1])
+    loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
     return (
         loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
     )

@@ -173,7 +173,7 @@ BCE = Primitive("binary_cross_entropy", _bce, "x y", [_bce_vjp_x, _bce_vjp_y], p
 
 def floating(name: str, input: Any, argument: str = "input") -> Tensor:
     """The argument as a Tensor of floating numbers."""
-    x = operand(name, input, argument)
+    x = operand(input, argument)
     if x.array.dtype.kind != "f":
         raise NotImplementedError(f"wanted a floating {argument}, got {describe(x)}")
     return x
@@ -197,14 +197,14 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def _of_difference(
     name: str, primitive: Primitive, input: Any, target: Any, reduction: str, weight: Any, **params: Any
 ) -> Tensor:
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
         raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
     x, y = same_size(name, x, y)
     if weight is None:
         return apply(primitive, (x, y), {"reduction": reduction, **params})
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     if w.array.shape != shape:
         raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
     loss = apply(primitive, (x, y), {"reduction": "none", **params}) * w
@@ -330,14 +330,14 @@ def binary_cross_entropy(
     """
     name = "binary_cross_entropy"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
         raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
     if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
         raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
     if weight is None:
         return apply(BCE, (x, y), {"reduction": reduction})
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     return reduced(apply(BCE, (x, y), {"reduction": "none"}) * w, reduction)
 
 
@@ -369,7 +369,7 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
         raise InvalidValue(f"target size {describe(y)} must be the same as input size {describe(x)}")
     if weight is None and pos_weight is None:
@@ -379,9 +379,9 @@ def binary_cross_entropy_with_logits(
         # y log p has the factor pos_weight: once is in the loss, the rest is added.
         zero = new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype))
         softplus = apply(BCE_WITH_LOGITS, (-x, zero), {"reduction": "none"})
-        loss = loss + (operand(name, pos_weight, "pos_weight") - 1) * y * softplus
+        loss = loss + (operand(pos_weight, "pos_weight") - 1) * y * softplus
     if weight is not None:
-        loss = loss * operand(name, weight, "weight")
+        loss = loss * operand(weight, "weight")
     return reduced(loss, reduction)
 
 
@@ -405,7 +405,7 @@ def soft_margin_loss(
     """
     name = "soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
         raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
@@ -438,7 +438,7 @@ def kl_div(
     """
     batchmean = reduction == "batchmean" and size_average is None and reduce is None
     reduction = reduction_of("sum" if batchmean else reduction, size_average, reduce)
-    x, y = floating("kl_div", input), operand("kl_div", target, "target")
+    x, y = floating("kl_div", input), operand(target, "target")
     loss = y.exp() * (y - x) if log_target else y.xlogy(y) - y * x
     loss = reduced(loss, reduction)
     return loss / x.array.shape[0] if batchmean and x.array.ndim else loss
@@ -470,9 +470,8 @@ def poisson_nll_loss(
     >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
     tensor(1.)
     """
-    name = "poisson_nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
     if full:
         large = y.array > 1
@@ -501,12 +500,11 @@ def gaussian_nll_loss(
     >>> F.gaussian_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]), rg.tensor([1.0]))
     tensor(2.)
     """
-    name = "gaussian_nll_loss"
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     if isinstance(var, (int, float)):
         v = new_tensor(array_module(x).full(x.array.shape, var, x.array.dtype))
     else:
-        v = operand(name, var, "var")
+        v = operand(var, "var")
     if v.array.dtype.kind == "b":
         raise RuntimeError(f"bools cannot be a variance, got {describe(v)}")
     if v.array.size and bool((v.array < 0).any()):

@@ -160,7 +160,7 @@ CTC = Primitive(
 def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> Any:
     xp = array_module(x)
     if not isinstance(lengths, Tensor):
-        lengths = integers("ctc_loss", (lengths,), argument)
+        lengths = integers((lengths,), argument)
     values = lengths.array if isinstance(lengths, Tensor) else xp.asarray(lengths, dtype=np.int64)
     if values.dtype.kind not in "iu" and values.size:
         raise RuntimeError(f"{argument} must be integral, got {describe(values)}")
@@ -176,7 +176,7 @@ def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any,
     """Lay out the targets, padded ``(N, S)`` or one after the other ``(sum of lengths,)``."""
     xp = array_module(x)
     steps, batch, classes = x.array.shape
-    t = operand("ctc_loss", targets, "targets")
+    t = operand(targets, "targets")
     if t.array.dtype.kind not in "iu" and t.array.size:
         raise RuntimeError(f"targets must be integral, got {describe(t)}")
     if t.array.ndim not in (1, 2) or t.array.ndim == 2 and t.array.shape[0] != batch:
@@ -239,7 +239,7 @@ def ctc_loss(
     tensor(1.0986)
     """
     reduction = reduction_of(reduction)
-    x = operand("ctc_loss", log_probs, "log_probs")
+    x = operand(log_probs, "log_probs")
     if x.array.ndim not in (2, 3) or x.array.dtype.kind != "f":
         raise RuntimeError(f"wanted floating log_probs (T, N, C) or (T, C), got {describe(x)}")
     single = x.array.ndim == 2

@@ -40,9 +40,8 @@ def hinge_embedding_loss(
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
     """
-    name = "hinge_embedding_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = operand(name, input), operand(name, target, "target").array
+    x, y = operand(input), operand(target, "target").array
     loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
     return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
 
@@ -68,9 +67,8 @@ def margin_ranking_loss(
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
     tensor(2.5)
     """
-    name = "margin_ranking_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x1, x2, y = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
+    x1, x2, y = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
     if not x1.array.ndim == x2.array.ndim == y.array.ndim:
         raise RuntimeError(
             f"all inputs should have the same number of dimensions, got input1 {describe(x1)}, "
@@ -105,9 +103,8 @@ def cosine_embedding_loss(
     >>> F.cosine_embedding_loss(x, y, rg.tensor([1, -1]), reduction="none")
     tensor([1., 1.])
     """
-    name = "cosine_embedding_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x1, x2, t = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
+    x1, x2, t = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
     if t.array.ndim > 1 or x1.array.ndim != t.array.ndim + 1 or x2.array.ndim != t.array.ndim + 1:
         raise RuntimeError(
             f"wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
@@ -123,7 +120,7 @@ def cosine_embedding_loss(
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
-def _examples(name: str, x: Tensor) -> Tensor:
+def _examples(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
     if x.array.ndim not in (1, 2) or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
@@ -162,8 +159,8 @@ def multi_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
-    given, t = floating(name, input), operand(name, target, "target")
-    x = _examples(name, given)
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
@@ -177,7 +174,7 @@ def multi_margin_loss(
     hinge = hinge * hinge if p == 2 else hinge
     loss = _where(array_module(x).arange(c) != index, hinge)
     if weight is not None:
-        w = operand(name, weight, "weight").array
+        w = operand(weight, "weight").array
         if w.ndim != 1:
             raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
         if w.shape != (c,):
@@ -212,8 +209,8 @@ def multilabel_margin_loss(
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    given, t = floating(name, input), operand(name, target, "target")
-    x = _examples(name, given)
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
     if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
     n, c = x.array.shape
@@ -253,17 +250,16 @@ def multilabel_soft_margin_loss(
     """
     name = "multilabel_soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if weight is not None:
-        loss = loss * operand(name, weight, "weight")
+        loss = loss * operand(weight, "weight")
     return reduced(loss.mean(-1), reduction)
 
 
 def _triplet(
-    name: str,
     tensors: tuple[Any, Any, Any],
     distance: Callable[[Tensor, Tensor], Tensor],
     margin: float,
@@ -272,7 +268,7 @@ def _triplet(
 ) -> Tensor:
     if margin <= 0:
         raise InvalidValue(f"margin must be greater than 0, got {margin}")
-    a, p, n = (operand(name, x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
+    a, p, n = (operand(x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
     if not a.array.ndim == p.array.ndim == n.array.ndim:
         raise RuntimeError(
             f"anchor, positive and negative should have the same number of dimensions, got {describe(a)}, "
@@ -315,7 +311,7 @@ def triplet_margin_loss(
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
 
-    return _triplet("triplet_margin_loss", (anchor, positive, negative), distance, margin, swap, reduction)
+    return _triplet((anchor, positive, negative), distance, margin, swap, reduction)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -342,5 +338,4 @@ def triplet_margin_with_distance_loss(
     tensor(0.5)
     """
     reduction = reduction_of(reduction)
-    name = "triplet_margin_with_distance_loss"
-    return _triplet(name, (anchor, positive, negative), distance_function or pairwise_distance, margin, swap, reduction)
+    return _triplet((anchor, positive, negative), distance_function or pairwise_distance, margin, swap, reduction)

@@ -28,7 +28,7 @@ def _output_size(name: str, x: Tensor, axes: int, output_size: Any) -> Ints:
     if len(wanted) != axes:
         raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
     wanted = tuple([length if each is None else each for each, length in zip(wanted, size)])
-    wanted = per_axis(name, "output_size", wanted, axes, 0)
+    wanted = per_axis("output_size", wanted, axes, 0)
     if 0 in size:
         raise RuntimeError(f"expected input with non-zero spatial dimensions, but got {describe(x)}")
     return wanted
@@ -65,7 +65,7 @@ def _averages(size: int, out: int) -> AxisMap | None:
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     if x.dtype.kind not in "fc":
         raise NotImplementedError(f"not implemented for {x.dtype}; wanted floating numbers, got {describe(x)}")
     out = _output_size(name, x, axes, output_size)
@@ -108,7 +108,7 @@ def _span_maxima(x: Any, out: Ints) -> Any:
 
 def _adaptive_max(axes: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
     out = _output_size(name, x, axes, output_size)
     window = _even_windows(tuple(x.array.shape[2:]), out)
@@ -210,16 +210,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 def _max_unpool(
     axes: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
-    name = f"max_unpool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
-    places = operand(name, indices, "indices")
+    x, single = with_batch(operand(input), axes)
+    places = operand(indices, "indices")
     if places.dtype != np.int64:
         raise RuntimeError(f"indices must be int64, got {describe(places)}")
-    if places.array.shape != operand(name, input).array.shape:
+    if places.array.shape != operand(input).array.shape:
         raise RuntimeError(f"indices must have the input's shape, got {describe(input)} and {describe(places)}")
-    kernel = per_axis(name, "kernel_size", kernel_size, axes, 1)
-    strides = kernel if stride is None or stride == () or stride == [] else per_axis(name, "stride", stride, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes)
+    kernel = per_axis("kernel_size", kernel_size, axes, 1)
+    strides = kernel if stride is None or stride == () or stride == [] else per_axis("stride", stride, axes, 1)
+    paddings = per_axis("padding", padding, axes)
     size = tuple([(t - 1) * s + k - 2 * p for t, s, k, p in zip(x.array.shape[2:], strides, kernel, paddings)])
     if output_size is not None:
         wanted = tuple(output_size)[2:] if len(output_size) == axes + 2 else tuple(output_size)
@@ -316,11 +315,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     >>> F.local_response_norm(rg.ones(1, 1, 2), 1, alpha=3.0, beta=0.5)
     tensor([[[0.5, 0.5]]])
     """
-    x = operand("local_response_norm", input)
+    x = operand(input)
     shape = x.array.shape
     if len(shape) < 3:
         raise InvalidValue(f"expected 3D or higher dimensionality input, got {describe(x)}")
-    length = integer("local_response_norm", size, "size")
+    length = integer(size, "size")
     if length < 1:
         raise RuntimeError(f"size must be positive, got {length}")
     if x.array.dtype.kind == "b":

@@ -324,14 +324,14 @@ def _divisor(window: Window, count_include_pad: bool) -> Any:
 
 
 def _sliding(
-    name: str, x: Tensor, axes: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    x: Tensor, axes: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Window:
     """The windows of a pooling, checked."""
     size = tuple(x.array.shape[2:])
-    kernel = per_axis(name, "kernel_size", kernel_size, axes, 1)
-    strides = kernel if stride is None or stride == () or stride == [] else per_axis(name, "stride", stride, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes, 0)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
+    kernel = per_axis("kernel_size", kernel_size, axes, 1)
+    strides = kernel if stride is None or stride == () or stride == [] else per_axis("stride", stride, axes, 1)
+    paddings = per_axis("padding", padding, axes, 0)
+    dilations = per_axis("dilation", dilation, axes, 1)
     if 0 in x.array.shape[1:]:
         raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     if any(p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)):
@@ -363,9 +363,9 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:
     name = f"max_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
-    window = _sliding(name, x, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    window = _sliding(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if return_indices:
         if not all(_meets_all(window, axis) for axis in range(axes)):
             raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
@@ -483,9 +483,9 @@ def _avg_pool(
     divisor_override: int | None = None,
 ) -> Tensor:
     name = f"avg_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
-    window = _sliding(name, x, axes, kernel_size, stride, padding, 1, ceil_mode)
+    window = _sliding(x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
         raise RuntimeError("divisor_override must be not zero")
     divisor = _divisor(window, bool(count_include_pad)) if divisor_override is None else divisor_override
@@ -566,12 +566,12 @@ def avg_pool3d(
 
 
 def _lp_pool(axes: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
-    x = operand(f"lp_pool{axes}d", input)
+    x = operand(input)
     if norm_type in (inf, -inf):
         sign = 1 if norm_type > 0 else -1
         return sign * _max_pool(axes, sign * abs(x), kernel_size, stride, 0, 1, ceil_mode, False)
     mean = _avg_pool(axes, x**norm_type, kernel_size, stride, 0, ceil_mode, True)
-    total: Any = mean * prod(per_axis(f"lp_pool{axes}d", "kernel_size", kernel_size, axes, 1))
+    total: Any = mean * prod(per_axis("kernel_size", kernel_size, axes, 1))
     # A sum of zero has the gradient zero, where the root has none.
     total = np.where(new_tensor(total.array != 0), total, 0.0)
     return total ** (1.0 / norm_type)

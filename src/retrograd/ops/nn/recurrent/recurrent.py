@@ -495,10 +495,10 @@ def _layers(
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
     """Layers on top of each other, each in one direction or two."""
-    x = operand(name, input)
+    x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
-    initial = [operand(name, state, "hx") for state in states]
+    initial = [operand(state, "hx") for state in states]
     directions = 2 if bidirectional else 1
     usual = 4 if has_biases else 2
     each, rest = divmod(len(params), num_layers * directions)
@@ -569,7 +569,7 @@ def lstm(
     >>> out.shape, h.shape
     ((5, 2, 4), (1, 2, 4))
     """
-    hx = tensor_list("lstm", hx, "hx")
+    hx = tensor_list(hx, "hx")
     if len(hx) != 2:
         raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _layers(  # type: ignore[return-value]
@@ -634,11 +634,11 @@ def _cell(
     name: str, layer: Layer, gates: int, input: Any, states: Sequence[Any], weights: Sequence[Any]
 ) -> tuple[Tensor, ...]:
     """A sequence of one step."""
-    x, hs = operand(name, input), [operand(name, state, "hx") for state in states]
+    x, hs = operand(input), [operand(state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):
         raise RuntimeError(f"wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
-    given = [None if w is None else operand(name, w, "weights") for w in weights]
+    given = [None if w is None else operand(w, "weights") for w in weights]
     if not batched:
         hs = [h.unsqueeze(0) for h in hs]
     if (given[2] is None) != (given[3] is None):
@@ -675,7 +675,7 @@ def lstm_cell(
     >>> h.shape
     (2, 4)
     """
-    hx = tensor_list("lstm_cell", hx, "hx")
+    hx = tensor_list(hx, "hx")
     if len(hx) != 2:
         raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _cell("lstm_cell", _lstm_layer, 4, input, hx, (w_ih, w_hh, b_ih, b_hh))  # type: ignore[return-value]

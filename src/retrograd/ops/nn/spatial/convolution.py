@@ -225,11 +225,11 @@ CONV_WEIGHT: Primitive = Primitive(
 
 
 def _operands(
-    name: str, axes: int, input: Any, weight: Any, bias: Any, groups: int, transposed: bool
+    axes: int, input: Any, weight: Any, bias: Any, groups: int, transposed: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, bool]:
     """The checked operands, the input with a batch axis, and whether it had none."""
-    x, single = with_batch(name, operand(name, input), axes)
-    w = operand(name, weight, "weight")
+    x, single = with_batch(operand(input), axes)
+    w = operand(weight, "weight")
     if w.array.ndim != axes + 2:
         raise RuntimeError(f"expected a {axes + 2}D weight for input {describe(input)}, but got {describe(w)}")
     if groups < 1:
@@ -248,7 +248,7 @@ def _operands(
         )
     if bias is None:
         return x, w, None, single
-    b = operand(name, bias, "bias")
+    b = operand(bias, "bias")
     channels = second * groups if transposed else first
     if b.array.shape != (channels,):
         raise RuntimeError(
@@ -268,10 +268,10 @@ def _recorded(
 def _convolve(
     name: str, axes: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
-    x, w, b, single = _operands(name, axes, input, weight, bias, groups, False)
+    x, w, b, single = _operands(axes, input, weight, bias, groups, False)
     size, kernel = tuple(x.array.shape[2:]), tuple(w.array.shape[2:])
-    strides = per_axis(name, "stride", stride, axes, 1)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
+    strides = per_axis("stride", stride, axes, 1)
+    dilations = per_axis("dilation", dilation, axes, 1)
     reach = tuple([d * (k - 1) for d, k in zip(dilations, kernel)])
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
@@ -281,7 +281,7 @@ def _convolve(
         total = reach if padding == "same" else (0,) * axes
         paddings = tuple([p // 2 for p in total])
     else:
-        paddings = per_axis(name, "padding", padding, axes, 0)
+        paddings = per_axis("padding", padding, axes, 0)
         total = tuple([2 * p for p in paddings])
     out = tuple([(length + p - r - 1) // s + 1 for length, p, r, s in zip(size, total, reach, strides)])
     if min(out) < 1 or 0 in kernel:
@@ -294,7 +294,6 @@ def _convolve(
 
 
 def _convolve_transposed(
-    name: str,
     axes: int,
     input: Any,
     weight: Any,
@@ -305,12 +304,12 @@ def _convolve_transposed(
     groups: int,
     dilation: Any,
 ) -> Tensor:
-    y, w, b, single = _operands(name, axes, input, weight, bias, groups, True)
+    y, w, b, single = _operands(axes, input, weight, bias, groups, True)
     out, kernel = tuple(y.array.shape[2:]), tuple(w.array.shape[2:])
-    strides = per_axis(name, "stride", stride, axes, 1)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes, 0)
-    extra = per_axis(name, "output_padding", output_padding, axes, 0)
+    strides = per_axis("stride", stride, axes, 1)
+    dilations = per_axis("dilation", dilation, axes, 1)
+    paddings = per_axis("padding", padding, axes, 0)
+    extra = per_axis("output_padding", output_padding, axes, 0)
     if any(e >= s and e >= d for e, s, d in zip(extra, strides, dilations)):
         raise RuntimeError(
             f"output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
@@ -435,9 +434,7 @@ def conv_transpose1d(
     >>> F.conv_transpose1d(rg.tensor([[[1.0, 2.0]]]), rg.tensor([[[1.0, 10.0]]]), stride=2)
     tensor([[[ 1., 10.,  2., 20.]]])
     """
-    return _convolve_transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -476,9 +473,7 @@ def conv_transpose2d(
               [2., 4., 2.],
               [1., 2., 1.]]]])
     """
-    return _convolve_transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -499,6 +494,4 @@ def conv_transpose3d(
     >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
     (1, 3, 4, 4, 4)
     """
-    return _convolve_transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

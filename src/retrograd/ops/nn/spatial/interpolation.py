@@ -132,7 +132,7 @@ def interpolate(
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), size=3, mode="linear", align_corners=True)
     tensor([[[1. , 1.5, 2. ]]])
     """
-    x = operand("interpolate", input)
+    x = operand(input)
     axes, shape = x.array.ndim - 2, x.array.shape
     needed, aligns = MODES.get(mode, (0, True))
     if needed is not None and needed != axes or not 1 <= axes <= 3:
@@ -179,7 +179,7 @@ def _sizes(
             return tuple([as_integer(value) for value in values]), (None,) * axes
         except TypeError:
             raise TypeError(f"size must be an integer or integers, got {describe(size)}") from None
-    factors = tuple([float(number("interpolate", value, "scale_factor")) for value in values])
+    factors = tuple([float(number(value, "scale_factor")) for value in values])
     out = tuple([int(length * factor) for length, factor in zip(x.array.shape[2:], factors)])
     return out, (None,) * axes if recompute or mode == "area" else factors
 
@@ -393,7 +393,7 @@ def grid_sample(
     >>> F.grid_sample(x, rg.tensor([[[[0.0, 0.0], [1.0, -1.0]]]]), align_corners=True)
     tensor([[[[1.5, 1. ]]]])
     """
-    x, points = operand("grid_sample", input), operand("grid_sample", grid, "grid")
+    x, points = operand(input), operand(grid, "grid")
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise InvalidValue(f"mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
@@ -463,7 +463,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     tensor([[[[-0.5,  0. ],
               [ 0.5,  0. ]]]])
     """
-    t = operand("affine_grid", theta, "theta")
+    t = operand(theta, "theta")
     sizes = tuple([as_integer(length) for length in size])
     axes = len(sizes) - 2
     if t.dtype.kind != "f":

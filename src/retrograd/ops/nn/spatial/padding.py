@@ -72,9 +72,9 @@ FOLD_EDGES: Primitive = Primitive(
 )
 
 
-def _widths(name: str, x: Tensor, pad: Any) -> Widths:
+def _widths(x: Tensor, pad: Any) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
-    sizes = integers(name, (pad,), "pad")
+    sizes = integers((pad,), "pad")
     if len(sizes) % 2:
         raise RuntimeError(f"the length of pad must be divisible by 2, got {sizes}")
     if len(sizes) > 2 * x.array.ndim:
@@ -100,10 +100,8 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
-    x = operand("constant_pad_nd", input)
-    return apply(
-        PAD, (x,), {"widths": _widths("constant_pad_nd", x, pad), "value": number("constant_pad_nd", value, "value")}
-    )
+    x = operand(input)
+    return apply(PAD, (x,), {"widths": _widths(x, pad), "value": number(value, "value")})
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
@@ -125,17 +123,17 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
     >>> rg.nn.functional.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
     """
-    x = operand("pad", input)
-    widths = _widths("pad", x, pad)
+    x = operand(input)
+    widths = _widths(x, pad)
     if mode == "constant":
-        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number("pad", value, "value")})
+        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number(value, "value")})
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
             f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
         )
     if value:
         raise InvalidValue(f"padding mode {mode!r} takes no value, got {value}")
-    padded = len(integers("pad", (pad,), "pad")) // 2
+    padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
             f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "

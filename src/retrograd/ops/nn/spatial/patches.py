@@ -90,7 +90,7 @@ def scatter_windows(columns: Any, x: Any, window: Window) -> None:
         x[EVERY + reads] += columns[EVERY + offset + places]
 
 
-def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None = None) -> Ints:
+def per_axis(argument: str, value: Any, axes: int, least: int | None = None) -> Ints:
     """An argument given as one integer, or one per spatial axis.
 
     Raises:
@@ -112,7 +112,7 @@ def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None 
     return numbers
 
 
-def with_batch(name: str, x: Tensor, axes: int) -> tuple[Tensor, bool]:
+def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
     """The input as ``(N, C, *size)``, and whether it had no batch axis.
 
     Raises:
@@ -146,11 +146,11 @@ UNFOLD: Primitive = Primitive("unfold", _unfold, "x", [lambda g, window: FOLD(g,
 FOLD: Primitive = Primitive("fold", _fold, "x", [lambda g, window: UNFOLD(g, window=window)])
 
 
-def _patches(name: str, size: Ints, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Window:
-    kernel = per_axis(name, "kernel_size", kernel_size, 2, 1)
-    dilations = per_axis(name, "dilation", dilation, 2, 1)
-    paddings = per_axis(name, "padding", padding, 2, 0)
-    strides = per_axis(name, "stride", stride, 2, 1)
+def _patches(size: Ints, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Window:
+    kernel = per_axis("kernel_size", kernel_size, 2, 1)
+    dilations = per_axis("dilation", dilation, 2, 1)
+    paddings = per_axis("padding", padding, 2, 0)
+    strides = per_axis("stride", stride, 2, 1)
     out = tuple(
         [
             (length + 2 * p - d * (k - 1) - 1) // s + 1
@@ -180,8 +180,8 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     >>> F.unfold(rg.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
     tensor([0., 1., 3., 4.])
     """
-    x, single = with_batch("unfold", operand("unfold", input), 2)
-    window = _patches("unfold", tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
+    x, single = with_batch(operand(input), 2)
+    window = _patches(tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
     result = apply(UNFOLD, (x,), {"window": window})
     return result[0] if single else result
 
@@ -203,9 +203,9 @@ def fold(
             [2., 4., 2.],
             [1., 2., 1.]])
     """
-    x, single = with_batch("fold", operand("fold", input), 1)
-    size = per_axis("fold", "output_size", output_size, 2, 1)
-    window = _patches("fold", size, kernel_size, dilation, padding, stride)
+    x, single = with_batch(operand(input), 1)
+    size = per_axis("output_size", output_size, 2, 1)
+    window = _patches(size, kernel_size, dilation, padding, stride)
     if x.array.shape[1] % prod(window.kernel):
         raise RuntimeError(f"the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
     if x.array.shape[2] != prod(window.out):
