@@ -25,7 +25,6 @@ class InvalidValue(ValueError):
 def describe(value: Any) -> str:
     """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest.
 
-    >>> import numpy as np
     >>> describe(np.zeros((3, 4), np.float32))
     'float32(3, 4)'
     >>> describe([np.zeros(2), 1.5])

@@ -287,7 +287,6 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
 
-    >>> import retrograd as rg
     >>> x = rg.arange(6).reshape(2, 3)
     >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
     (tensor([5, 4, 3]), tensor([[0, 0, 2],
@@ -387,7 +386,6 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         IndexError: the index does not fit (see ``__getitem__``).
         RuntimeError: the value does not broadcast to the indexed elements, or x is a leaf that requires grad.
 
-    >>> import retrograd as rg
     >>> x = rg.zeros(4)
     >>> x[1:3] = rg.tensor([5.0, 6.0])
     >>> x
@@ -445,7 +443,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
 
-    >>> import retrograd as rg
     >>> rg.fill(rg.zeros(2), 3)
     tensor([3., 3.])
     """
@@ -464,7 +461,6 @@ Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-ass
 def zero_(self: Tensor) -> Tensor:
     """Write zero over every element.
 
-    >>> import retrograd as rg
     >>> rg.ones(2).zero_()
     tensor([0., 0.])
     """
@@ -480,7 +476,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
     tensor([1., 2.])
     """

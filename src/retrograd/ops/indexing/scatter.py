@@ -144,7 +144,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     Raises:
         RuntimeError: the index does not fit or is out of range.
 
-    >>> import retrograd as rg
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
             [4, 3]])
@@ -162,7 +161,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     Raises:
         RuntimeError: the shapes do not broadcast, or an index is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[3, 1], [2, 4]])
     >>> rg.take_along_dim(x, rg.argsort(x, 1), 1)
     tensor([[1, 3],
@@ -195,7 +193,6 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position is negative or too large, or the index is no vector.
         RuntimeError: the index is not of integers.
 
-    >>> import retrograd as rg
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
             [4, 4]])
@@ -213,7 +210,6 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Raises:
         IndexError: a position is out of range.
 
-    >>> import retrograd as rg
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])
     """
@@ -252,7 +248,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Raises:
         RuntimeError: the mask is not of bools, or the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
     tensor([1, 3])
     """
@@ -329,7 +324,6 @@ def scatter(
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
             [0., 0., 1.]])
@@ -351,7 +345,6 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
     """
@@ -397,7 +390,6 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     Raises:
         RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
     tensor([3., 0., 0.])
     """
@@ -419,7 +411,6 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         IndexError: source does not fit, or a position is out of range.
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
     """
@@ -444,7 +435,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         IndexError: a position is out of range.
         RuntimeError: the value has dimensions.
 
-    >>> import retrograd as rg
     >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
     """
@@ -478,7 +468,6 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
     """
@@ -509,7 +498,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         IndexError: a position is out of range, or index and source differ in number.
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],
             [0., 2.]])
@@ -541,7 +529,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises:
         RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
@@ -581,7 +568,6 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         RuntimeError: src has not the slice's shape.
         IndexError: ``index`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
     tensor([[0., 0.],
             [1., 1.]])
@@ -604,7 +590,6 @@ def slice_scatter(
     Raises:
         RuntimeError: src has not the slices' shape, or step is not positive.
 
-    >>> import retrograd as rg
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
     """
@@ -622,7 +607,6 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     Raises:
         RuntimeError: src has not the diagonal's shape.
 
-    >>> import retrograd as rg
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],
             [0., 1.]])
@@ -656,7 +640,6 @@ def scatter_reduce(
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
 
-    >>> import retrograd as rg
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
     """

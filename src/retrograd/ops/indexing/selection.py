@@ -54,7 +54,6 @@ FMIN = binary(
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; NaN where either is.
 
-    >>> import retrograd as rg
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
     """
@@ -65,7 +64,6 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; NaN where either is.
 
-    >>> import retrograd as rg
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
@@ -76,7 +74,6 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; the other one where one is NaN.
 
-    >>> import retrograd as rg
     >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([3., 2.])
     """
@@ -87,7 +84,6 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; the other one where one is NaN.
 
-    >>> import retrograd as rg
     >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
@@ -140,7 +136,6 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     Raises:
         RuntimeError: neither bound is given.
 
-    >>> import retrograd as rg
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
     """
@@ -163,7 +158,6 @@ tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """max(input, min), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
     """
@@ -174,7 +168,6 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """min(input, max), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
     """
@@ -201,7 +194,6 @@ def nan_to_num(
         posinf: for +inf, by default the largest number of the dtype.
         neginf: for -inf, by default the smallest number of the dtype.
 
-    >>> import retrograd as rg
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
@@ -216,7 +208,6 @@ COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN
 def copysign(input: Tensor, other: Any) -> Tensor:
     """The size of ``input`` with the sign of ``other`` (that of -0 is negative).
 
-    >>> import retrograd as rg
     >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
     tensor([-1.,  2.])
     """
@@ -247,7 +238,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.0, 2.0])
     >>> rg.where(x > 0, x, 0.0)
     tensor([0., 2.])
@@ -277,7 +267,6 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """The Tensor where the condition holds, ``other`` elsewhere.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.0, 2.0])
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
@@ -326,7 +315,6 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: the mask is not of bools, or the value has axes.
 
-    >>> import retrograd as rg
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
     tensor([-1.,  2.])
     """

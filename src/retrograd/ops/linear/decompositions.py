@@ -82,7 +82,6 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     Raises:
         RuntimeError: a matrix is not positive-definite.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cholesky(rg.tensor([[4.0, 2.0], [2.0, 2.0]]))
     tensor([[2., 0.],
             [1., 1.]])
@@ -94,7 +93,6 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     """As ``linalg.cholesky``.
 
-    >>> import retrograd as rg
     >>> rg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
     """
@@ -106,7 +104,6 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with ``A @ X = input``, given the Cholesky factor of A.
 
-    >>> import retrograd as rg
     >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
     tensor([[2.]])
     """
@@ -123,7 +120,6 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor.
 
-    >>> import retrograd as rg
     >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
     tensor([[0.25]])
     """
@@ -193,7 +189,6 @@ def qr(A: Tensor, mode: str = "reduced") -> QRResult:
     ``(..., m, n)`` gives ``Q (..., m, k)`` and ``R (..., k, n)``, ``k = min(m, n)``; with ``mode="complete"``
     ``k = m``; with ``mode="r"`` Q is empty.
 
-    >>> import retrograd as rg
     >>> q, r = rg.linalg.qr(rg.tensor([[3.0], [4.0]]))
     >>> abs(r)
     tensor([[5.]])
@@ -205,7 +200,6 @@ def qr(A: Tensor, mode: str = "reduced") -> QRResult:
 def qr_(input: Tensor, some: bool = True) -> QRResult:
     """As ``linalg.qr``; ``some=False`` is ``mode="complete"``.
 
-    >>> import retrograd as rg
     >>> rg.qr(rg.ones(3, 2)).Q.shape
     (3, 2)
     """
@@ -265,7 +259,6 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
 
     Only one triangle of A is read, the lower one by default; the gradient is symmetric.
 
-    >>> import retrograd as rg
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
@@ -279,7 +272,6 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of each symmetric matrix, ascending.
 
-    >>> import retrograd as rg
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
     """
@@ -334,7 +326,6 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless
     ``full_matrices``, whose further vectors have no gradient. ``driver`` is accepted and ignored.
 
-    >>> import retrograd as rg
     >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
     tensor([3., 2.])
     """
@@ -355,7 +346,6 @@ class OldSVDResult(NamedTuple):
 def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
     """As ``linalg.svd``, with V instead of its transpose; zeros for U and V with ``compute_uv=False``.
 
-    >>> import retrograd as rg
     >>> rg.svd(rg.ones(3, 2)).V.shape
     (2, 2)
     """
@@ -369,7 +359,6 @@ def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDRes
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of each matrix, in descending order. ``driver`` is accepted and ignored.
 
-    >>> import retrograd as rg
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
     tensor([3., 2.])
     """
@@ -416,7 +405,6 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     Singular values up to ``max(atol, rtol * largest)`` count as zero; the rank must be constant where it is
     differentiated.
 
-    >>> import retrograd as rg
     >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
     tensor([[0.5, 0. ]])
     """
@@ -427,7 +415,6 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """As ``linalg.pinv``.
 
-    >>> import retrograd as rg
     >>> rg.pinverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
@@ -453,7 +440,6 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ``"gelsd"``, ``"gelss"``); as in PyTorch there is no ``rank`` from ``"gels"``, and there are ``singular_values``
     from ``"gelsd"`` and ``"gelss"`` only.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """

@@ -183,7 +183,6 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
         dim: the dimension.
         norm: ``"backward"`` (no factor, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (1/n).
 
-    >>> import retrograd as rg
     >>> rg.fft.fft(rg.tensor([1.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
     """
@@ -194,7 +193,6 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``: ``x[j] = 1/n sum_k X[k] exp(2 pi i jk / n)``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
     """
@@ -205,7 +203,6 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``fft`` along two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.fft.fft2(rg.ones(2, 2)).real
     tensor([[4., 0.],
             [0., 0.]])
@@ -217,7 +214,6 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``fft2``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
             [0., 0.]])
@@ -229,7 +225,6 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` along several dimensions, all by default.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftn(rg.ones(2, 2)).real
     tensor([[4., 0.],
             [0., 0.]])
@@ -241,7 +236,6 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifftn(rg.ones(2, 2)).real
     tensor([[1., 0.],
             [0., 0.]])
@@ -253,7 +247,6 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The half ``X[0], ..., X[n // 2]`` of the transform of a real signal, which determines the rest.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfft(rg.ones(4)).real
     tensor([4., 0., 0.])
     """
@@ -264,7 +257,6 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfft2(rg.ones(4, 4)).shape
     (4, 3)
     """
@@ -275,7 +267,6 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
     (2, 4, 3)
     """
@@ -286,7 +277,6 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``: a real signal of ``n`` numbers, by default ``2 (len - 1)``, from its half spectrum.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfft(rg.tensor([4.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
     """
@@ -297,7 +287,6 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``rfft2``.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfft2(rg.fft.rfft2(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
@@ -309,7 +298,6 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
@@ -321,7 +309,6 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a Hermitian signal that is given by its half.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfft(rg.tensor([1.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
     """
@@ -332,7 +319,6 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfft`` along the last of two dimensions, ``fft`` along the other.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfft2(rg.ones(2, 3)).shape
     (2, 4)
     """
@@ -343,7 +329,6 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfftn(rg.ones(2, 3)).shape
     (2, 4)
     """
@@ -354,7 +339,6 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``: the half spectrum of a real signal, conjugated.
 
-    >>> import retrograd as rg
     >>> rg.fft.ihfft(rg.ones(4)).real
     tensor([1., 0., 0.])
     """
@@ -373,7 +357,6 @@ def _shifted(name: str, input: Any, dim: Any, direction: int) -> Tensor:
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Move the zero frequency to the middle of each dimension.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftshift(rg.tensor([0.0, 1.0, -2.0, -1.0]))
     tensor([-2., -1.,  0.,  1.])
     """
@@ -384,7 +367,6 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of ``fftshift``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifftshift(rg.tensor([-2.0, -1.0, 0.0, 1.0]))
     tensor([ 0.,  1., -2., -1.])
     """
@@ -402,7 +384,6 @@ def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Tensor
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``fft`` on ``n`` samples ``d`` apart: ``[0, 1, ..., -2, -1] / (n d)``.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
@@ -413,7 +394,6 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``rfft`` on ``n`` samples ``d`` apart.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """

@@ -123,7 +123,6 @@ def inv(A: Tensor) -> Tensor:
     Raises:
         RuntimeError: a matrix is singular or not square.
 
-    >>> import retrograd as rg
     >>> rg.linalg.inv(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5 , 0.  ],
             [0.  , 0.25]])
@@ -135,7 +134,6 @@ def inv(A: Tensor) -> Tensor:
 def inverse(input: Tensor) -> Tensor:
     """As ``linalg.inv``.
 
-    >>> import retrograd as rg
     >>> rg.inverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
@@ -146,7 +144,6 @@ def inverse(input: Tensor) -> Tensor:
 def det(A: Tensor) -> Tensor:
     """The determinant of each square matrix: ``(..., n, n) -> (...)``. Its gradient exists for singular matrices, too.
 
-    >>> import retrograd as rg
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     tensor(5.)
     """
@@ -157,7 +154,6 @@ def det(A: Tensor) -> Tensor:
 def det_(input: Tensor) -> Tensor:
     """As ``linalg.det``.
 
-    >>> import retrograd as rg
     >>> rg.det(rg.tensor([[3.0]]))
     tensor(3.)
     """
@@ -175,7 +171,6 @@ class SlogdetResult(NamedTuple):
 def slogdet(A: Tensor) -> SlogdetResult:
     """Sign and logarithm of the magnitude of the determinant, which itself may be too large for a float.
 
-    >>> import retrograd as rg
     >>> sign, logabsdet = rg.linalg.slogdet(rg.tensor([[-1.0]]))
     >>> sign, logabsdet
     (tensor(-1.), tensor(0.))
@@ -187,7 +182,6 @@ def slogdet(A: Tensor) -> SlogdetResult:
 def slogdet_(input: Tensor) -> SlogdetResult:
     """As ``linalg.slogdet``.
 
-    >>> import retrograd as rg
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
     """
@@ -198,7 +192,6 @@ def slogdet_(input: Tensor) -> SlogdetResult:
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where a real one is negative, -inf where it is zero.
 
-    >>> import retrograd as rg
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(0.)
     """
@@ -222,7 +215,6 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     Raises:
         RuntimeError: a matrix is singular, or the shapes do not fit.
 
-    >>> import retrograd as rg
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
     """
@@ -245,7 +237,6 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """The X with ``A @ X = B`` for triangular A, whose other half is not read; nor is the diagonal if
     ``unitriangular``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
     tensor([[1.],
             [2.]])
@@ -272,7 +263,6 @@ def triangular_solve(
 ) -> TriangularSolution:
     """As ``linalg.solve_triangular(A, input)``, with A transposed on request.
 
-    >>> import retrograd as rg
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
     """
@@ -287,7 +277,6 @@ def triangular_solve(
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) = B``, for A that is square once reshaped to ``(B.numel(), -1)``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
@@ -307,7 +296,6 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse for ``tensordot(A, X, ind)``: X has A's last axes first, then its first ``ind``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.tensorinv(rg.eye(4).reshape(2, 2, 4)).shape
     (4, 2, 2)
     """
@@ -326,7 +314,6 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-fold product of each square matrix with itself; of its inverse for negative n; the unit matrix for 0.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
     tensor([[8.]])
     """
@@ -337,7 +324,6 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 def matrix_power_(input: Tensor, n: int) -> Tensor:
     """As ``linalg.matrix_power``.
 
-    >>> import retrograd as rg
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
     tensor([[0.5]])
     """
@@ -366,7 +352,6 @@ def _matrix_power(value: Any, n: int) -> Tensor:
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices in the cheapest order; the first and the last may be vectors.
 
-    >>> import retrograd as rg
     >>> rg.linalg.multi_dot([rg.ones(2, 3), rg.ones(3, 4), rg.ones(4)])
     tensor([12., 12.])
     """
@@ -412,7 +397,6 @@ def _product(chain: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of each matrix, as a view.
 
-    >>> import retrograd as rg
     >>> rg.linalg.diagonal(rg.eye(2))
     tensor([1., 1.])
     """
@@ -423,7 +407,6 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
     """
@@ -437,7 +420,6 @@ def trace(input: Tensor) -> Tensor:
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of ``input`` times the whole of ``other``.
 
-    >>> import retrograd as rg
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
     """
@@ -454,7 +436,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products along a dimension, x conjugated: ``sum(conj(x) * y, dim)``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vecdot(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
@@ -476,7 +457,6 @@ def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The vector product along a dimension of length 3.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
@@ -487,7 +467,6 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """As ``linalg.cross``; without ``dim`` along the first dimension of length 3.
 
-    >>> import retrograd as rg
     >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
@@ -503,7 +482,6 @@ def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The Vandermonde matrix ``[1, x, x^2, ..., x^(N-1)]`` of each vector, N by default its length.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
@@ -564,7 +542,6 @@ MATRIX_EXP = Primitive("matrix_exp", _expm, "x", [_expm_rule])
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential ``sum_k A^k / k!`` of each square matrix.
 
-    >>> import retrograd as rg
     >>> rg.matrix_exp(rg.zeros(2, 2))
     tensor([[1., 0.],
             [0., 1.]])
@@ -577,7 +554,6 @@ def matrix_exp(input: Tensor) -> Tensor:
 def linalg_matrix_exp(A: Tensor) -> Tensor:
     """As ``matrix_exp``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])
     """

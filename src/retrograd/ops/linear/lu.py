@@ -118,7 +118,6 @@ class LUFactors(NamedTuple):
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     """Gaussian elimination with row interchanges: ``A = P @ L @ U``, L and U packed in one matrix.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
             [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
@@ -142,7 +141,6 @@ def _lu_factor(value: Any, pivot: bool) -> LUFactors:
 def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """As ``linalg.lu_factor``; with ``get_infos`` also the index of the first zero pivot of each matrix, or 0.
 
-    >>> import retrograd as rg
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
     tensor([[2.]])
@@ -167,7 +165,6 @@ class LUResult(NamedTuple):
 def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
     """``A = P @ L @ U``: a permutation, a unit lower triangular and an upper triangular matrix.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
             [0., 1.]])
@@ -214,7 +211,6 @@ def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """The X with ``A @ X = B``, given ``lu_factor(A)``; ``X @ A = B`` without ``left``, A transposed with ``adjoint``.
 
-    >>> import retrograd as rg
     >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
     tensor([[0.5 ],
@@ -227,7 +223,6 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """As ``linalg.lu_solve``, with the right-hand side first.
 
-    >>> import retrograd as rg
     >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
     tensor([[0.5]])
     """

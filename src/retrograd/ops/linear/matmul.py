@@ -100,7 +100,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         RuntimeError: the inner lengths differ, an input is 0-d, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]]) @ rg.tensor([1.0, 1.0])
     tensor([3., 7.])
     """
@@ -117,7 +116,6 @@ def _wants_ndim(argument: str, x: Tensor, ndim: int) -> None:
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices: ``(n, k) @ (k, m) -> (n, m)``.
 
-    >>> import retrograd as rg
     >>> rg.mm(rg.ones(2, 3), rg.ones(3, 1))
     tensor([[3.],
             [3.]])
@@ -132,7 +130,6 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """A batch of matrix products: ``(b, n, k) @ (b, k, m) -> (b, n, m)``, without broadcasting.
 
-    >>> import retrograd as rg
     >>> rg.bmm(rg.ones(4, 2, 3), rg.ones(4, 3, 1)).shape
     (4, 2, 1)
     """
@@ -148,7 +145,6 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector: ``(n, k) @ (k,) -> (n,)``.
 
-    >>> import retrograd as rg
     >>> rg.mv(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
@@ -162,7 +158,6 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors of one length, without conjugation.
 
-    >>> import retrograd as rg
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
@@ -176,7 +171,6 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The inner product of two vectors, the first one conjugated.
 
-    >>> import retrograd as rg
     >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
@@ -188,7 +182,6 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The outer product of two vectors: ``result[i, j] = input[i] * vec2[j]``.
 
-    >>> import retrograd as rg
     >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor([[3., 4.],
             [6., 8.]])
@@ -203,7 +196,6 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sum of products over the last axis of both: ``result[..., ...'] = sum_k input[..., k] other[...', k]``.
 
-    >>> import retrograd as rg
     >>> rg.inner(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), rg.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
@@ -223,7 +215,6 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     Raises:
         RuntimeError: paired axes differ in length, or the lists of axes do.
 
-    >>> import retrograd as rg
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
     """
@@ -272,7 +263,6 @@ def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``.
 
-    >>> import retrograd as rg
     >>> rg.addmm(rg.ones(2), rg.ones(2, 3), rg.ones(3, 2))
     tensor([[4., 4.],
             [4., 4.]])
@@ -284,7 +274,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``.
 
-    >>> import retrograd as rg
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
     """
@@ -295,7 +284,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.
 
-    >>> import retrograd as rg
     >>> rg.addr(rg.zeros(2, 2), rg.ones(2), rg.tensor([1.0, 2.0]))
     tensor([[1., 2.],
             [1., 2.]])
@@ -307,7 +295,6 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element.
 
-    >>> import retrograd as rg
     >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
     (4, 2, 2)
     """
@@ -318,7 +305,6 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * sum_b(batch1[b] @ batch2[b])``.
 
-    >>> import retrograd as rg
     >>> rg.addbmm(rg.zeros(2, 2), rg.ones(4, 2, 3), rg.ones(4, 3, 2))
     tensor([[12., 12.],
             [12., 12.]])
@@ -376,8 +362,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: the lengths do not match, or the dtypes differ.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
     """
@@ -400,8 +384,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``result[..., o] = sum_ij input1[..., i] weight[o, i, j] input2[..., j] + bias[o]``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)
     """
@@ -631,7 +613,6 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     Raises:
         RuntimeError: the equation does not fit the operands.
 
-    >>> import retrograd as rg
     >>> rg.einsum("ij,j->i", rg.ones(2, 3), rg.tensor([1.0, 2.0, 3.0]))
     tensor([6., 6.])
     """

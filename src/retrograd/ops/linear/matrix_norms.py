@@ -50,7 +50,6 @@ def matrix_norm(
     """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``,
     ``-2``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
@@ -64,7 +63,6 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices
     along two.
 
-    >>> import retrograd as rg
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
     """
@@ -91,7 +89,6 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number ``||A|| ||A^-1||`` of each matrix, by default from its singular values.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
     """

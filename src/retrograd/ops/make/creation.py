@@ -77,7 +77,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],
             [3., 4.]])
@@ -89,7 +88,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
 
-    >>> import numpy as np, retrograd as rg
     >>> array = np.zeros(2)
     >>> rg.as_tensor(array).array is array
     True
@@ -116,7 +114,6 @@ def asarray(
     Raises:
         ValueError: ``copy=False`` and the memory cannot be shared.
 
-    >>> import retrograd as rg
     >>> rg.asarray([1, 2])
     tensor([1, 2])
     """
@@ -140,7 +137,6 @@ def from_numpy(array: Any) -> Tensor:
     Raises:
         TypeError: it is no NumPy array, or not one of numbers.
 
-    >>> import numpy as np, retrograd as rg
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
@@ -159,7 +155,6 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 2)
     tensor([[0., 0.],
             [0., 0.]])
@@ -183,7 +178,6 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, dtype=rg.int64)
     tensor([1, 1])
     """
@@ -195,7 +189,6 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **keywords: Any) -> Tensor:
     """A Tensor of the given size whose elements are whatever the memory held.
 
-    >>> import retrograd as rg
     >>> rg.empty(2, 3).shape
     (2, 3)
     """
@@ -207,7 +200,6 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A Tensor of the given size with every element ``fill_value``, whose dtype it takes by default.
 
-    >>> import retrograd as rg
     >>> rg.full((2,), 7)
     tensor([7, 7])
     """
@@ -229,7 +221,6 @@ def _number(name: str, value: Any) -> Any:
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A matrix of n rows and m (by default n) columns with ones on the diagonal and zeros elsewhere.
 
-    >>> import retrograd as rg
     >>> rg.eye(2)
     tensor([[1., 0.],
             [0., 1.]])
@@ -255,7 +246,6 @@ def _alike(input: Any, fill: Any, dtype: Any, device: Any, requires_grad: bool) 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])
     """
@@ -266,7 +256,6 @@ def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
 def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.ones_like(rg.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
@@ -277,7 +266,6 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Memory as it comes, of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
@@ -290,7 +278,6 @@ def full_like(
 ) -> Tensor:
     """``fill_value`` in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.full_like(rg.zeros(2), 3)
     tensor([3., 3.])
     """
@@ -303,7 +290,6 @@ def new_zeros(
 ) -> Tensor:
     """Zeros of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
     tensor([0, 0])
     """
@@ -316,7 +302,6 @@ def new_ones(
 ) -> Tensor:
     """Ones of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_ones(2)
     tensor([1., 1.])
     """
@@ -329,7 +314,6 @@ def new_empty(
 ) -> Tensor:
     """Memory as it comes, of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_empty(2, 3).shape
     (2, 3)
     """
@@ -342,7 +326,6 @@ def new_full(
 ) -> Tensor:
     """``fill_value`` in the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_full((2,), 3)
     tensor([3., 3.])
     """
@@ -373,7 +356,6 @@ def new_tensor_(
 ) -> Tensor:
     """A new leaf on a copy of the data, with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_tensor([1, 2])
     tensor([1., 2.])
     """
@@ -403,7 +385,6 @@ def arange(
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
 
-    >>> import retrograd as rg
     >>> rg.arange(3), rg.arange(1, 2, 0.5)
     (tensor([0, 1, 2]), tensor([1. , 1.5]))
     """
@@ -452,7 +433,6 @@ def linspace(
     Raises:
         RuntimeError: ``steps`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
@@ -477,7 +457,6 @@ def logspace(
     Raises:
         RuntimeError: ``steps`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
@@ -491,7 +470,6 @@ def logspace(
 def is_tensor(obj: Any) -> bool:
     """Whether the object is a Tensor.
 
-    >>> import retrograd as rg
     >>> rg.is_tensor(rg.zeros(1)), rg.is_tensor(1.0)
     (True, False)
     """
@@ -513,7 +491,6 @@ def _index_grid(row: int, col: int, offset: int, keep: Callable[[Any, Any], Any]
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The rows and columns, as a (2, n) Tensor, of the elements on and below diagonal ``offset`` of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.tril_indices(2, 2)
     tensor([[0, 1, 1],
             [0, 0, 1]])
@@ -525,7 +502,6 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The rows and columns, as a (2, n) Tensor, of the elements on and above diagonal ``offset`` of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.triu_indices(2, 2)
     tensor([[0, 0, 1],
             [0, 1, 1]])

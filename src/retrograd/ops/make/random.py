@@ -126,7 +126,6 @@ def rand(
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.rand(2, 3).shape
     (2, 3)
     """
@@ -147,7 +146,6 @@ def randn(
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.randn(2, 3).shape
     (2, 3)
     """
@@ -160,7 +158,6 @@ def rand_like(
 ) -> Tensor:
     """Numbers drawn evenly from [0, 1), in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.rand_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
@@ -175,7 +172,6 @@ def randn_like(
 ) -> Tensor:
     """Numbers drawn from the standard normal distribution, in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.randn_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
@@ -200,7 +196,6 @@ def randint(
     Raises:
         RuntimeError: ``low`` is not less than ``high``.
 
-    >>> import retrograd as rg
     >>> rg.randint(5, (2,)).dtype
     dtype('int64')
     """
@@ -231,7 +226,6 @@ def randint_like(
 ) -> Tensor:
     """Integers drawn evenly from ``low`` (0) to ``high - 1``, in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
     """
@@ -253,7 +247,6 @@ def randperm(
     Raises:
         RuntimeError: ``n`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
@@ -293,7 +286,6 @@ def normal(
     Raises:
         RuntimeError: a standard deviation is negative.
 
-    >>> import retrograd as rg
     >>> rg.normal(0.0, 1.0, (2, 3)).shape, rg.normal(rg.zeros(3), 2.0).shape
     ((2, 3), (3,))
     """
@@ -328,7 +320,6 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     Raises:
         RuntimeError: a probability is not between 0 and 1, or the input is not floating.
 
-    >>> import retrograd as rg
     >>> rg.bernoulli(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
@@ -355,7 +346,6 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     Raises:
         RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
 
-    >>> import retrograd as rg
     >>> rg.multinomial(rg.tensor([0.0, 1.0, 0.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """
@@ -413,7 +403,6 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
     Raises:
         RuntimeError: ``from`` is greater than ``to``.
 
-    >>> import retrograd as rg
     >>> rg.zeros(3).uniform_(-1, 1).shape
     (3,)
     """
@@ -436,7 +425,6 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     Raises:
         RuntimeError: ``std`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.zeros(3).normal_(0.0, 0.02).shape
     (3,)
     """
@@ -457,7 +445,6 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     Raises:
         RuntimeError: the rate is not positive.
 
-    >>> import retrograd as rg
     >>> bool((rg.zeros(3).exponential_() >= 0).all())
     True
     """
@@ -475,7 +462,6 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a probability is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
@@ -496,7 +482,6 @@ def random_(
     Raises:
         RuntimeError: ``from`` is not less than ``to``.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).random_(1)
     tensor([0., 0.])
     """

@@ -51,7 +51,6 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
     tensor([21., 22.])
     """
@@ -64,7 +63,6 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input - alpha * other``, elementwise with broadcasting, in PyTorch's result type.
 
-    >>> import retrograd as rg
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
     """
@@ -89,7 +87,6 @@ tensor_method(inplace_method("sub", _sub_), "sub_", "subtract_")
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``.
 
-    >>> import retrograd as rg
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
@@ -100,7 +97,6 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def mul(input: Tensor, other: Any) -> Tensor:
     """``input * other``, elementwise with broadcasting, in PyTorch's result type.
 
-    >>> import retrograd as rg
     >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
     tensor([10., 20.])
     """
@@ -146,7 +142,6 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     Raises:
         RuntimeError: an unknown rounding mode, or an integer divided by 0 with one.
 
-    >>> import retrograd as rg
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
     >>> rg.div(rg.tensor([7, -7]), 2, rounding_mode="trunc")
@@ -165,7 +160,6 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 def true_divide(input: Tensor, other: Any) -> Tensor:
     """``input / other``: ``div`` without rounding.
 
-    >>> import retrograd as rg
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
     tensor([0.5, 1. ])
     """
@@ -179,7 +173,6 @@ def floor_divide(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.floor_divide(rg.tensor([7, -7]), 2)
     tensor([ 3, -4])
     """
@@ -201,7 +194,6 @@ def remainder(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
     tensor([2., 1.])
     """
@@ -217,7 +209,6 @@ def fmod(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
     tensor([ 2., -2.])
     """
@@ -231,7 +222,6 @@ def neg(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is of bools.
 
-    >>> import retrograd as rg
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
     """
@@ -245,7 +235,6 @@ def positive(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is of bools.
 
-    >>> import retrograd as rg
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
@@ -282,7 +271,6 @@ SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same")
 def abs_(input: Tensor) -> Tensor:
     """The absolute value |x|; of a complex number its distance from 0, a real number.
 
-    >>> import retrograd as rg
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
     """
@@ -305,7 +293,6 @@ def sign(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is complex (see ``sgn``).
 
-    >>> import retrograd as rg
     >>> rg.sign(rg.tensor([-1.5, 0.0, 2.0]))
     tensor([-1.,  0.,  1.])
     """
@@ -319,7 +306,6 @@ def sign(input: Tensor) -> Tensor:
 def sgn(input: Tensor) -> Tensor:
     """``sign``, and x / |x| for complex numbers.
 
-    >>> import retrograd as rg
     >>> rg.sgn(rg.tensor([3 + 4j]))
     tensor([0.6+0.8j], dtype=complex64)
     """
@@ -330,7 +316,6 @@ def sgn(input: Tensor) -> Tensor:
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``, elementwise with broadcasting.
 
-    >>> import retrograd as rg
     >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
     tensor([61.])
     """
@@ -344,7 +329,6 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     Raises:
         RuntimeError: both tensors are of integers.
 
-    >>> import retrograd as rg
     >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
     tensor([6.])
     """
@@ -396,7 +380,6 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     Raises:
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
     tensor([ 2.5, 12.5])
     """

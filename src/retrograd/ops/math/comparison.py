@@ -39,7 +39,6 @@ GE = _ordered("ge", np.greater_equal)
 def eq(input: Tensor, other: Any) -> Tensor:
     """``input == other``, elementwise with broadcasting; a Tensor of bools.
 
-    >>> import retrograd as rg
     >>> rg.eq(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
@@ -50,7 +49,6 @@ def eq(input: Tensor, other: Any) -> Tensor:
 def ne(input: Tensor, other: Any) -> Tensor:
     """``input != other``, elementwise with broadcasting; a Tensor of bools.
 
-    >>> import retrograd as rg
     >>> rg.ne(rg.tensor([1, 2]), 2)
     tensor([ True, False])
     """
@@ -64,7 +62,6 @@ def lt(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.lt(rg.tensor([1, 2]), 2)
     tensor([ True, False])
     """
@@ -78,7 +75,6 @@ def le(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.le(rg.tensor([1, 2]), 1)
     tensor([ True, False])
     """
@@ -92,7 +88,6 @@ def gt(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.gt(rg.tensor([1, 2]), 1)
     tensor([False,  True])
     """
@@ -106,7 +101,6 @@ def ge(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.ge(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
@@ -134,7 +128,6 @@ for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt",
 def isnan(input: Tensor) -> Tensor:
     """Where a number is not a number; for complex ones where either part is NaN.
 
-    >>> import retrograd as rg
     >>> rg.isnan(rg.tensor([1.0, float("nan")]))
     tensor([False,  True])
     """
@@ -145,7 +138,6 @@ def isnan(input: Tensor) -> Tensor:
 def isinf(input: Tensor) -> Tensor:
     """Where a number is infinite, of either sign.
 
-    >>> import retrograd as rg
     >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
     tensor([False,  True])
     """
@@ -156,7 +148,6 @@ def isinf(input: Tensor) -> Tensor:
 def isfinite(input: Tensor) -> Tensor:
     """Where a number is neither infinite nor NaN.
 
-    >>> import retrograd as rg
     >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
     """
@@ -167,7 +158,6 @@ def isfinite(input: Tensor) -> Tensor:
 def isposinf(input: Tensor) -> Tensor:
     """Where a number is +inf.
 
-    >>> import retrograd as rg
     >>> rg.isposinf(rg.tensor([-float("inf"), float("inf")]))
     tensor([False,  True])
     """
@@ -178,7 +168,6 @@ def isposinf(input: Tensor) -> Tensor:
 def isneginf(input: Tensor) -> Tensor:
     """Where a number is -inf.
 
-    >>> import retrograd as rg
     >>> rg.isneginf(rg.tensor([-float("inf"), float("inf")]))
     tensor([ True, False])
     """
@@ -189,7 +178,6 @@ def isneginf(input: Tensor) -> Tensor:
 def signbit(input: Tensor) -> Tensor:
     """Where the sign bit is set: negative numbers and -0.
 
-    >>> import retrograd as rg
     >>> rg.signbit(rg.tensor([-0.0, 0.0, -1.0]))
     tensor([ True, False,  True])
     """
@@ -220,7 +208,6 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     Raises:
         RuntimeError: the dtypes differ, or a tolerance is negative.
 
-    >>> import retrograd as rg
     >>> rg.isclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0 + 1e-7, 2.1]))
     tensor([ True, False])
     """
@@ -248,7 +235,6 @@ CLOSE = elementwise("isclose", _close, "x y", None, signals=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether ``isclose`` holds everywhere, as a Python bool.
 
-    >>> import retrograd as rg
     >>> rg.allclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.0 + 1e-7]))
     True
     """
@@ -259,7 +245,6 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two Tensors have the same shape and the same elements, as a Python bool.
 
-    >>> import retrograd as rg
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True
     """
@@ -279,7 +264,6 @@ LOGICAL_NOT = _predicate("logical_not", np.logical_not)
 def logical_and(input: Tensor, other: Any) -> Tensor:
     """Where both are true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([ True, False])
     """
@@ -290,7 +274,6 @@ def logical_and(input: Tensor, other: Any) -> Tensor:
 def logical_or(input: Tensor, other: Any) -> Tensor:
     """Where either is true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
     tensor([ True, False])
     """
@@ -301,7 +284,6 @@ def logical_or(input: Tensor, other: Any) -> Tensor:
 def logical_xor(input: Tensor, other: Any) -> Tensor:
     """Where exactly one is true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([False,  True])
     """
@@ -312,7 +294,6 @@ def logical_xor(input: Tensor, other: Any) -> Tensor:
 def logical_not(input: Tensor) -> Tensor:
     """Where a number is 0 or a bool false.
 
-    >>> import retrograd as rg
     >>> rg.logical_not(rg.tensor([0.0, 2.0]))
     tensor([ True, False])
     """
@@ -336,7 +317,6 @@ def bitwise_and(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
     tensor([2, 1])
     """
@@ -350,7 +330,6 @@ def bitwise_or(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
     tensor([7, 7])
     """
@@ -364,7 +343,6 @@ def bitwise_xor(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
     tensor([5, 6])
     """
@@ -378,7 +356,6 @@ def bitwise_not(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_not(rg.tensor([True, False]))
     tensor([False,  True])
     """
@@ -392,7 +369,6 @@ def bitwise_left_shift(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
     tensor([ 4, 12])
     """
@@ -406,7 +382,6 @@ def bitwise_right_shift(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
     tensor([1, 3])
     """

@@ -33,7 +33,6 @@ CONJ = unary("conj", _conjugate, lambda g: g.conj(), promote="same")
 def real(input: Tensor) -> Tensor:
     """The real part, on the same memory; a real Tensor itself.
 
-    >>> import retrograd as rg
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
     """
@@ -48,7 +47,6 @@ def imag(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not complex.
 
-    >>> import retrograd as rg
     >>> rg.imag(rg.tensor([1 + 2j]))
     tensor([2.])
     """
@@ -66,7 +64,6 @@ tensor_method(property(imag), "imag")
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real Tensor itself.
 
-    >>> import retrograd as rg
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
@@ -78,7 +75,6 @@ def conj(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate in memory of its own, which ``conj`` gives here, too.
 
-    >>> import retrograd as rg
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
@@ -103,7 +99,6 @@ ANGLE = unary("angle", _angle, _angle_rule)
 def angle(input: Tensor) -> Tensor:
     """The angle of each number in the complex plane, in radians: 0 or pi for a real one.
 
-    >>> import retrograd as rg
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])
     """
@@ -131,7 +126,6 @@ def view_as_real(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not complex.
 
-    >>> import retrograd as rg
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
@@ -148,7 +142,6 @@ def view_as_complex(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not float32 or float64, or its last axis has not length 2.
 
-    >>> import retrograd as rg
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
     """

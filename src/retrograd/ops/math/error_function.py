@@ -183,7 +183,6 @@ ERFINV = unary(
 def erf(input: Tensor) -> Tensor:
     """The error function 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x.
 
-    >>> import retrograd as rg
     >>> rg.erf(rg.tensor([0.0, 0.5, -10.0]))
     tensor([ 0.    ,  0.5205, -1.    ])
     """
@@ -194,7 +193,6 @@ def erf(input: Tensor) -> Tensor:
 def erfc(input: Tensor) -> Tensor:
     """The complementary error function 1 - erf(x), accurate also where it is tiny.
 
-    >>> import retrograd as rg
     >>> rg.erfc(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.4795])
     """
@@ -208,7 +206,6 @@ def erfinv(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.erfinv(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4769])
     """
@@ -219,7 +216,6 @@ def erfinv(input: Tensor) -> Tensor:
 def erfcx(input: Tensor) -> Tensor:
     """The scaled complementary error function e^(x^2) erfc(x).
 
-    >>> import retrograd as rg
     >>> rg.special.erfcx(rg.tensor([0.0, 10.0]))
     tensor([1.    , 0.0561])
     """
@@ -261,7 +257,6 @@ NDTRI = unary(
 def ndtr(input: Tensor) -> Tensor:
     """The distribution function of the standard normal, erfc(-x / sqrt(2)) / 2.
 
-    >>> import retrograd as rg
     >>> rg.special.ndtr(rg.tensor([0.0, 1.0]))
     tensor([0.5   , 0.8413])
     """
@@ -272,7 +267,6 @@ def ndtr(input: Tensor) -> Tensor:
 def log_ndtr(input: Tensor) -> Tensor:
     """The logarithm of the distribution function of the standard normal, accurate in the far tails.
 
-    >>> import retrograd as rg
     >>> rg.special.log_ndtr(rg.tensor([0.0, -10.0]))
     tensor([ -0.6931, -53.2313])
     """
@@ -286,7 +280,6 @@ def ndtri(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.ndtri(rg.tensor([0.5, 0.975]))
     tensor([0.  , 1.96])
     """

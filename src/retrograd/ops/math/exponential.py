@@ -93,7 +93,6 @@ def pow_(input: Any, exponent: Any) -> Tensor:
     Raises:
         RuntimeError: a negative exponent of integers.
 
-    >>> import retrograd as rg
     >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     >>> rg.pow(2, rg.tensor([1.0, 3.0]))
@@ -127,7 +126,6 @@ tensor_method(lambda self, exponent: self.pow_(exponent), "__ipow__")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``pow`` in double precision: float64, or complex128 where an operand is complex.
 
-    >>> import retrograd as rg
     >>> rg.float_power(rg.tensor([4, 9]), 0.5)
     tensor([2., 3.], dtype=float64)
     """
@@ -140,7 +138,6 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 def square(input: Tensor) -> Tensor:
     """The square x^2.
 
-    >>> import retrograd as rg
     >>> rg.square(rg.tensor([1.0, -3.0]))
     tensor([1., 9.])
     """
@@ -151,7 +148,6 @@ def square(input: Tensor) -> Tensor:
 def sqrt(input: Tensor) -> Tensor:
     """The square root; NaN below 0. Its derivative at 0 is infinite.
 
-    >>> import retrograd as rg
     >>> rg.sqrt(rg.tensor([4.0, 2.0]))
     tensor([2.    , 1.4142])
     """
@@ -162,7 +158,6 @@ def sqrt(input: Tensor) -> Tensor:
 def rsqrt(input: Tensor) -> Tensor:
     """The reciprocal of the square root, 1 / sqrt(x).
 
-    >>> import retrograd as rg
     >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
     tensor([0.5, 1. ])
     """
@@ -173,7 +168,6 @@ def rsqrt(input: Tensor) -> Tensor:
 def reciprocal(input: Tensor) -> Tensor:
     """The reciprocal 1 / x.
 
-    >>> import retrograd as rg
     >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
     tensor([ 0.25, -1.  ])
     """
@@ -184,7 +178,6 @@ def reciprocal(input: Tensor) -> Tensor:
 def exp(input: Tensor) -> Tensor:
     """The exponential e^x; integers become the default floating dtype.
 
-    >>> import retrograd as rg
     >>> rg.exp(rg.tensor([0.0, 1.0]))
     tensor([1.    , 2.7183])
     """
@@ -195,7 +188,6 @@ def exp(input: Tensor) -> Tensor:
 def exp2(input: Tensor) -> Tensor:
     """The power of two 2^x.
 
-    >>> import retrograd as rg
     >>> rg.exp2(rg.tensor([0.0, 3.0]))
     tensor([1., 8.])
     """
@@ -206,7 +198,6 @@ def exp2(input: Tensor) -> Tensor:
 def expm1(input: Tensor) -> Tensor:
     """e^x - 1, accurate also for x near 0.
 
-    >>> import retrograd as rg
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
     """
@@ -217,7 +208,6 @@ def expm1(input: Tensor) -> Tensor:
 def log(input: Tensor) -> Tensor:
     """The natural logarithm: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log(rg.tensor([1.0, 10.0]))
     tensor([0.    , 2.3026])
     """
@@ -228,7 +218,6 @@ def log(input: Tensor) -> Tensor:
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log2(rg.tensor([1.0, 8.0]))
     tensor([0., 3.])
     """
@@ -239,7 +228,6 @@ def log2(input: Tensor) -> Tensor:
 def log10(input: Tensor) -> Tensor:
     """The logarithm to base 10: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log10(rg.tensor([1.0, 1000.0]))
     tensor([0., 3.])
     """
@@ -250,7 +238,6 @@ def log10(input: Tensor) -> Tensor:
 def log1p(input: Tensor) -> Tensor:
     """log(1 + x), accurate also for x near 0.
 
-    >>> import retrograd as rg
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.6931])
     """
@@ -261,7 +248,6 @@ def log1p(input: Tensor) -> Tensor:
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function 1 / (1 + e^-x).
 
-    >>> import retrograd as rg
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
     tensor([0.5   , 0.8808])
     """
@@ -298,7 +284,6 @@ HYPOT = binary(
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(e^input + e^other), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])
     """
@@ -309,7 +294,6 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2^input + 2^other), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
     tensor([4.])
     """
@@ -320,7 +304,6 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2), without overflow of the squares.
 
-    >>> import retrograd as rg
     >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
     tensor([5.])
     """
@@ -331,7 +314,6 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 def ldexp(input: Tensor, other: Any) -> Tensor:
     """``input * 2 ** other``.
 
-    >>> import retrograd as rg
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])
     """
@@ -374,7 +356,6 @@ XLOG1PY = binary(
 def xlogy(input: Any, other: Any) -> Tensor:
     """input * log(other), 0 where the input is 0 (and other is not NaN).
 
-    >>> import retrograd as rg
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
@@ -385,7 +366,6 @@ def xlogy(input: Any, other: Any) -> Tensor:
 def xlog1py(input: Any, other: Any) -> Tensor:
     """input * log(1 + other), 0 where the input is 0 (and other is not NaN).
 
-    >>> import retrograd as rg
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])
     """
@@ -414,7 +394,6 @@ LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementw
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """The inverse of the sigmoid, log(x / (1 - x)); with ``eps``, of x clamped to [eps, 1 - eps].
 
-    >>> import retrograd as rg
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
@@ -429,7 +408,6 @@ for _function in (exp2, expm1, log1p, logit, xlogy):
 def expit(input: Tensor) -> Tensor:
     """``1 / (1 + exp(-input))``: the logistic function, as ``sigmoid``.
 
-    >>> import retrograd as rg
     >>> rg.special.expit(rg.tensor([0.0]))
     tensor([0.5])
     """

@@ -34,7 +34,6 @@ FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", sig
 def ceil(input: Tensor) -> Tensor:
     """The smallest whole number that is not below ``input``.
 
-    >>> import retrograd as rg
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
     """
@@ -45,7 +44,6 @@ def ceil(input: Tensor) -> Tensor:
 def floor(input: Tensor) -> Tensor:
     """The largest whole number that is not above ``input``.
 
-    >>> import retrograd as rg
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
     """
@@ -56,7 +54,6 @@ def floor(input: Tensor) -> Tensor:
 def trunc(input: Tensor) -> Tensor:
     """The whole part of ``input``: it is rounded towards 0.
 
-    >>> import retrograd as rg
     >>> rg.trunc(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  1.])
     """
@@ -74,7 +71,6 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         RuntimeError: integers, with decimals.
 
-    >>> import retrograd as rg
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
     >>> rg.round(rg.tensor([1.236]), decimals=2)
@@ -101,7 +97,6 @@ def frac(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not floating.
 
-    >>> import retrograd as rg
     >>> rg.frac(rg.tensor([-1.5, 1.25]))
     tensor([-0.5 ,  0.25])
     """

@@ -40,7 +40,6 @@ def lgamma(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.lgamma(rg.tensor([1.0, 5.0]))
     tensor([0.    , 3.1781])
     """
@@ -54,7 +53,6 @@ def digamma(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.digamma(rg.tensor([1.0, 5.0]))
     tensor([-0.5772,  1.5061])
     """
@@ -72,7 +70,6 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     Raises:
         RuntimeError: n is negative, or SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.polygamma(1, rg.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
@@ -85,7 +82,6 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of the digamma function, as ``polygamma(n, self)``.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])
     """
@@ -103,7 +99,6 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     Raises:
         RuntimeError: p is below 1, or SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.mvlgamma(rg.tensor([4.0, 5.0]), 2)
     tensor([3.5651, 6.2042])
     """
@@ -146,7 +141,6 @@ def i0(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.i0(rg.tensor([0.0, 1.0]))
     tensor([1.    , 1.2661])
     """
@@ -160,7 +154,6 @@ def i0e(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
     tensor([1.    , 0.4658])
     """
@@ -174,7 +167,6 @@ def i1(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])
     """
@@ -188,7 +180,6 @@ def i1e(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2079])
     """
@@ -210,7 +201,6 @@ ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
 def entr(input: Tensor) -> Tensor:
     """The entropy -x log(x), 0 at 0 and -inf below.
 
-    >>> import retrograd as rg
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])
     """

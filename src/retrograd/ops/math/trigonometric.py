@@ -33,7 +33,6 @@ ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)
 def sin(input: Tensor) -> Tensor:
     """The sine of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.sin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4794])
     """
@@ -44,7 +43,6 @@ def sin(input: Tensor) -> Tensor:
 def cos(input: Tensor) -> Tensor:
     """The cosine of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.cos(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.8776])
     """
@@ -55,7 +53,6 @@ def cos(input: Tensor) -> Tensor:
 def tan(input: Tensor) -> Tensor:
     """The tangent of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.tan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5463])
     """
@@ -66,7 +63,6 @@ def tan(input: Tensor) -> Tensor:
 def asin(input: Tensor) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.asin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5236])
     """
@@ -77,7 +73,6 @@ def asin(input: Tensor) -> Tensor:
 def acos(input: Tensor) -> Tensor:
     """The angle in [0, pi] whose cosine is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.acos(rg.tensor([0.0, 0.5]))
     tensor([1.5708, 1.0472])
     """
@@ -88,7 +83,6 @@ def acos(input: Tensor) -> Tensor:
 def atan(input: Tensor) -> Tensor:
     """The angle in (-pi/2, pi/2) whose tangent is ``input``.
 
-    >>> import retrograd as rg
     >>> rg.atan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4636])
     """
@@ -99,7 +93,6 @@ def atan(input: Tensor) -> Tensor:
 def sinh(input: Tensor) -> Tensor:
     """The hyperbolic sine (e^x - e^-x) / 2.
 
-    >>> import retrograd as rg
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5211])
     """
@@ -110,7 +103,6 @@ def sinh(input: Tensor) -> Tensor:
 def cosh(input: Tensor) -> Tensor:
     """The hyperbolic cosine (e^x + e^-x) / 2.
 
-    >>> import retrograd as rg
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
     tensor([1.    , 1.1276])
     """
@@ -121,7 +113,6 @@ def cosh(input: Tensor) -> Tensor:
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent (e^x - e^-x) / (e^x + e^-x).
 
-    >>> import retrograd as rg
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
     """
@@ -132,7 +123,6 @@ def tanh(input: Tensor) -> Tensor:
 def asinh(input: Tensor) -> Tensor:
     """The number whose hyperbolic sine is ``input``.
 
-    >>> import retrograd as rg
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4812])
     """
@@ -143,7 +133,6 @@ def asinh(input: Tensor) -> Tensor:
 def acosh(input: Tensor) -> Tensor:
     """The number in [0, inf) whose hyperbolic cosine is ``input``; NaN below 1.
 
-    >>> import retrograd as rg
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
     tensor([0.   , 1.317])
     """
@@ -154,7 +143,6 @@ def acosh(input: Tensor) -> Tensor:
 def atanh(input: Tensor) -> Tensor:
     """The number whose hyperbolic tangent is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5493])
     """
@@ -181,7 +169,6 @@ ATAN2 = binary(
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """The angle in (-pi, pi] of the point (other, input): that of ``input / other`` with the quadrant kept.
 
-    >>> import retrograd as rg
     >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
     tensor([ 2.3562, -0.7854])
     """
@@ -196,7 +183,6 @@ RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=Tr
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians: ``input * pi / 180``.
 
-    >>> import retrograd as rg
     >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
     tensor([ 3.1416, -1.5708])
     """
@@ -207,7 +193,6 @@ def deg2rad(input: Tensor) -> Tensor:
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: ``input * 180 / pi``.
 
-    >>> import retrograd as rg
     >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
     """
@@ -239,7 +224,6 @@ SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(mat
 def sinc(input: Tensor) -> Tensor:
     """The normalised sinc, sin(pi x) / (pi x), which is 1 at 0.
 
-    >>> import retrograd as rg
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
     tensor([ 1.    ,  0.6366, -0.2122])
     """

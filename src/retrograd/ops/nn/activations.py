@@ -48,7 +48,6 @@ def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: A
 def relu(input: Tensor) -> Tensor:
     """max(x, 0), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -59,7 +58,6 @@ def relu(input: Tensor) -> Tensor:
 def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -83,7 +81,6 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     Raises:
         ValueError: min_val > max_val.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
     """
@@ -96,7 +93,6 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.relu6(rg.tensor([-1.0, 2.0, 8.0]))
     tensor([0., 2., 6.])
     """
@@ -123,7 +119,6 @@ ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x for x > 0, else alpha * (e^x - 1) (Clevert, Unterthiner and Hochreiter 2016).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.elu(rg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
@@ -145,7 +140,6 @@ def _floating(name: str, input: Any) -> Tensor:
 def selu(input: Tensor) -> Tensor:
     """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
-    >>> import retrograd as rg
     >>> rg.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
@@ -156,7 +150,6 @@ def selu(input: Tensor) -> Tensor:
 def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
@@ -170,7 +163,6 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     Raises:
         RuntimeError: alpha is 0.
 
-    >>> import retrograd as rg
     >>> rg.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.    ])
     """
@@ -184,7 +176,6 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         RuntimeError: alpha is 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.    ])
     """
@@ -208,7 +199,6 @@ LEAKY_RELU = elementwise(
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x for x > 0, else negative_slope * x.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.leaky_relu(rg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
@@ -236,7 +226,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Raises:
         RuntimeError: the number of weights is not that of channels, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.prelu(rg.tensor([[-1.0, -1.0]]), rg.tensor([0.1, 0.2]))
     tensor([[-0.1, -0.2]])
     """
@@ -280,7 +269,6 @@ def _silu_slope(x: Any) -> Any:
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x), also called swish.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.silu(rg.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
@@ -314,7 +302,6 @@ SOFTPLUS = elementwise("softplus", _scaled_softplus, "x", [_scaled_softplus_rule
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + e^(beta x)) / beta, a smooth relu; x itself where beta x > threshold.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softplus(rg.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.    ])
     """
@@ -328,7 +315,6 @@ LOGSIGMOID = unary("logsigmoid", lambda x: -_softplus(-x), lambda g, x: g * SIGM
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)) = -log(1 + e^-x), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.logsigmoid(rg.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.    ])
     """
@@ -348,7 +334,6 @@ MISH = unary("mish", in_blocks(lambda x: x * np.tanh(_softplus(x))), lambda g, x
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)) (Misra 2019).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.mish(rg.tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.944 ])
     """
@@ -410,7 +395,6 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Raises:
         RuntimeError: ``approximate`` is neither.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.gelu(rg.tensor([-1.0, 2.0]))
     tensor([-0.1587,  1.9545])
     """
@@ -439,7 +423,6 @@ HARDSIGMOID = unary(
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardswish(rg.tensor([-1.0, 2.0]))
     tensor([-0.3333,  1.6667])
     """
@@ -450,7 +433,6 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardsigmoid(rg.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
     """
@@ -487,7 +469,6 @@ THRESHOLD = elementwise(
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0.
 
-    >>> import retrograd as rg
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
@@ -501,7 +482,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Raises:
         RuntimeError: lambd is negative.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softshrink(rg.tensor([-1.0, 0.3]))
     tensor([-0.5,  0. ])
     """
@@ -514,7 +494,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.tanhshrink(rg.tensor([0.0, 2.0]))
     tensor([0.   , 1.036])
     """
@@ -537,7 +516,6 @@ def _square(x: Any) -> Any:
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softsign(rg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
@@ -551,7 +529,6 @@ def softsign(input: Tensor) -> Tensor:
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else ``value``.
 
-    >>> import retrograd as rg
     >>> rg.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
@@ -562,7 +539,6 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else ``value``.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
@@ -584,7 +560,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         RuntimeError: the input is 0-d, or the axis has an odd length.
         IndexError: there is no such axis.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.glu(rg.tensor([2.0, 4.0, 0.0, 0.0]))
     tensor([1., 2.])
     """

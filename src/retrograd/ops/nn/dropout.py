@@ -61,7 +61,6 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout(rg.ones(3), 1.0)
     tensor([0., 0., 0.])
     """
@@ -88,7 +87,6 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 2 or 3 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout1d(rg.ones(1, 2), 1.0)
     tensor([[0., 0.]])
     """
@@ -103,7 +101,6 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 3 or 4 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout2d(rg.ones(1, 1, 2), 1.0)
     tensor([[[0., 0.]]])
     """
@@ -118,7 +115,6 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 4 or 5 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
@@ -145,7 +141,6 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     Raises:
         ValueError: ``p`` is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.alpha_dropout(rg.ones(3), 0.5, training=False)
     tensor([1., 1., 1.])
     """
@@ -161,7 +156,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
     (1, 2, 2)
     """

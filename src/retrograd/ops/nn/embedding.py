@@ -97,7 +97,6 @@ def embedding(
         IndexError: a number is out of range.
         RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
@@ -144,7 +143,6 @@ def embedding_bag(
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
     """
@@ -216,7 +214,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Raises:
         RuntimeError: a number is negative or not less than ``num_classes``, or the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.one_hot(rg.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])

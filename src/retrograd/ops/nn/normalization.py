@@ -224,8 +224,6 @@ def layer_norm(
     Raises:
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.layer_norm(rg.tensor([[1.0, 3.0], [10.0, 30.0]]), (2,))
     tensor([[-1.,  1.],
             [-1.,  1.]])
@@ -253,8 +251,6 @@ def rms_norm(
     Raises:
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.rms_norm(rg.tensor([[3.0, 3.0, -3.0]]), (3,))
     tensor([[ 1.,  1., -1.]])
     """
@@ -282,8 +278,6 @@ def group_norm(
         RuntimeError: ``num_groups`` does not divide C, or the shapes do not match.
         ValueError: a group has a single value.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.group_norm(rg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
     tensor([[-1.,  1., -1.,  1.]])
     """
@@ -375,8 +369,6 @@ def batch_norm(
         RuntimeError: the shapes do not match, or the running statistics are missing when not training.
         ValueError: a channel has a single value in training, or eps is negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.batch_norm(rg.tensor([[1.0, 10.0], [3.0, 30.0]]), None, None, training=True)
     tensor([[-1., -1.],
             [ 1.,  1.]])
@@ -435,8 +427,6 @@ def instance_norm(
         ValueError: there is a single value per example and channel.
         RuntimeError: the shapes do not match, or statistics are missing.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.instance_norm(rg.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
     tensor([[[-1.,  1.],
              [-1.,  1.]]])
@@ -471,8 +461,6 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.normalize(rg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """

@@ -26,7 +26,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         IndexError: ``dim`` is out of range of the common shape.
         RuntimeError: the shapes do not broadcast, or the numbers are not floating.
 
-    >>> import retrograd as rg
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """
@@ -55,7 +54,6 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
@@ -128,7 +126,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
         ValueError: an unknown compute_mode.
 
-    >>> import retrograd as rg
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
@@ -168,8 +165,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     Raises:
         RuntimeError: the input is not 2-D, or p is negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.    , 1.    , 4.2426])
     """

@@ -34,7 +34,6 @@ def diff(
         IndexError: ``dim`` is out of range.
         RuntimeError: the input is 0-d, or ``n`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
@@ -94,7 +93,6 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
         IndexError: ``dim`` is out of range.
         RuntimeError: the lengths of y and x differ.
 
-    >>> import retrograd as rg
     >>> rg.trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
     """
@@ -107,7 +105,6 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running integral of y along ``dim`` by the trapezoidal rule, one element shorter than y; see ``trapezoid``.
 
-    >>> import retrograd as rg
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor([1.5, 4. ])
     """
@@ -136,7 +133,6 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         IndexError: a dimension is out of range.
         RuntimeError: too few points, a wrong number of spacings, or another ``edge_order``.
 
-    >>> import retrograd as rg
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """

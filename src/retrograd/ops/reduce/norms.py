@@ -98,7 +98,6 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
         RuntimeError: the input holds integers, or ``p`` is another word.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
@@ -119,7 +118,6 @@ def linalg_vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool =
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
     """
@@ -133,7 +131,6 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     Raises:
         RuntimeError: the shapes do not broadcast, or the inputs hold integers.
 
-    >>> import retrograd as rg
     >>> rg.dist(rg.tensor([1.0, 2.0]), rg.tensor([4.0, 6.0]))
     tensor(5.)
     """
@@ -150,7 +147,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         IndexError: ``dim`` is out of range.
         RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
             [0.3, 0.4]])

@@ -125,7 +125,6 @@ def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> rg.sum(x), rg.sum(x, 0), x.sum(axis=1, keepdims=True)
     (tensor(10.), tensor([4., 6.]), tensor([[3.],
@@ -146,7 +145,6 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
         RuntimeError: the input holds integers and no floating ``dtype`` is given.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
     """
@@ -203,7 +201,6 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         RuntimeError, IndexError: there are no elements.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([5., 4.])
     """
@@ -221,7 +218,6 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         RuntimeError, IndexError: there are no elements.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
     """
@@ -238,7 +234,6 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argmax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1, 1])
     """
@@ -253,7 +248,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([0, 0])
     """
@@ -314,7 +308,6 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
     >>> rg.max(x)
     tensor(5.)
@@ -336,7 +329,6 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
     """
@@ -359,7 +351,6 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
     MinMax(min=tensor(1.), max=tensor(3.))
     """
@@ -395,7 +386,6 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
     >>> x.grad
@@ -428,7 +418,6 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
@@ -448,7 +437,6 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
         RuntimeError: the input holds integers and no floating ``dtype`` is given.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)
     """
@@ -477,7 +465,6 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
     tensor([ True, False])
     """
@@ -492,7 +479,6 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.any(rg.tensor([[0, 0], [0, 1]]), dim=1)
     tensor([False,  True])
     """
@@ -507,7 +493,6 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])
     """

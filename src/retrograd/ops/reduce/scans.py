@@ -130,7 +130,6 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
@@ -147,7 +146,6 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
     >>> rg.cumprod(x, 0).sum().backward()
     >>> x.grad
@@ -185,7 +183,6 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
     """
@@ -200,7 +197,6 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
     ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
     """
@@ -239,7 +235,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor([100.    , 100.6931])
     """

@@ -118,7 +118,6 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
     """
@@ -135,7 +134,6 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
     """
@@ -147,7 +145,6 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def msort(input: Tensor) -> Tensor:
     """The elements in ascending order along the first dimension.
 
-    >>> import retrograd as rg
     >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([1., 2., 3.])
     """
@@ -163,7 +160,6 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is negative or larger than the dimension.
 
-    >>> import retrograd as rg
     >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
     ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))
     """
@@ -218,7 +214,6 @@ def unique(
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
@@ -246,7 +241,6 @@ def unique_consecutive(
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
@@ -287,7 +281,6 @@ def searchsorted(
     Raises:
         RuntimeError: the leading dimensions differ, or ``side`` and ``right`` disagree.
 
-    >>> import retrograd as rg
     >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
     tensor([1, 3])
     """
@@ -322,7 +315,6 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     Raises:
         RuntimeError: ``boundaries`` is not 1-dimensional.
 
-    >>> import retrograd as rg
     >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
@@ -336,7 +328,6 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: a row per element, or with ``as_tuple`` a Tensor per dimension.
 
-    >>> import retrograd as rg
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
             [1, 0]])

@@ -98,7 +98,6 @@ def var(
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.var(rg.tensor([1.0, 2.0, 3.0])), rg.var(rg.tensor([1.0, 3.0]), correction=0)
     (tensor(1.), tensor(1.))
     """
@@ -116,7 +115,6 @@ def std(
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.std(rg.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
@@ -130,7 +128,6 @@ def var_mean(
 ) -> VarMean:
     """The variance and the mean; see ``var``.
 
-    >>> import retrograd as rg
     >>> rg.var_mean(rg.tensor([1.0, 2.0, 3.0]))
     VarMean(var=tensor(1.), mean=tensor(2.))
     """
@@ -145,7 +142,6 @@ def std_mean(
 ) -> StdMean:
     """The standard deviation and the mean; see ``std``.
 
-    >>> import retrograd as rg
     >>> rg.std_mean(rg.tensor([1.0, 2.0, 3.0]))
     StdMean(std=tensor(1.), mean=tensor(2.))
     """
@@ -185,7 +181,6 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
@@ -240,7 +235,6 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
@@ -257,7 +251,6 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
     tensor(1.)
     """
@@ -272,7 +265,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))
     """
@@ -366,7 +358,6 @@ def quantile(
         RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
     """
@@ -380,7 +371,6 @@ def nanquantile(
 ) -> Tensor:
     """The quantiles of the elements that are not NaN; see ``quantile``.
 
-    >>> import retrograd as rg
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)
     """
@@ -405,7 +395,6 @@ def cov(
     Raises:
         RuntimeError: more than 2 dimensions, or weights that do not fit.
 
-    >>> import retrograd as rg
     >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[2., 4.],
             [4., 8.]])
@@ -453,7 +442,6 @@ def corrcoef(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: more than 2 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
     tensor([[1., 1.],
             [1., 1.]])
@@ -479,7 +467,6 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
-    >>> import retrograd as rg
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
@@ -510,7 +497,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     Raises:
         RuntimeError: the input is not 1-dimensional, does not hold integers from 0, or the weights do not fit.
 
-    >>> import retrograd as rg
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
     """

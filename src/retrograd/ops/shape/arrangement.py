@@ -44,7 +44,6 @@ def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
@@ -67,7 +66,6 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 def tile(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     """Copies side by side, as ``repeat``; where there are fewer numbers than dimensions, 1 is put in front of them.
 
-    >>> import retrograd as rg
     >>> rg.tile(rg.tensor([[1], [2]]), (3,))
     tensor([[1, 1, 1],
             [2, 2, 2]])
@@ -102,7 +100,6 @@ def repeat_interleave(
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
 
-    >>> import retrograd as rg
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
     """
@@ -168,7 +165,6 @@ def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         RuntimeError: a dimension appears twice.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
     tensor([[3, 4],
             [1, 2]])
@@ -186,7 +182,6 @@ def fliplr(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.fliplr(rg.tensor([[1, 2]]))
     tensor([[2, 1]])
     """
@@ -203,7 +198,6 @@ def flipud(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the input is 0-d.
 
-    >>> import retrograd as rg
     >>> rg.flipud(rg.tensor([1, 2]))
     tensor([2, 1])
     """
@@ -220,7 +214,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     Raises:
         RuntimeError: not two different dimensions are given.
 
-    >>> import retrograd as rg
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
             [1, 3]])
@@ -243,7 +236,6 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     Raises:
         RuntimeError: shifts and dimensions differ in number.
 
-    >>> import retrograd as rg
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
@@ -284,7 +276,6 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.tril(rg.ones(2, 2))
     tensor([[1., 0.],
             [1., 1.]])
@@ -299,7 +290,6 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.triu(rg.ones(2, 2))
     tensor([[1., 1.],
             [0., 1.]])
@@ -331,7 +321,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
 
-    >>> import retrograd as rg
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],
             [2, 2]]), tensor([[3, 4],
@@ -351,7 +340,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, as rows; of a single vector, itself.
 
-    >>> import retrograd as rg
     >>> rg.cartesian_prod(rg.tensor([1, 2]), rg.tensor([3, 4]))
     tensor([[1, 3],
             [1, 4],
@@ -375,7 +363,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     Raises:
         RuntimeError: the input is no vector, or ``r`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.combinations(rg.tensor([1, 2, 3]))
     tensor([[1, 2],
             [1, 3],
@@ -412,7 +399,6 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Raises:
         RuntimeError: the number of channels is no multiple of r².
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pixel_shuffle(rg.arange(4).reshape(4, 1, 1), 2)
     tensor([[[0, 1],
              [2, 3]]])
@@ -433,7 +419,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Raises:
         RuntimeError: height or width is no multiple of r.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
     """
@@ -453,7 +438,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Raises:
         RuntimeError: the number of channels is no multiple of ``groups``.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)
     tensor([0, 2, 1, 3])
     """

@@ -56,7 +56,6 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
 def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """The Tensor in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
     """
@@ -89,7 +88,6 @@ def to(
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0])
     >>> x.to(rg.float64)
     tensor([1., 2.], dtype=float64)
@@ -141,7 +139,6 @@ _TYPE_NAMES = {
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The Tensor in another dtype; without one, the name of its type.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
@@ -158,7 +155,6 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The Tensor in the dtype, and on the device, of another.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
     tensor([1., 2.])
     """
@@ -176,7 +172,6 @@ def _dtype_method(name: str, dtype: str) -> None:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"""The Tensor in {dtype}; itself where it has that dtype already.
 
-    >>> import retrograd as rg
     >>> rg.tensor([0, 1]).{name}().dtype
     dtype('{dtype}')
     """
@@ -203,7 +198,6 @@ for _name, _dtype in {
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The Tensor in the CPU's memory; itself where it is there already.
 
-    >>> import retrograd as rg
     >>> rg.ones(2).cpu().device
     device(type='cpu')
     """
@@ -230,7 +224,6 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy in memory of its own, through which gradients flow.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
     >>> x.grad
@@ -243,7 +236,6 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The Tensor with its elements in row-major order in memory; itself where they are so already.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
     """
@@ -254,7 +246,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def detach(input: Tensor) -> Tensor:
     """The Tensor's values, on the same memory, without its history.
 
-    >>> import retrograd as rg
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False
     """

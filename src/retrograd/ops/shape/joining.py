@@ -67,7 +67,6 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
@@ -91,7 +90,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         RuntimeError: the list is empty or the shapes differ.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
             [2, 4]])
@@ -109,7 +107,6 @@ def _joined(tensors: Any, widen: Any, dim: int) -> Tensor:
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors side by side: along dimension 1, or 0 where they have only one.
 
-    >>> import retrograd as rg
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
@@ -120,7 +117,6 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors below each other: along dimension 0, vectors as rows.
 
-    >>> import retrograd as rg
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
             [3, 4]])
@@ -132,7 +128,6 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors behind each other: along dimension 2 (see ``atleast_3d``).
 
-    >>> import retrograd as rg
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
     """
@@ -143,7 +138,6 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors side by side, vectors as columns.
 
-    >>> import retrograd as rg
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
             [2, 4]])
@@ -185,7 +179,6 @@ def block_diag(*tensors: Any) -> Tensor:
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.block_diag(rg.tensor([[1, 2]]), rg.tensor(3))
     tensor([[1, 2, 0],
             [0, 0, 3]])
@@ -238,7 +231,6 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     Raises:
         RuntimeError: a size is negative, or the sizes do not add up to the length.
 
-    >>> import retrograd as rg
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
@@ -268,7 +260,6 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     Raises:
         RuntimeError: a size is negative, or they do not add up to the length.
 
-    >>> import retrograd as rg
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
@@ -291,7 +282,6 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: ``chunks`` is not positive.
 
-    >>> import retrograd as rg
     >>> rg.chunk(rg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
@@ -313,7 +303,6 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     Raises:
         RuntimeError: the number of pieces is not positive.
 
-    >>> import retrograd as rg
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
     """
@@ -356,7 +345,6 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: the input is 0-d, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> rg.hsplit(rg.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
@@ -371,7 +359,6 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
     [(2, 3), (2, 3)]
     """
@@ -386,7 +373,6 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
@@ -402,7 +388,6 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         RuntimeError: the input is 0-d.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unbind(rg.arange(2))
     (tensor(0), tensor(1))
     """

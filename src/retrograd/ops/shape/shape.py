@@ -92,7 +92,6 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: the number of elements differs.
 
-    >>> import retrograd as rg
     >>> rg.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
             [3, 4, 5]])
@@ -112,7 +111,6 @@ def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
-    >>> import retrograd as rg
     >>> rg.arange(6).view(3, 2).shape
     (3, 2)
     """
@@ -136,7 +134,6 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -147,7 +144,6 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.reshape(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.arange(4).reshape_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -161,7 +157,6 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
     ((2, 3), (2, 3, 1))
     """
@@ -179,7 +174,6 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
     (2, 1, 3)
     """
@@ -197,7 +191,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
 
-    >>> import retrograd as rg
     >>> rg.flatten(rg.zeros(2, 3, 4), 1).shape
     (2, 12)
     """
@@ -213,7 +206,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order; a view where the input is contiguous.
 
-    >>> import retrograd as rg
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
     """
@@ -227,7 +219,6 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     Raises:
         RuntimeError: the sizes do not multiply to the length of ``dim``.
 
-    >>> import retrograd as rg
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
     (2, 3, 4)
     """
@@ -256,7 +247,6 @@ def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
 def atleast_1d(*tensors: Any) -> Any:
     """Each Tensor with at least one dimension: 0-d becomes shape (1,). Several, or a list, give a tuple.
 
-    >>> import retrograd as rg
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
     """
@@ -267,7 +257,6 @@ def atleast_1d(*tensors: Any) -> Any:
 def atleast_2d(*tensors: Any) -> Any:
     """Each Tensor with at least two dimensions: shape (n,) becomes (1, n). Several, or a list, give a tuple.
 
-    >>> import retrograd as rg
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
     """
@@ -282,7 +271,6 @@ def _two_dimensional(x: Tensor) -> Tensor:
 def atleast_3d(*tensors: Any) -> Any:
     """Each Tensor with at least three dimensions: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
 
-    >>> import retrograd as rg
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
     """
@@ -322,7 +310,6 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         IndexError: a dimension is out of range.
         RuntimeError: the new order does not name every dimension once.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
@@ -355,7 +342,6 @@ def t(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: there are more than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3).t().shape
     (3, 2)
     """
@@ -373,7 +359,6 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         RuntimeError: ``dims`` does not name every dimension once.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
@@ -393,7 +378,6 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     Raises:
         RuntimeError: they differ in number, or name a dimension twice.
 
-    >>> import retrograd as rg
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
@@ -495,7 +479,6 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1], [2]]).expand(-1, 3)
     tensor([[1, 1, 1],
             [2, 2, 2]])
@@ -517,7 +500,6 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
     (3, 2)
     """
@@ -528,7 +510,6 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """As ``input.expand(size)``.
 
-    >>> import retrograd as rg
     >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
@@ -543,7 +524,6 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
     [(3, 2), (3, 2)]
     """
@@ -562,7 +542,6 @@ def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: ``size`` does not broadcast to the shape.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """

@@ -23,7 +23,6 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         RuntimeError: the slices do not lie within the dimension.
         IndexError: ``dim`` or ``start`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
     """
@@ -48,7 +47,6 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     Raises:
         IndexError: ``dim`` or ``index`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
     tensor([0, 3])
     """
@@ -114,7 +112,6 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         RuntimeError: the two dimensions are the same.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.diagonal(rg.arange(4).reshape(2, 2))
     tensor([0, 3])
     """
@@ -133,7 +130,6 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     Raises:
         RuntimeError: the two dimensions are the same, or the input is 0-d.
 
-    >>> import retrograd as rg
     >>> rg.diag_embed(rg.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
@@ -157,7 +153,6 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: the input is neither a vector nor a matrix.
 
-    >>> import retrograd as rg
     >>> rg.diag(rg.tensor([1, 2])), rg.diag(rg.tensor([[1, 2], [3, 4]]), 1)
     (tensor([[1, 0],
             [0, 2]]), tensor([2]))
@@ -175,7 +170,6 @@ _diagonal_of = diagonal
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of the input, flattened, on its diagonal.
 
-    >>> import retrograd as rg
     >>> rg.diagflat(rg.tensor([[1, 2]]))
     tensor([[1, 0],
             [0, 2]])
@@ -241,7 +235,6 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
 
-    >>> import retrograd as rg
     >>> rg.arange(5).unfold(0, 3, 2)
     tensor([[0, 1, 2],
             [2, 3, 4]])
@@ -332,7 +325,6 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     Raises:
         RuntimeError: the view would leave the memory, or size and stride differ in number.
 
-    >>> import retrograd as rg
     >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
     tensor([[0, 2],
             [1, 3],

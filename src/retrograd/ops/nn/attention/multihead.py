@@ -130,8 +130,6 @@ def multi_head_attention_forward(
     Raises:
         AssertionError, RuntimeError: arguments that do not fit, as in PyTorch.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.ones(5, 2, 4)
     >>> out, weights = F.multi_head_attention_forward(
     ...     x, x, x, 4, 2, rg.ones(12, 4), None, None, None, False, 0.0, rg.eye(4), None

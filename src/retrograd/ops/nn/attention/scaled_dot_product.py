@@ -298,8 +298,6 @@ def scaled_dot_product_attention(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=1e3)
     tensor([[1., 0.],

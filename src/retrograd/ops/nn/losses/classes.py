@@ -269,8 +269,6 @@ def cross_entropy(
         ValueError: an unknown reduction, or batches of different length.
         RuntimeError: shapes or dtypes do not match, or label_smoothing is not in [0, 1].
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
     tensor([0.6931, 0.    ])
     """
@@ -335,8 +333,6 @@ def nll_loss(
         ValueError: an unknown reduction, or batches of different length.
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
     tensor(2.)
     """

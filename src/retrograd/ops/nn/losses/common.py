@@ -227,8 +227,6 @@ def mse_loss(
     Raises:
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
@@ -250,8 +248,6 @@ def l1_loss(
     Raises:
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -274,8 +270,6 @@ def smooth_l1_loss(
         RuntimeError: beta is negative.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.smooth_l1_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), reduction="none")
     tensor([0.5, 3.5])
     """
@@ -297,8 +291,6 @@ def huber_loss(
         RuntimeError: delta is not positive.
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.huber_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), delta=2.0, reduction="none")
     tensor([0.5, 6. ])
     """
@@ -323,8 +315,6 @@ def binary_cross_entropy(
         ValueError: input and target differ in size; an unknown reduction.
         RuntimeError: an input is not between 0 and 1.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
     tensor(0.6931)
     """
@@ -362,8 +352,6 @@ def binary_cross_entropy_with_logits(
     Raises:
         ValueError: input and target differ in size; an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
     """
@@ -398,8 +386,6 @@ def soft_margin_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.soft_margin_loss(rg.tensor([0.0, 100.0]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([  0.6931, 100.    ])
     """
@@ -431,8 +417,6 @@ def kl_div(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.kl_div(rg.tensor([[0.5, 0.5]]).log(), rg.tensor([[1.0, 0.0]]), reduction="batchmean")
     tensor(0.6931)
     """
@@ -465,8 +449,6 @@ def poisson_nll_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
     tensor(1.)
     """
@@ -495,8 +477,6 @@ def gaussian_nll_loss(
     Raises:
         ValueError: a negative variance, one of another size, or an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.gaussian_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]), rg.tensor([1.0]))
     tensor(2.)
     """

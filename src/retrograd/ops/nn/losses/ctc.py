@@ -233,8 +233,6 @@ def ctc_loss(
         RuntimeError: lengths, labels or shapes do not match.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.ctc_loss(rg.zeros(2, 1, 3).log_softmax(-1), rg.tensor([[1]]), [2], [1])
     tensor(1.0986)
     """

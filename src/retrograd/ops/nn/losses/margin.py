@@ -35,8 +35,6 @@ def hinge_embedding_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
     """
@@ -62,8 +60,6 @@ def margin_ranking_loss(
         RuntimeError: the inputs have different numbers of dimensions.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
     tensor(2.5)
     """
@@ -97,8 +93,6 @@ def cosine_embedding_loss(
         RuntimeError: the shapes do not match.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x, y = rg.tensor([[1.0, 0.0], [3.0, 4.0]]), rg.tensor([[0.0, 1.0], [3.0, 4.0]])
     >>> F.cosine_embedding_loss(x, y, rg.tensor([1, -1]), reduction="none")
     tensor([1., 1.])
@@ -150,8 +144,6 @@ def multi_margin_loss(
         ValueError: p is not 1 or 2; an unknown reduction.
         RuntimeError: shapes do not match, or a class index is out of range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
     tensor(0.75)
     """
@@ -202,8 +194,6 @@ def multilabel_margin_loss(
         RuntimeError: shapes do not match, or an index is out of range.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
     tensor(0.85)
     """
@@ -243,8 +233,6 @@ def multilabel_soft_margin_loss(
         ValueError: an unknown reduction.
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
@@ -301,8 +289,6 @@ def triplet_margin_loss(
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.triplet_margin_loss(rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]]), eps=0.0)
     tensor(0.5)
     """
@@ -331,8 +317,6 @@ def triplet_margin_with_distance_loss(
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))
     tensor(0.5)

@@ -124,8 +124,6 @@ def _adaptive_max(axes: int, input: Tensor, output_size: Any, return_indices: bo
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over ``output_size`` windows that cover ``(N, C, L)`` or ``(C, L)``; see ``adaptive_avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
     tensor([[[1.5, 2.5]]])
     """
@@ -143,8 +141,6 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     Raises:
         RuntimeError: the rank is wrong, or an output size negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[7.5]]]])
     """
@@ -155,8 +151,6 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``adaptive_avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
     """
@@ -167,8 +161,6 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The maximum over ``output_size`` windows that cover ``(N, C, L)`` or ``(C, L)``; see ``adaptive_max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
     tensor([[[3., 3.]]])
     """
@@ -187,8 +179,6 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     Raises:
         RuntimeError: the rank is wrong, or an output size negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
     """
@@ -199,8 +189,6 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The maximum over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``adaptive_max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
     """
@@ -245,8 +233,6 @@ def max_unpool1d(
 ) -> Tensor:
     """The partial inverse of ``max_pool1d``; see ``max_unpool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_unpool1d(rg.tensor([[[3.0, 2.0]]]), rg.tensor([[[1, 2]]]), 2)
     tensor([[[0., 3., 2., 0.]]])
     """
@@ -271,8 +257,6 @@ def max_unpool2d(
         RuntimeError: the shapes differ, or an index is out of range.
         ValueError: ``output_size`` can't have been the pooling's input.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(output, indices, 2)
     tensor([[[[0., 0.],
@@ -287,8 +271,6 @@ def max_unpool3d(
 ) -> Tensor:
     """The partial inverse of ``max_pool3d``; see ``max_unpool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(output, indices, 2).shape
     (1, 1, 2, 2, 2)
@@ -310,8 +292,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         ValueError: the input has fewer than three dimensions.
         RuntimeError: ``size`` is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.local_response_norm(rg.ones(1, 1, 2), 1, alpha=3.0, beta=0.5)
     tensor([[[0.5, 0.5]]])
     """

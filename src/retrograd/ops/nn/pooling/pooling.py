@@ -405,8 +405,6 @@ def max_pool1d(
 ) -> Any:
     """The maximum over windows of ``(N, C, L)`` or ``(C, L)``; see ``max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
     """
@@ -443,8 +441,6 @@ def max_pool2d(
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
               [13., 15.]]]])
@@ -464,8 +460,6 @@ def max_pool3d(
 ) -> Any:
     """The maximum over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
     """
@@ -504,8 +498,6 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean over windows of ``(N, C, L)`` or ``(C, L)``; see ``avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
     """
@@ -536,8 +528,6 @@ def avg_pool2d(
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 2.5,  4.5],
               [10.5, 12.5]]]])
@@ -557,8 +547,6 @@ def avg_pool3d(
 ) -> Tensor:
     """The mean over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
     """
@@ -581,8 +569,6 @@ def _lp_pool(axes: int, input: Tensor, norm_type: Any, kernel_size: Any, stride:
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm over windows of ``(N, C, L)`` or ``(C, L)``; see ``lp_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
     """
@@ -596,8 +582,6 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
     As in PyTorch no absolute value is taken, so an odd p with negative elements gives other numbers than a norm,
     and NaN for a negative sum.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
     tensor([[[[2.]]]])
     """
@@ -608,8 +592,6 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``lp_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
     tensor([[[[[8.]]]]])
     """

@@ -563,7 +563,6 @@ def lstm(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
     >>> out, h, c = rg.lstm(x, (state, state), [rg.ones(16, 3), rg.ones(16, 4)], False, 1, 0.0, False, False, False)
     >>> out.shape, h.shape
@@ -610,7 +609,6 @@ def _sequence_operator(name: str, layer: Layer, gates: int, what: str) -> Callab
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> x, state, params = rg.ones(5, 2, 3), rg.zeros(1, 2, 4), [rg.ones({4 * gates}, 3), rg.ones({4 * gates}, 4)]
     >>> out, h = rg.{name}(x, state, params, False, 1, 0.0, False, False, False)
     >>> out.shape, h.shape
@@ -669,7 +667,6 @@ def lstm_cell(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> state = rg.zeros(2, 4)
     >>> h, c = rg.lstm_cell(rg.ones(2, 3), (state, state), rg.ones(16, 3), rg.ones(16, 4))
     >>> h.shape
@@ -705,7 +702,6 @@ def _cell_operator(name: str, layer: Layer, gates: int, what: str) -> Callable[.
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> rg.{name}(rg.ones(2, 3), rg.zeros(2, 4), rg.ones({4 * gates}, 3), rg.ones({4 * gates}, 4)).shape
     (2, 4)
     """

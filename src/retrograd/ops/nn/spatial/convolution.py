@@ -345,8 +345,6 @@ def conv1d(
 
     ``input (N, C, L)`` or ``(C, L)``, ``weight (O, C / groups, K)``, ``bias (O,)``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv1d(rg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), rg.tensor([[[-1.0, 1.0]]]))
     tensor([[[1., 2., 4.]]])
     """
@@ -385,8 +383,6 @@ def conv2d(
         RuntimeError: the shapes do not match, the kernel is larger than the padded image, or an argument is out of
             range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv2d(rg.arange(9.0).reshape(1, 1, 3, 3), rg.ones(1, 1, 2, 2))
     tensor([[[[ 8., 12.],
               [20., 24.]]]])
@@ -408,8 +404,6 @@ def conv3d(
 
     ``input (N, C, D, H, W)`` or ``(C, D, H, W)``, ``weight (O, C / groups, kD, kH, kW)``, ``bias (O,)``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
     (1, 3, 2, 2, 2)
     """
@@ -429,8 +423,6 @@ def conv_transpose1d(
 ) -> Tensor:
     """The transpose of ``conv1d``; see ``conv_transpose2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose1d(rg.tensor([[[1.0, 2.0]]]), rg.tensor([[[1.0, 10.0]]]), stride=2)
     tensor([[[ 1., 10.,  2., 20.]]])
     """
@@ -466,8 +458,6 @@ def conv_transpose2d(
         RuntimeError: the shapes do not match, the result is empty, an argument is out of range, or
             ``output_padding`` is neither below ``stride`` nor below ``dilation``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose2d(rg.ones(1, 1, 2, 2), rg.ones(1, 1, 2, 2))
     tensor([[[[1., 2., 1.],
               [2., 4., 2.],
@@ -489,8 +479,6 @@ def conv_transpose3d(
 ) -> Tensor:
     """The transpose of ``conv3d``; see ``conv_transpose2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
     (1, 3, 4, 4, 4)
     """

@@ -125,8 +125,6 @@ def interpolate(
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
         RuntimeError: a size is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), size=3, mode="linear", align_corners=True)
@@ -190,8 +188,6 @@ def upsample(
 ) -> Tensor:
     """``interpolate`` under its older name.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     """
@@ -202,8 +198,6 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode ``"nearest"``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample_nearest(rg.tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])
     """
@@ -214,8 +208,6 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode ``"bilinear"`` and aligned corners.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
     tensor([1. , 1.5, 2. ])
     """
@@ -387,8 +379,6 @@ def grid_sample(
         ValueError: the mode or padding mode does not exist.
         RuntimeError: the shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.arange(4.0).reshape(1, 1, 2, 2)
     >>> F.grid_sample(x, rg.tensor([[[[0.0, 0.0], [1.0, -1.0]]]]), align_corners=True)
     tensor([[[[1.5, 1. ]]]])
@@ -457,8 +447,6 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         NotImplementedError: the size has neither four nor five elements.
         ValueError: theta does not fit, is not floating, or a size is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.affine_grid(rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
     tensor([[[[-0.5,  0. ],
               [ 0.5,  0. ]]]])

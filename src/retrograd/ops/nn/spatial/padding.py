@@ -96,7 +96,6 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     Raises:
         RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
 
-    >>> import retrograd as rg
     >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
@@ -119,7 +118,6 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
         ValueError: a value is given with another mode than constant.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
     """

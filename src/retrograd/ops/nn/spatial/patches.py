@@ -175,8 +175,6 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     Raises:
         RuntimeError: the input is not 3-D or 4-D, an argument is not positive, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.unfold(rg.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
     tensor([0., 1., 3., 4.])
     """
@@ -196,8 +194,6 @@ def fold(
         RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or ``L`` is not the
             number of windows.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
     tensor([[1., 2., 1.],
             [2., 4., 2.],
