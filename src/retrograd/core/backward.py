@@ -17,6 +17,7 @@ from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
 from .modes import modes, set_grad_enabled, watchers
 from .plan import ALONE
+from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
@@ -137,6 +138,8 @@ class Walk:
                     like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
+                    if create_graph and plan.primitive.piecewise_linear and not gi._requires:
+                        gi = attached(gi, parent)
                     if anomaly is not None:
                         anomaly.after(node, index, gi)
                     before = get(parent)
