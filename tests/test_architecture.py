@@ -90,7 +90,9 @@ def test_rooms_import_what_is_below_them():
 
 
 def test_core_and_ops_do_not_import_the_top_of_the_package():
-    assert [module for module in MODULES if ".core." in module or ".ops." in module if "retrograd" in IMPORTS[module]] == []
+    assert [
+        module for module in MODULES if ".core." in module or ".ops." in module if "retrograd" in IMPORTS[module]
+    ] == []
 
 
 def test_only_the_command_imports_the_harness():
