@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import TracebackType
+from functools import partial
+from operator import call
+from threading import get_ident
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,20 +24,110 @@ class _Modes(threading.local):
 
 modes = _Modes()
 
-# One entry per thread that has anomaly mode on: while it is empty, the hot path asks nothing more.
-watchers: list[None] = []
+# The threads that have anomaly mode on: while there are none, the hot path asks nothing more.
+watchers: set[int] = set()
 
-# One entry per thread that has switched recording off: while it is empty, every thread records.
-unrecorded: list[None] = []
+# The threads that have switched recording off: while there are none, every thread records.
+unrecorded: set[int] = set()
 
 
-def _set_mode(name: str, value: Any) -> None:
-    if name == "grad_enabled" and value is not modes.grad_enabled:
-        if value:
-            unrecorded.pop()
-        else:
-            unrecorded.append(None)
-    setattr(modes, name, value)
+class Guard(io.IOBase):
+    """A context manager that Ctrl-C cannot keep from restoring what it changed.
+
+    Python looks for signals where a function begins, where a loop goes back, and after each call of a function written
+    in C; KeyboardInterrupt is raised there. An ``__exit__`` written in Python can thus be left before its first line.
+    That of ``io.IOBase`` is written in C and calls ``close``, for which ``__enter__`` puts a C function that restores
+    everything in one call and returns nothing true.
+    """
+
+    close: Any = None
+    closed = True  # for IOBase's finalizer: to drop an instance restores nothing
+
+
+class Mode(Guard):
+    """A context manager and decorator that sets thread-local modes and restores them, however it is left.
+
+    One instance may be entered again while it is active; each entry restores what it found.
+    """
+
+    def _changes(self) -> dict[str, Any]:
+        """The modes to set, by name."""
+        raise NotImplementedError
+
+    def _found(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """The modes to restore, by name."""
+        return {name: getattr(modes, name) for name in changes}
+
+    def __enter__(self) -> Any:
+        changes = self._changes()
+        steps = _steps(self._found(changes))
+        if self.close is not None:
+            steps.append(partial(setattr, self, "close", self.close))
+        restore = partial(any, map(call, steps))  # makes all calls in one, since each returns None
+        try:
+            self.close = restore
+            _set(changes)
+        except BaseException:
+            restore()
+            raise
+        return self
+
+    def __call__(self, function: Function) -> Function:
+        # Each call enters a mode of its own: one decorated function may run on several threads at once.
+        return decorated(function, self._clone)
+
+    def _clone(self) -> Mode:
+        return type(self)()
+
+
+def _steps(values: dict[str, Any]) -> list[Callable[[], None]]:
+    """C functions that set this thread's modes when called, and keep ``unrecorded`` and ``watchers`` in step."""
+    thread = get_ident()
+    steps: list[Callable[[], None]] = [partial(modes.__dict__.update, values)]
+    if "grad_enabled" in values:
+        steps.append(partial(unrecorded.discard if values["grad_enabled"] else unrecorded.add, thread))
+    if "anomaly" in values:
+        steps.append(partial(watchers.discard if values["anomaly"] is None else watchers.add, thread))
+    return steps
+
+
+def _set(values: dict[str, Any]) -> None:
+    """Set modes of this thread, all or none."""
+    any(map(call, _steps(values)))
+
+
+class Switch(Mode):
+    """A mode that its constructor switches at once; used as a context manager, it restores what was before that."""
+
+    _before: dict[str, Any] | None
+
+    def _switch(self) -> None:
+        changes = self._changes()
+        self._before = super()._found(changes)
+        _set(changes)
+
+    def _found(self, changes: dict[str, Any]) -> dict[str, Any]:
+        found, self._before = self._before, None
+        return super()._found(changes) if found is None else found
+
+    def __call__(self, function: Function) -> Function:
+        _set(self._found(self._changes()))  # a decorator leaves the caller's mode alone
+        return super().__call__(function)
+
+
+def _set(values: dict[str, Any]) -> None:
+    for step in _setting(values):
+        step()
+
+
+def _setting(values: dict[str, Any]) -> Iterator[Callable[[], Any]]:
+    """C functions that set this thread's modes when called, and keep ``unrecorded`` and ``watchers`` in step."""
+    yield partial(modes.__dict__.update, values)
+    thread = threading.get_ident()
+    if "grad_enabled" in values:
+        yield partial(unrecorded.discard if values["grad_enabled"] else unrecorded.add, thread)
+    if "anomaly" in values:
+        yield partial(watchers.discard if values["anomaly"] is None else watchers.add, thread)
 
 
 def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
@@ -81,42 +174,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-class _Mode:
-    """A context manager and decorator that sets thread-local modes and restores them, however it is left.
-
-    One instance may be entered again while it is active (recursion in a decorated function), so what is to be
-    restored is a stack.
-    """
-
-    def __init__(self) -> None:
-        self._outer: list[dict[str, Any]] = []
-
-    def _changes(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _enter(self) -> None:
-        changes = self._changes()
-        self._outer.append({name: getattr(modes, name) for name in changes})
-        for name, value in changes.items():
-            _set_mode(name, value)
-
-    def __enter__(self) -> Any:
-        self._enter()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for name, value in self._outer.pop().items():
-            _set_mode(name, value)
-
-    def __call__(self, function: Function) -> Function:
-        # Each call enters a mode of its own: one decorated function may run on several threads at once.
-        return decorated(function, self._clone)
-
-    def _clone(self) -> _Mode:
-        return type(self)()
-
-
-class no_grad(_Mode):
+class no_grad(Mode):
     """Record nothing: results of operators inside need no gradient. A context manager and a decorator.
 
     >>> import retrograd as rg
@@ -151,7 +209,7 @@ class enable_grad(no_grad):
         return {"grad_enabled": True}
 
 
-class inference_mode(_Mode):
+class inference_mode(Mode):
     """As ``no_grad``, for programs that never differentiate what they compute inside; ``inference_mode(False)`` is off.
 
     >>> import retrograd as rg
@@ -168,17 +226,16 @@ class inference_mode(_Mode):
         return made
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__()
         self._mode = bool(mode)
 
     def _changes(self) -> dict[str, Any]:
         return {"grad_enabled": not self._mode, "inference": self._mode}
 
-    def _clone(self) -> _Mode:
+    def _clone(self) -> Mode:
         return inference_mode(self._mode)
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Switch):
     """Turn recording on or off: at once when called as a function, until the end as a context manager.
 
     >>> import retrograd as rg
@@ -190,26 +247,16 @@ class set_grad_enabled(_Mode):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self._mode = bool(mode)
-        self._enter()
+        self._switch()
 
     def _changes(self) -> dict[str, Any]:
         return {"grad_enabled": self._mode}
 
-    def __enter__(self) -> Any:
-        if not self._outer:
-            self._enter()
-        return self
+    def _clone(self) -> Mode:
+        return recording(self._mode)
 
-    def __call__(self, function: Function) -> Function:
-        # The constructor has already switched the caller's mode; a decorator must not.
-        if self._outer:
-            self.__exit__(None, None, None)
-        return super().__call__(function)
 
-    def _clone(self) -> _Mode:
-        clone = set_grad_enabled.__new__(set_grad_enabled)
-        _Mode.__init__(clone)
-        clone._mode = self._mode
-        return clone
+def recording(mode: bool) -> Mode:
+    """As ``set_grad_enabled``, for ``with`` alone: nothing changes before the block is entered."""
+    return enable_grad() if mode else no_grad()
