@@ -189,16 +189,12 @@ def test_the_number_of_threads_does_not_show_in_the_numbers(name, monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: 1)
     one = value_and_gradient(function, x)
     monkeypatch.setattr(threads, "count", lambda: 3)
-    threads._pool.cache_clear()
     for a, b in zip(one, value_and_gradient(function, x), strict=True):
         np.testing.assert_array_equal(a, b)
-    threads._pool().shutdown()
-    threads._pool.cache_clear()
 
 
 def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: 4)
-    threads._pool.cache_clear()
     seen: list[int] = []
     threads.in_shares(lambda start, stop: seen.extend(range(start, stop)), 1003, 100)
     assert sorted(seen) == list(range(1003))
@@ -209,8 +205,6 @@ def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         threads.in_shares(fail, 1003, 100)
-    threads._pool().shutdown()
-    threads._pool.cache_clear()
 
 
 def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
