@@ -68,15 +68,14 @@ class detect_anomaly(Mode):
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-
-    def _changes(self) -> dict[str, Any]:
-        return {"anomaly": _Anomaly(self.check_nan)}
+        self.changes = {"anomaly": _Anomaly(check_nan)}
+        super().__init__()
 
     def _clone(self) -> Mode:
         return detect_anomaly(self.check_nan)
 
 
-class set_detect_anomaly(Switch, detect_anomaly):
+class set_detect_anomaly(Switch):
     """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
 
     >>> import retrograd as rg
@@ -85,12 +84,9 @@ class set_detect_anomaly(Switch, detect_anomaly):
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        super().__init__(check_nan)
-        self._mode = bool(mode)
-        self._switch()
-
-    def _changes(self) -> dict[str, Any]:
-        return super()._changes() if self._mode else {"anomaly": None}
+        self.check_nan = check_nan
+        self.changes = {"anomaly": _Anomaly(check_nan) if mode else None}
+        Switch.__init__(self)
 
 
 def is_anomaly_enabled() -> bool:

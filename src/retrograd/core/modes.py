@@ -17,9 +17,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Modes(threading.local):
-    grad_enabled: bool = True
-    inference: bool = False
-    anomaly: Any = None
+    def __init__(self) -> None:
+        self.grad_enabled = True
+        self.inference = False
+        self.anomaly: Any = None
 
 
 modes = _Modes()
@@ -40,7 +41,9 @@ class Guard(io.IOBase):
     everything in one call and returns nothing true.
     """
 
-    close: Any = None
+    __slots__ = ("close",)
+
+    close: Any
     closed = True  # for IOBase's finalizer: to drop an instance restores nothing
 
 
@@ -50,23 +53,24 @@ class Mode(Guard):
     One instance may be entered again while it is active; each entry restores what it found.
     """
 
-    def _changes(self) -> dict[str, Any]:
-        """The modes to set, by name."""
-        raise NotImplementedError
+    __slots__ = ()
 
-    def _found(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """The modes to restore, by name."""
-        return {name: getattr(modes, name) for name in changes}
+    changes: dict[str, Any]  # the modes to set, by name: grad_enabled or anomaly among them
+
+    def __init__(self) -> None:
+        self.close = None
 
     def __enter__(self) -> Any:
-        changes = self._changes()
-        steps = _steps(self._found(changes))
+        here, thread, changes = modes.__dict__, get_ident(), self.changes
+        found = {name: here[name] for name in changes}
+        undo: tuple[Callable[[], None], ...] = partial(here.update, found), partial(_listing(found), thread)
         if self.close is not None:
-            steps.append(partial(setattr, self, "close", self.close))
-        restore = partial(any, map(call, steps))  # makes all calls in one, since each returns None
+            undo = *undo, partial(setattr, self, "close", self.close)
+        restore = partial(any, map(call, undo))  # makes all calls in one, since each returns None
         try:
             self.close = restore
-            _set(changes)
+            here.update(changes)
+            _listing(changes)(thread)
         except BaseException:
             restore()
             raise
@@ -80,54 +84,36 @@ class Mode(Guard):
         return type(self)()
 
 
-def _steps(values: dict[str, Any]) -> list[Callable[[], None]]:
-    """C functions that set this thread's modes when called, and keep ``unrecorded`` and ``watchers`` in step."""
-    thread = get_ident()
-    steps: list[Callable[[], None]] = [partial(modes.__dict__.update, values)]
+def _listing(values: dict[str, Any]) -> Callable[[int], None]:
+    """What keeps ``unrecorded`` or ``watchers`` in step with modes of these values."""
     if "grad_enabled" in values:
-        steps.append(partial(unrecorded.discard if values["grad_enabled"] else unrecorded.add, thread))
-    if "anomaly" in values:
-        steps.append(partial(watchers.discard if values["anomaly"] is None else watchers.add, thread))
-    return steps
-
-
-def _set(values: dict[str, Any]) -> None:
-    """Set modes of this thread, all or none."""
-    any(map(call, _steps(values)))
+        return unrecorded.discard if values["grad_enabled"] else unrecorded.add
+    return watchers.discard if values["anomaly"] is None else watchers.add
 
 
 class Switch(Mode):
     """A mode that its constructor switches at once; used as a context manager, it restores what was before that."""
 
-    _before: dict[str, Any] | None
+    __slots__ = ("_switched",)
 
-    def _switch(self) -> None:
-        changes = self._changes()
-        self._before = super()._found(changes)
-        _set(changes)
+    _switched: bool  # and not entered yet
 
-    def _found(self, changes: dict[str, Any]) -> dict[str, Any]:
-        found, self._before = self._before, None
-        return super()._found(changes) if found is None else found
+    def __init__(self) -> None:
+        super().__init__()
+        super().__enter__()
+        self._switched = True
+
+    def __enter__(self) -> Any:
+        if self._switched:
+            self._switched = False
+            return self
+        return super().__enter__()
 
     def __call__(self, function: Function) -> Function:
-        _set(self._found(self._changes()))  # a decorator leaves the caller's mode alone
+        if self._switched:  # a decorator leaves the caller's mode alone
+            self._switched = False
+            self.close()
         return super().__call__(function)
-
-
-def _set(values: dict[str, Any]) -> None:
-    for step in _setting(values):
-        step()
-
-
-def _setting(values: dict[str, Any]) -> Iterator[Callable[[], Any]]:
-    """C functions that set this thread's modes when called, and keep ``unrecorded`` and ``watchers`` in step."""
-    yield partial(modes.__dict__.update, values)
-    thread = threading.get_ident()
-    if "grad_enabled" in values:
-        yield partial(unrecorded.discard if values["grad_enabled"] else unrecorded.add, thread)
-    if "anomaly" in values:
-        yield partial(watchers.discard if values["anomaly"] is None else watchers.add, thread)
 
 
 def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
@@ -191,8 +177,7 @@ class no_grad(Mode):
         mode.__init__()  # type: ignore[misc]
         return mode(function)
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": False}
+    changes = {"grad_enabled": False}
 
 
 class enable_grad(no_grad):
@@ -205,8 +190,7 @@ class enable_grad(no_grad):
     True
     """
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": True}
+    changes = {"grad_enabled": True}
 
 
 class inference_mode(Mode):
@@ -226,10 +210,9 @@ class inference_mode(Mode):
         return made
 
     def __init__(self, mode: bool = True) -> None:
+        super().__init__()
         self._mode = bool(mode)
-
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": not self._mode, "inference": self._mode}
+        self.changes = {"grad_enabled": not mode, "inference": self._mode}
 
     def _clone(self) -> Mode:
         return inference_mode(self._mode)
@@ -248,10 +231,8 @@ class set_grad_enabled(Switch):
 
     def __init__(self, mode: bool) -> None:
         self._mode = bool(mode)
-        self._switch()
-
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": self._mode}
+        self.changes = {"grad_enabled": self._mode}
+        super().__init__()
 
     def _clone(self) -> Mode:
         return recording(self._mode)
