@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,9 @@ import pytest
 
 import retrograd as rg
 from retrograd.core.modes import modes, unrecorded, watchers
+from retrograd.kernels import threads
 
-SAMPLED = 120  # moments of a step in the short form
+SAMPLED = 300  # moments of a step in the short form
 
 
 def modes_in_blocks():
@@ -122,9 +124,9 @@ def interrupted(step, moment):
 def moments(step, request):
     step()  # what is made at the first use is made before counting
     total, _ = interrupted(step, 0)
-    if request.config.getoption("--long", default=False):
+    if total <= SAMPLED or request.config.getoption("--long", default=False):
         return range(1, total + 1)
-    return sorted(set(np.random.default_rng(0).integers(1, total + 1, SAMPLED).tolist()))
+    return sorted(np.random.default_rng(0).choice(total, SAMPLED, replace=False) + 1)
 
 
 def gradients_of_a_fresh_step():
@@ -161,7 +163,7 @@ def test_ctrl_c_leaves_no_mode_switched_whatever_the_moment(step, request, by_de
             modes.inference = False
             np.seterr(**before[-1])
     assert not left, f"{len(left)}, first {left[0]}"
-    assert hits > SAMPLED // 3
+    assert hits > 50
     np.testing.assert_allclose(gradients_of_a_fresh_step(), 1 + np.log([1, 2, 4]), rtol=1e-6)
 
 
@@ -187,3 +189,67 @@ def test_moments_are_told_apart_by_this_attack(by_default):
         left += bool(switched)
         switched.clear()
     assert left
+
+
+def test_ctrl_c_waits_for_the_shares_of_a_loop_that_are_under_way(request, by_default, monkeypatch):
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    begun, ended = [], []
+
+    def share(start, stop):
+        begun.append(start)
+        time.sleep(0.0003)
+        ended.append(start)
+
+    def step():
+        threads.in_shares(share, 3, 1)
+
+    for moment in moments(step, request):
+        caller_is_at = len(begun) - len(ended)  # shares that the caller itself was interrupted in
+        interrupted(step, moment)
+        unfinished = len(begun) - len(ended) - caller_is_at
+        time.sleep(0.001)
+        assert len(begun) - len(ended) - caller_is_at == unfinished <= 1, moment
+
+
+RANDOM_SIGNALS = """
+import os, random, signal, sys, threading, time
+sys.path.insert(0, {folder!r})
+import test_interrupts as attack
+
+steps = attack.STEPS
+for step in steps:
+    step()
+before, hits, over = attack.state(), 0, time.time() + {seconds}
+armed = threading.Event()
+
+def shoot():
+    while True:
+        armed.wait()
+        armed.clear()
+        time.sleep(random.random() * 0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=shoot, daemon=True).start()
+while time.time() < over:
+    try:
+        armed.set()
+        while True:
+            for step in steps:
+                step()
+    except KeyboardInterrupt:
+        hits += 1
+    assert attack.state() == before, (hits, attack.state())
+print(hits)
+"""
+
+
+def test_real_signals_at_random_times(request):
+    if not request.config.getoption("--long", default=False):
+        pytest.skip("takes half a minute: --long")
+    program = RANDOM_SIGNALS.format(folder=str(Path(__file__).parent), seconds=30)
+    path = os.pathsep.join([str(Path(rg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) > 500
