@@ -249,7 +249,11 @@ def test_real_signals_at_random_times(request):
     program = RANDOM_SIGNALS.format(folder=str(Path(__file__).parent), seconds=30)
     path = os.pathsep.join([str(Path(rg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": path},
     )
     assert process.returncode == 0, process.stderr
     assert int(process.stdout) > 500

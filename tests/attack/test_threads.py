@@ -69,10 +69,10 @@ def test_models_trained_at_once_are_the_models_trained_alone(size, request, monk
     n, repeats = (16, 20) if long(request) else (6, 1)
     alone = [trained(seed) for seed in range(n)]
     for _ in range(repeats):
-        found = {}
-        together(*[lambda seed=seed: found.update({seed: trained(seed)}) for seed in range(n)])
-        for seed in range(n):
-            for a, b in zip(alone[seed], found[seed], strict=True):
+        found = [()] * n
+        together(*[lambda seed=seed, found=found: found.__setitem__(seed, trained(seed)) for seed in range(n)])
+        for expected, got in zip(alone, found, strict=True):
+            for a, b in zip(expected, got, strict=True):
                 np.testing.assert_array_equal(a, b)
 
 

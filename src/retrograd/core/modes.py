@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import call
-from threading import get_ident
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,14 +24,15 @@ class _Modes(threading.local):
 
 modes = _Modes()
 
-# The threads that have anomaly mode on: while there are none, the hot path asks nothing more.
+# The threads, by the identity of their modes, that have anomaly mode on: while there are none, the hot path asks
+# nothing more.
 watchers: set[int] = set()
 
-# The threads that have switched recording off: while there are none, every thread records.
+# Likewise those that have switched recording off: while there are none, every thread records.
 unrecorded: set[int] = set()
 
 
-class Guard(io.IOBase):
+class AtomicExit(io.IOBase):
     """A context manager that Ctrl-C cannot keep from restoring what it changed.
 
     Python looks for signals where a function begins, where a loop goes back, and after each call of a function written
@@ -47,7 +47,7 @@ class Guard(io.IOBase):
     closed = True  # for IOBase's finalizer: to drop an instance restores nothing
 
 
-class Mode(Guard):
+class Mode(AtomicExit):
     """A context manager and decorator that sets thread-local modes and restores them, however it is left.
 
     One instance may be entered again while it is active; each entry restores what it found.
@@ -61,7 +61,8 @@ class Mode(Guard):
         self.close = None
 
     def __enter__(self) -> Any:
-        here, thread, changes = modes.__dict__, get_ident(), self.changes
+        here, changes = modes.__dict__, self.changes
+        thread = id(here)
         found = {name: here[name] for name in changes}
         undo: tuple[Callable[[], None], ...] = partial(here.update, found), partial(_listing(found), thread)
         if self.close is not None:

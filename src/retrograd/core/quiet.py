@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .modes import Guard
+from .modes import AtomicExit
 
 _extobj_contextvar: Any = None
 _SILENT: Any = None
@@ -27,16 +27,19 @@ except (ImportError, AttributeError):  # pragma: no cover - depends on the NumPy
 
 if _extobj_contextvar is not None:
 
-    class silent(Guard):
+    class silent(AtomicExit):
         """A context manager under which NumPy raises no floating-point warning."""
 
-        def __enter__(self) -> None:
+        __slots__ = ()
+
+        def __enter__(self) -> Self:
             found = _extobj_contextvar.get()
             try:
                 self.close = partial(_extobj_contextvar.reset, _extobj_contextvar.set(_SILENT))
             except BaseException:
                 _extobj_contextvar.set(found)
                 raise
+            return self
 
     def silently(function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run without floating-point warnings."""
