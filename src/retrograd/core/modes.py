@@ -63,7 +63,9 @@ class Mode(AtomicExit):
     def __enter__(self) -> Any:
         here, changes = modes.__dict__, self.changes
         thread = id(here)
-        found = {name: here[name] for name in changes}
+        found = {}
+        for name in changes:
+            found[name] = here[name]
         undo: tuple[Callable[[], None], ...] = partial(here.update, found), partial(_listing(found), thread)
         if self.close is not None:
             undo = *undo, partial(setattr, self, "close", self.close)
