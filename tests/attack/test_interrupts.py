@@ -148,7 +148,7 @@ def by_default():
     "step",
     [
         *STEPS,
-        pytest.param(training, marks=pytest.mark.xfail(reason="Walk.run enters set_grad_enabled", strict=False)),
+        training,
     ],
 )
 def test_ctrl_c_leaves_no_mode_switched_whatever_the_moment(step, request, by_default):
