@@ -13,9 +13,10 @@ PROJECT = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.tom
 
 
 def constraints() -> list[str]:
-    extras = PROJECT["optional-dependencies"]
-    requirements = PROJECT["dependencies"] + [r for extra, rs in extras.items() if extra != "compare" for r in rs]
-    return sorted({re.sub(r">=", "==", r) for r in requirements if re.fullmatch(r"[\w-]+>=[\d.]+", r) and "cupy" not in r})
+    extras = {name: listed for name, listed in PROJECT["optional-dependencies"].items() if name != "compare"}
+    requirements = PROJECT["dependencies"] + [requirement for listed in extras.values() for requirement in listed]
+    bounded = [requirement for requirement in requirements if re.fullmatch(r"(?!cupy)[\w-]+>=[\d.]+", requirement)]
+    return sorted({requirement.replace(">=", "==") for requirement in bounded})
 
 
 if __name__ == "__main__":
