@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -339,7 +338,7 @@ HOSTILE = {
     "deep": b"[" * 100_000 + b"]" * 100_000,
     "deep-entry": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "long-number": b'{"a": ' + b"9" * 10_000 + b"}",
-    "twice": b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}}',
+    "twice": b'{"a":' + json.dumps(entry()).encode() + b',"a":' + json.dumps(entry("U8", (4,))).encode() + b"}",
     "metadata-list": {"__metadata__": [1], "a": entry()},
     "metadata-number": {"__metadata__": {"n": 1}, "a": entry()},
     "metadata-structure": {"__metadata__": {"retrograd": {"a": 1}}, "a": entry()},
@@ -451,17 +450,26 @@ def test_links_are_followed(tmp_path):
 
 
 @posix
-def test_what_is_no_regular_file_is_neither_replaced_nor_read(tmp_path):
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to("/dev/null")
-    paths = [tmp_path / "fifo", tmp_path / "link", Path("/dev/null"), Path("/dev/full"), tmp_path / "folder"]
-    for path in [path for path in paths if path.exists()]:
-        kind = stat.S_IFMT(path.stat().st_mode)
-        for action in (lambda path: rg.save({"a": rg.ones(1)}, path), rg.load):
-            with pytest.raises(OSError, match=str(path)):
-                action(path)
-        assert stat.S_IFMT(path.stat().st_mode) == kind
+@pytest.mark.parametrize("kind", ["fifo", "folder", "socket", "device", "link"])
+def test_what_is_no_regular_file_is_neither_replaced_nor_read(tmp_path, kind):
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "device":  # one of the test's own: a defect must not cost the machine its /dev/null
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("only the superuser makes devices")
+    else:
+        target = tmp_path / "target" if kind == "link" else path
+        os.mknod(target, 0o666 | (stat.S_IFSOCK if kind == "socket" else stat.S_IFIFO))
+        if kind == "link":
+            path.symlink_to(target)
+    before = path.stat()
+    for action in (lambda path: rg.save({"a": rg.ones(1)}, path), rg.load):
+        with pytest.raises(OSError, match=str(path)):
+            action(path)
+    assert path.stat() == before and not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 @posix

@@ -128,10 +128,10 @@ class Checkpoint:
                 self._load(name, partial(_set_state, generator), run["random"]["generators"][name])
             # Last, because a loader may draw from the default generator's saved state.
             self._load("default generator", partial(_set_state, default_generator), run["random"]["default"])
+            return Progress(run["step"], run["metadata"])
         except BaseException:
             snapshot.restore()
             raise
-        return Progress(run["step"], run["metadata"])
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The states of this run's parts, and what the file says of the run as a whole."""
@@ -145,6 +145,7 @@ class Checkpoint:
             case {
                 "parts": dict(parts),
                 "run": {
+                    "version": int(),
                     "step": int(),
                     "metadata": dict(),
                     "random": {"default": list(), "generators": dict(generators)},
