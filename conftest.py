@@ -20,7 +20,7 @@ DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_def
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--long``: the programs in tests/attack run for minutes each, not for about a second."""
+    """``--long``: the programs in tests/attack run for two minutes each, not for less than a second."""
     parser.addoption("--long", action="store_true", help="let each attack of tests/attack run for minutes")
 
 

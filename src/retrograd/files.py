@@ -104,13 +104,16 @@ def _label(target: Path) -> str:
 def _create_locked(temporary: Path, mode: int) -> BinaryIO:
     while True:
         stream = open(temporary, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115, closed by the caller
-        if sys.platform == "win32":
-            return stream
-        with suppress(OSError):  # a file system without locks: nobody can take one there, so no leftover is removed
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        if temporary.exists():
-            return stream
-        stream.close()  # before it was locked, another writer took it for a leftover and removed it
+        try:
+            if sys.platform != "win32":
+                with suppress(OSError):  # where a file system has no locks, leftovers are not removed
+                    fcntl.flock(stream, fcntl.LOCK_EX)
+            if temporary.exists():  # else another writer took it for a leftover, before it was locked
+                return stream
+        except BaseException:
+            stream.close()
+            raise
+        stream.close()
 
 
 def _remove_leftovers(target: Path) -> None:

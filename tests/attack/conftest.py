@@ -1,4 +1,4 @@
-"""Programs that attack the library at random: about a second each, or minutes with ``pytest tests/attack --long``."""
+"""Programs that attack the library at random: less than a second each, or minutes with ``pytest tests/attack --long``."""
 
 import secrets
 import time
@@ -24,12 +24,12 @@ def random(long: bool) -> np.random.Generator:
 
 @pytest.fixture
 def rounds(long: bool) -> Iterator[int]:
-    """Counts attacks until the time is over, at least three."""
+    """Counts attacks until the time is over, at least two."""
 
     def count() -> Iterator[int]:
-        end = time.monotonic() + (120 if long else 1)
+        end = time.monotonic() + (120 if long else 0.4)
         number = 0
-        while number < 3 or time.monotonic() < end:
+        while number < 2 or time.monotonic() < end:
             yield number
             number += 1
         print(f"{number} rounds")

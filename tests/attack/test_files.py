@@ -257,13 +257,6 @@ def start(path, step):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def last_step(process):
-    """The last step that a killed writer reported to be saved."""
-    said, error = process.communicate()
-    assert not error
-    return int(said.splitlines()[-1])
-
-
 def watch(path, model):
     """Resume as a watching process does, and return the step; the checkpoint must be whole."""
     progress = Checkpoint(path, model=model).resume()
@@ -288,8 +281,8 @@ def test_a_writer_that_is_killed_and_watched_loses_nothing(tmp_path, random, rou
                 seen = step
         finally:
             process.kill()
-        assert process.poll() is None or process.wait() == -signal.SIGKILL  # it did not end by itself
         said = process.communicate()[0].split()
+        assert process.returncode == -signal.SIGKILL  # it had not ended by itself
         step = watch(path, model)
         assert step >= max(seen, *map(int, said[-1:]), int(first))
         seen = step
@@ -311,11 +304,10 @@ def test_a_crowd_of_writers_at_one_path_leaves_it_whole_at_every_moment(tmp_path
             for _ in range(5):
                 assert watch(path, model)
             unlucky = int(random.integers(3))
-            assert writers[unlucky].poll() is None, writers[unlucky].stderr.read()
+            assert writers[unlucky].poll() is None, writers[unlucky].stderr.read()  # the others do it no harm
             writers[unlucky].kill()
             writers[unlucky].communicate()
             writers[unlucky] = start(path, unlucky * 1_000_000)
-            assert writers[unlucky].stdout.readline(), writers[unlucky].stderr.read()
     finally:
         for writer in writers:
             writer.kill()
@@ -349,7 +341,7 @@ rg.save({"n": 0, "x": rg.zeros(1000)}, path)
 full = 0
 for number in range(1, rounds + 1):
     size = int(random.integers(1, 100_000))
-    limit = int(random.integers(0, 5 * size))
+    limit = int(random.integers(0, 10 * size))  # of the eight bytes for each number and the header
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     wanted = rg.load(path)
     try:
@@ -415,6 +407,8 @@ def test_targets_of_every_kind_are_written_or_left_as_they_are(tmp_path, random,
             assert sorted(os.listdir(folder)) == names
 
 
+# Python leaves a file open, and says so, when an interrupt falls between its open() and the `with` around it.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @posix
 def test_an_interrupt_at_any_moment_leaves_the_file_and_the_run_as_they_were(tmp_path, random, rounds):
     def interrupt(number, frame):
@@ -430,7 +424,6 @@ def test_an_interrupt_at_any_moment_leaves_the_file_and_the_run_as_they_were(tmp
             run.draw()
             if step == 0:
                 run.checkpoint.save(0)
-            before = run.everything()
             try:
                 signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 4e-3))
                 try:
