@@ -137,6 +137,17 @@ def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(tmp_path, state, 
     assert os.listdir(tmp_path) == ["a.safetensors"]
 
 
+@pytest.mark.parametrize("state", [None, [1], {"a": [rg.ones(1)]}], ids=repr)
+@pytest.mark.parametrize("name", [b'"retrograd":', b'"retrograd.crc32":'])
+def test_a_damaged_name_in_the_metadata_is_noticed(tmp_path, state, name):
+    rg.save(state, tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    assert name in data
+    (tmp_path / "a").write_bytes(data.replace(name, name.replace(b"d", b"`")))
+    with pytest.raises(CorruptFileError, match="checksum"):
+        rg.load(tmp_path / "a")
+
+
 def test_no_pickle_is_loaded(tmp_path):
     path = tmp_path / "model.pt"
     path.write_bytes(pickle.dumps({"a": 1}))
@@ -325,9 +336,11 @@ def entry(dtype="F32", shape=(1,), offsets=(0, 4)):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
 
 
-def structured(structure, **metadata):
+def structured(structure):
+    """A header whose checksum is right, with four zeros as the Tensor a."""
     text = structure if isinstance(structure, str) else json.dumps(structure)
-    return {"__metadata__": {"retrograd": text, **metadata}, "a": entry()}
+    checksum = zlib.crc32(bytes(4), zlib.crc32(b"a <f4 (1,)", zlib.crc32(text.encode())))
+    return {"__metadata__": {"retrograd": text, "retrograd.crc32": str(checksum)}, "a": entry()}
 
 
 HOSTILE = {
@@ -387,6 +400,7 @@ def test_a_hostile_file_is_refused_in_one_line(tmp_path, header):
     with pytest.raises(CorruptFileError, match="a.safetensors: ") as caught:
         rg.load(tmp_path / "a.safetensors")
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+    assert ("checksum" in str(caught.value)) == (header in (HOSTILE["checksum"], HOSTILE["surrogate-checksum"]))
 
 
 @pytest.mark.parametrize("length", [0, 1, 5, 100_000_001, 2**63, 2**64 - 1])

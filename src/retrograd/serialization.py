@@ -146,7 +146,8 @@ def _enter(array: Any, path: str, arrays: Arrays) -> str:
 
 def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
     """Write arrays and structure so that the path holds, at every moment, the old file or the new one, whole."""
-    text = json.dumps(structure if with_structure else None)
+    # A file without a structure has the checksum of "null"; the state None is not to have the same.
+    text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
     checksum = _checksum(arrays, text)
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}
     if with_structure:
@@ -172,7 +173,7 @@ def read_file(
     """
     arrays, metadata = safetensors_format.read(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)
-    if checksum is None and checked:
+    if checksum is None and (checked or _STRUCTURE in metadata):
         raise CorruptFileError(f"{path}: no checksum; the file is damaged or was written by another program")
     if checksum is not None and checksum != str(_checksum(arrays, text)):
         raise CorruptFileError(f"{path}: damaged, the checksum does not match what is in the file")

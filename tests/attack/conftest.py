@@ -1,4 +1,4 @@
-"""Programs that attack the library at random: less than a second each, or minutes with ``pytest tests/attack --long``."""
+"""Programs that attack the library at random: for half a second each, or with ``pytest --long`` for two minutes."""
 
 import secrets
 import time

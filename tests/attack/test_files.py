@@ -14,7 +14,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -140,18 +139,18 @@ def test_states_come_back_and_damage_is_noticed(tmp_path, random, rounds):
 def test_hostile_headers_are_refused_or_loaded(tmp_path, random, rounds):
     path = tmp_path / "state.safetensors"
     for _ in rounds:
-        rg.save({"a": some_state(random), "b": rg.ones(3)}, path)
+        state = [some_state(random), rg.ones(3)]
+        rg.save(state, path)
         data = path.read_bytes()
         length = int.from_bytes(data[:8], "little") + 8
-        header, rest = json.loads(data[8:length]), data[length:]
-        metadata = header["__metadata__"]
-        del metadata["retrograd.crc32"]
+        header = json.loads(data[8:length])
         for _ in range(10):
-            hostile = changed(header, random)
-            if random.random() < 0.5 and "retrograd" in metadata:
-                structure = changed(json.loads(metadata["retrograd"]), random)
-                hostile = {**header, "__metadata__": {"retrograd": json.dumps(structure)}}
-            path.write_bytes(file_of(hostile, rest))
+            path.write_bytes(file_of(changed(header, random), data[length:]))
+            refused_or_loaded(path)
+        arrays = {}
+        structure = pack(state, "", arrays)
+        for _ in range(10):
+            write_file(path, arrays, changed(structure, random))  # with a checksum that is right
             refused_or_loaded(path)
 
 
@@ -452,10 +451,3 @@ def test_an_interrupt_at_any_moment_leaves_the_file_and_the_run_as_they_were(tmp
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-
-
-def test_a_checksum_that_is_right_does_not_make_a_file_right(tmp_path):
-    text = json.dumps({"$": "tensor", "name": "b"})
-    header = {"__metadata__": {"retrograd": text, "retrograd.crc32": str(crc32(text.encode()))}}
-    (tmp_path / "a").write_bytes(file_of(header, b""))
-    assert refused_or_loaded(tmp_path / "a") is None
