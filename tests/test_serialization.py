@@ -265,6 +265,23 @@ def test_what_is_saved_is_what_the_library_reads(tmp_path):
             assert (8 + length + entry["data_offsets"][0]) % state[name].element_size() == 0
 
 
+def test_a_file_without_tensors_is_one_to_the_library_too(tmp_path):
+    # safetensors issue 601: its versions up to 0.4.3 write a broken header where there is metadata alone.
+    safetensors = pytest.importorskip("safetensors")
+    rg.save({"epoch": 3}, tmp_path / "a")
+    with safetensors.safe_open(tmp_path / "a", "np") as theirs:
+        assert list(theirs.keys()) == [] and json.loads(theirs.metadata()["retrograd"]) == {"epoch": 3}
+
+
+def test_what_was_loaded_can_be_saved_to_the_same_path(tmp_path):
+    # safetensors issue 762: arrays that lie in the mapped file become zeros when it is written again.
+    rg.save({"a": rg.arange(3.0)}, tmp_path / "a")
+    state = rg.load(tmp_path / "a")
+    for _ in range(2):
+        rg.save(state, tmp_path / "a")
+        assert state["a"].tolist() == rg.load(tmp_path / "a")["a"].tolist() == [0, 1, 2]
+
+
 def test_a_file_of_an_earlier_version_is_loaded(tmp_path):
     numpy = pytest.importorskip("safetensors.numpy")
     text = json.dumps({"a": {"$": "tensor", "name": "a"}, "n": {"$": "items", "items": [[1, 2]]}})
