@@ -307,6 +307,7 @@ def test_a_crowd_of_writers_at_one_path_leaves_it_whole_at_every_moment(tmp_path
             writers[unlucky].kill()
             writers[unlucky].communicate()
             writers[unlucky] = start(path, unlucky * 1_000_000)
+        assert [writer.poll() for writer in writers] == [None] * 3
     finally:
         for writer in writers:
             writer.kill()
@@ -444,6 +445,7 @@ def test_an_interrupt_at_any_moment_leaves_the_file_and_the_run_as_they_were(tmp
             except KeyboardInterrupt:
                 interrupts += 1
                 resumed = run.everything()
+                assert rg.is_grad_enabled()
                 if resumed != before:  # the interrupt came after resume() had ended
                     run.checkpoint.resume()
                     assert run.everything() == resumed

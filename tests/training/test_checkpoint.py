@@ -279,10 +279,10 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, spoil):
 
 
 class InterruptAtLine:
-    """Raises KeyboardInterrupt when the lines of those numbers, counted from here, are reached."""
+    """Raises KeyboardInterrupt when the lines of those numbers, counted from here in that file, are reached."""
 
-    def __init__(self, *numbers):
-        self.numbers, self.count = numbers, 0
+    def __init__(self, *numbers, file=""):
+        self.numbers, self.count, self.file = numbers, 0, str(PACKAGE / file)
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -292,7 +292,7 @@ class InterruptAtLine:
         sys.settrace(self.before)
 
     def trace(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        if not frame.f_code.co_filename.startswith(self.file):
             return None
         self.count += event == "line"
         if event == "line" and self.count in self.numbers:
@@ -300,22 +300,24 @@ class InterruptAtLine:
         return self.trace
 
 
-PACKAGE = str(Path(rg.__file__).parent)
+PACKAGE = Path(rg.__file__).parent
 
 
-def test_an_interrupted_resume_changes_nothing(tmp_path):
+@pytest.mark.parametrize("file", ["", "core/modes.py"])  # anywhere, and where the recording is switched off and on
+def test_an_interrupted_resume_changes_nothing(tmp_path, file):
     run, counted, other = trained(tmp_path / "a", 9), trained(tmp_path / "b", 12), trained(tmp_path / "c", 12)
     counted.checkpoint.path = other.checkpoint.path = run.checkpoint.path
-    lines = InterruptAtLine()
+    lines = InterruptAtLine(file=file)
     with lines:
         counted.checkpoint.resume()
     rg.rand(17)
     before = everything(other)
-    for first in range(1, lines.count, max(1, lines.count // 60)):
-        for numbers in ((first,), (first, first + 300)):  # the second one meets the way back
-            with pytest.raises(KeyboardInterrupt), InterruptAtLine(*numbers):
+    for first in range(1, lines.count, max(1, lines.count // 150)):
+        for numbers in ((first,), (first, first + lines.count // 8)):  # the second one meets the way back
+            with pytest.raises(KeyboardInterrupt), InterruptAtLine(*numbers, file=file):
                 other.checkpoint.resume()
             assert everything(other) == before, numbers
+            assert rg.is_grad_enabled()
     assert other.checkpoint.resume().step == 9
     assert everything(other)[:2] == everything(counted)[:2]
 

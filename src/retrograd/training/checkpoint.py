@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..ops.generators import Generator, default_generator, get_rng_state
@@ -175,6 +176,7 @@ class _Snapshot:
     def __init__(self, parts: Iterable[Any], generators: Iterable[Any]) -> None:
         self._parts = [(part, dict(_attributes(part)), deepcopy(part.state_dict())) for part in parts]
         self._generators = [(generator, _state_of(generator)) for generator in (*generators, default_generator)]
+        self._grad_enabled = is_grad_enabled()
 
     def restore(self) -> None:
         """Go back; an interrupt meanwhile only starts it again, since half of it would be worse."""
@@ -187,14 +189,15 @@ class _Snapshot:
 
     def _restore(self) -> None:
         for part, attributes, state in self._parts:
-            # The state's values, for what the part holds, and the attributes, for what it is not the only holder of and
-            # for what loading leaves behind. The attributes come first, too: loading needs them.
+            # The attributes go back to the very objects; loading goes back to the values in those that were written in
+            # place (a model's arrays, a loader's generators), and may itself assign attributes.
             _restore_attributes(part, attributes)
             with suppress(Exception):
-                part.load_state_dict(deepcopy(state))
+                part.load_state_dict(state)
             _restore_attributes(part, attributes)
         for generator, state in self._generators:
             _set_state(generator, state)
+        set_grad_enabled(self._grad_enabled)  # loading switches it off, and an interrupt can come before its `with`
 
 
 def _attributes(part: Any) -> dict[str, Any]:
