@@ -16,7 +16,7 @@ import numpy as np
 from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
-from ..ops.generators import Generator, default_generator, get_rng_state
+from ..ops.make.generators import Generator, default_generator, get_rng_state
 from ..safetensors_format import Arrays
 from ..serialization import CorruptFileError, pack, read_file, write_file
 
