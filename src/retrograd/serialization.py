@@ -39,8 +39,9 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
         TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
         ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB.
         RuntimeError: another thread changed a Tensor meanwhile.
-        OSError: the file cannot be written (no space, no such folder, no permission, not a regular file). Whatever is
-            raised, the older file is still there.
+        OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
+
+    Whatever is raised, the path holds the older file or the new one, whole.
 
     >>> import retrograd as rg, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")

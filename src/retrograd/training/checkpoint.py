@@ -92,7 +92,7 @@ class Checkpoint:
     def save(self, step: int, metadata: Mapping[str, Any] | None = None) -> None:
         """Write the run as it is after ``step`` steps, with anything that JSON can hold.
 
-        Whatever is raised, the last checkpoint is still there.
+        Whatever is raised, the path holds the last checkpoint or this one, whole.
 
         Raises:
             TypeError: a state or the metadata holds something that cannot be stored, or ``step`` is no integer.
