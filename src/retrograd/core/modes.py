@@ -29,13 +29,12 @@ unrecorded: list[None] = []
 
 
 def _set_mode(name: str, value: Any) -> None:
-    counts = name == "grad_enabled" and value is not modes.grad_enabled
-    # An interrupt between the two leaves an entry too many, which costs time; one too few would be a wrong answer.
-    if counts and not value:
-        unrecorded.append(None)
+    if name == "grad_enabled" and value is not modes.grad_enabled:
+        if value:
+            unrecorded.pop()
+        else:
+            unrecorded.append(None)
     setattr(modes, name, value)
-    if counts and value:
-        unrecorded.pop()
 
 
 def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
