@@ -7,6 +7,7 @@ from typing import Any as _Any
 from . import autograd, ops
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
+from .core import fallback as _fallback
 from .core.devices import Device as device
 from .core.devices import get_default_device, is_cuda_available, set_default_device
 from .core.dtypes import (
@@ -83,7 +84,11 @@ def __getattr__(name: str) -> _Any:
         return bool_
     if name in ("save", "load"):
         return getattr(_import_module(f"{__name__}.serialization"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _legacy_names(name)
+
+
+_legacy_names = _fallback.legacy_names(__name__)
+_fallback.enter_legacy_methods(Tensor)
 
 
 __all__ = [
@@ -94,3 +99,5 @@ __all__ = [
     "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_rng_state", "uint8",
 ]  # fmt: skip
 __all__ += _operators.__all__
+
+_fallback.find_through_compat()

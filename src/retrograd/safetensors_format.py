@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
@@ -81,7 +82,7 @@ def write(stream: BinaryIO, arrays: Arrays, metadata: dict[str, str]) -> None:
         stream.write(arrays[name].reshape(-1).view(np.uint8).data)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
+def read(path: Any) -> tuple[Arrays, dict[str, str]]:
     """The arrays by name, little-endian and in memory of their own, and the metadata. bfloat16 becomes float32.
 
     Raises:
@@ -89,8 +90,9 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
         MemoryError: the arrays do not fit in memory; the message says how large they are.
         OSError: the file cannot be read.
     """
-    with open_regular(path) as file:
-        wanted = size = os.fstat(file.fileno()).st_size
+    with BytesIO(path.read()) if hasattr(path, "read") else open_regular(path) as file:
+        wanted = size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         try:
             entries, metadata = _read_header(file, size)
             wanted = sum(entry.bytes_in_memory for entry in entries)

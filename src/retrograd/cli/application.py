@@ -9,10 +9,10 @@ from typing import NoReturn
 import retrograd
 from retrograd.data import DataError
 
-from . import check, evaluate, generate, info, train
+from . import check, evaluate, generate, info, run, train
 from .console import UserError
 
-COMMANDS = (check, train, generate, evaluate, info)
+COMMANDS = (check, train, generate, evaluate, info, run)
 
 
 class Parser(argparse.ArgumentParser):

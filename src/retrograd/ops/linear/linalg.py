@@ -15,7 +15,7 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.errors import LinAlgError, describe
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..shape.joining import stack
 from ..shape.views import diagonal
 from ..table.arguments import dimension
@@ -243,7 +243,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """
     a, b = matrices(A, square=True), matrices(B, "B")
     if unitriangular:
-        eye = Tensor(identity_like(a.array))
+        eye = new_tensor(identity_like(a.array))
         half = (a.triu(1) if upper else a.tril(-1)) + eye
     else:
         half = a.triu() if upper else a.tril()
@@ -344,7 +344,7 @@ def _matrix_power(value: Any, n: int) -> Tensor:
         x = x @ x if n else x
     if result is None:
         # Depends on x only by its shape, but stays in the graph: its gradient is zero.
-        result = x * 0 + Tensor(identity_like(x.array))
+        result = x * 0 + new_tensor(identity_like(x.array))
     return result
 
 

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from ...core.errors import describe
+from ...core.fallback import legacy_call
 from ...core.mutation import COPY, apply_inplace, check_writable
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
@@ -158,7 +159,10 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                 _rename(name, other_names, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            result = legacy_call(name, named, args, kwargs, error)
+            if result is NotImplemented:
+                raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            return result
 
     named.__name__ = name.rpartition(".")[
         2
