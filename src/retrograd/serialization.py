@@ -92,20 +92,22 @@ def load(
     """
     if hasattr(path, "read"):
         start = path.tell()
-        first = path.read(4)
+        first = path.read(8)
         path.seek(start)
         if _is_pt_file(first):
             return _load_pt_file(path, map_location)
         return read_file(path, lambda array: _placed(new_tensor(array), map_location))
     with open_regular(path) as stream:
-        if _is_pt_file(stream.read(4)):
+        if _is_pt_file(stream.read(8)):
             stream.seek(0)
             return _load_pt_file(stream, map_location)
     return read_file(path, lambda array: _placed(new_tensor(array), map_location))
 
 
 def _is_pt_file(start: bytes) -> bool:
-    return start == b"PK\x03\x04" or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    """Whether PyTorch wrote the file: a zip archive with flags, which a header of so few bytes has not, or a pickle
+    that begins with PyTorch's number."""
+    return start[:4] == b"PK\x03\x04" and start[4:] != b"\0\0\0\0" or start[:4] == b"\x80\x02\x8a\x0a"
 
 
 def _load_pt_file(stream: Any, map_location: Any) -> Any:

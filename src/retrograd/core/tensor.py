@@ -80,9 +80,9 @@ class Tensor(TensorMethods):
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
 
-    >>> rg.Tensor([1, 2])
+    >>> rg.tensor([1, 2])
     tensor([1., 2.])
-    >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
     tensor([2., 4.])
