@@ -184,7 +184,7 @@ def test_conversions():
     assert x.float() is x and x.to("cpu") is x and x.to(rg.float32) is x and x.to(x) is x and x.cpu() is x
     assert x.to(copy=True) is not x and x.to(rg.float32, copy=True).array is not x.array
     assert x.to("cpu", rg.float64, True).dtype == rg.float64 and x.to(device="cpu", dtype=rg.int64).tolist() == [1, 0]
-    assert x.type() == "retrograd.FloatTensor" and x.type(rg.float64).dtype == rg.float64
+    assert x.type() == "torch.FloatTensor" and x.type(rg.float64).dtype == rg.float64
     assert x.bool().tolist() == [True, True] and x.type_as(rg.tensor([1])).dtype == rg.int64
     assert x.clone().array is not x.array and rg.detach(x).array is x.array
     leaf = rg.tensor([1.0], requires_grad=True)

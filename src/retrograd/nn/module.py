@@ -135,6 +135,8 @@ class Module:
         """
         return _register(self._backward_hooks, hook, prepend)
 
+    register_backward_hook = register_full_backward_hook
+
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before the module is differentiated; what it returns replaces the
         gradients.
@@ -400,6 +402,21 @@ class Module:
         """Cast floating Parameters and buffers to float16."""
         return self._cast("half")
 
+    def type(self: Self, dst_type: Any) -> Self:
+        """Cast Parameters and buffers to a dtype, or a legacy type."""
+        return self._apply(lambda x: x.type(dst_type))
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating Parameters and buffers to bfloat16."""
+        return self._cast("bfloat16")
+
+    def share_memory(self: Self) -> Self:
+        """Move Parameters and buffers to memory that processes forked from this one share."""
+        return self._apply(lambda x: x.share_memory_())
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: modules run as they are."""
+
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
         return self._apply(lambda x: x.cpu())
@@ -447,6 +464,16 @@ class Module:
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
         return _register(self._state_dict_hooks, hook, False)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``."""
+        return _register(self.__dict__.setdefault("_load_state_dict_post_hooks", OrderedDict()), hook, False)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+        """As the public one, of a hook that is not given the module."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *rest: hook(*rest))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
@@ -517,7 +544,11 @@ class Module:
         for key, module in extra.items():
             if key in given:
                 module.set_extra_state(given[key])
-        return IncompatibleKeys(missing, unexpected)
+        result = IncompatibleKeys(missing, unexpected)
+        for module in self.modules():
+            for hook in module.__dict__.get("_load_state_dict_post_hooks", {}).values():
+                hook(module, result)
+        return result
 
     # Printing and pickling
 
