@@ -51,13 +51,9 @@ def enter_legacy_methods(cls: type) -> None:
             setattr(cls, name, LegacyMethod(name))
 
 
-def legacy_call(
-    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
-) -> Any:
-    """The result of a call that failed with ``error``, read as a legacy form; NotImplemented if it is none."""
-    if isinstance(error, (TypeError, RuntimeError)):
-        return import_module(f"{_ROOM}.calls").call(name, function, args, kwargs)
-    return NotImplemented
+def legacy_call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a call that failed as it stands, read as a legacy form; NotImplemented if it is none."""
+    return import_module(f"{_ROOM}.calls").call(name, function, args, kwargs)
 
 
 class EinopsParts:
