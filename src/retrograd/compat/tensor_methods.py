@@ -200,6 +200,16 @@ def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
     return self if dtype is None else self.to(dtype)
 
 
+def coalesce(self: Tensor) -> Tensor:
+    """The Tensor itself: values at one place have been added."""
+    return self
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Whether values at one place have been added: in a dense Tensor they have."""
+    return True
+
+
 def record_stream(self: Tensor, stream: Any) -> None:
     """Keep the memory until a stream has used it, which CuPy's pool sees to."""
 

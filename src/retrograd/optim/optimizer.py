@@ -8,13 +8,14 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..core.devices import backend_of, is_array
 from ..core.dtypes import DType, float32, float64, get_default_dtype
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
@@ -25,6 +26,17 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
 BLOCK = 1 << 15
+
+
+
+class _Required:
+    """The default of an option that every group must give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -197,6 +209,14 @@ class Optimizer:
         self._stepping = False
         self._stepped = False  # schedulers warn when they go first
 
+    def __getattr__(self, name: str) -> Any:
+        # Other people's optimizers may leave Optimizer.__init__ out.
+        if name in ("_scratch", "_stepping", "_stepped") or name.endswith("_hooks"):
+            self._without_hooks()
+            if name in self.__dict__:
+                return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
@@ -241,6 +261,8 @@ class Optimizer:
             if not (parameter.is_leaf or parameter.retains_grad):
                 raise ValueError(f"{me}: can't optimize a non-leaf Tensor, {describe(parameter)}")
         for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             group.setdefault(name, default)
 
         ids = [id(parameter) for parameter in entries]
@@ -459,3 +481,7 @@ def _register(hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: b
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)
