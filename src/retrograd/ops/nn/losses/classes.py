@@ -171,15 +171,13 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
         weights += smoothing / x.array.shape[1]
         if class_weight is not None:
             weights *= _per_class(class_weight, weights)
-        if classes.counted is not None:
-            weights *= np.expand_dims(classes.counted, 1)
     weights[classes.at] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
-    return (
-        rows
-        if classes.divisor is None
-        else rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
-    )
+    if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
+        rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
+    if classes.divisor is None:
+        return rows
+    return rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
 
 
 CROSS_ENTROPY_BACKWARD = Primitive(
