@@ -4,34 +4,34 @@ from ..ops.linear.matmul import bilinear
 from ..ops.linear.matmul import linear
 from ..ops.math.exponential import sigmoid
 from ..ops.math.trigonometric import tanh
-from ..ops.nn.activations import _celu as celu
-from ..ops.nn.activations import _relu as relu
-from ..ops.nn.activations import _selu as selu
-from ..ops.nn.activations import _threshold as threshold
-from ..ops.nn.activations import elu
-from ..ops.nn.activations import gelu
-from ..ops.nn.activations import glu
-from ..ops.nn.activations import hardshrink
-from ..ops.nn.activations import hardsigmoid
-from ..ops.nn.activations import hardswish
-from ..ops.nn.activations import hardtanh
-from ..ops.nn.activations import leaky_relu
-from ..ops.nn.activations import logsigmoid
-from ..ops.nn.activations import mish
-from ..ops.nn.activations import prelu
-from ..ops.nn.activations import relu6
-from ..ops.nn.activations import silu
-from ..ops.nn.activations import softplus
-from ..ops.nn.activations import softshrink
-from ..ops.nn.activations import softsign
-from ..ops.nn.activations import tanhshrink
-from ..ops.nn.activations_inplace import celu_
-from ..ops.nn.activations_inplace import elu_
-from ..ops.nn.activations_inplace import hardtanh_
-from ..ops.nn.activations_inplace import leaky_relu_
-from ..ops.nn.activations_inplace import relu_
-from ..ops.nn.activations_inplace import selu_
-from ..ops.nn.activations_inplace import threshold_
+from ..ops.nn.activations.inplace import celu_
+from ..ops.nn.activations.inplace import elu_
+from ..ops.nn.activations.inplace import hardtanh_
+from ..ops.nn.activations.inplace import leaky_relu_
+from ..ops.nn.activations.inplace import relu_
+from ..ops.nn.activations.inplace import selu_
+from ..ops.nn.activations.inplace import threshold_
+from ..ops.nn.activations.piecewise import _threshold as threshold
+from ..ops.nn.activations.piecewise import hardshrink
+from ..ops.nn.activations.piecewise import hardsigmoid
+from ..ops.nn.activations.piecewise import hardswish
+from ..ops.nn.activations.piecewise import softshrink
+from ..ops.nn.activations.rectifiers import _celu as celu
+from ..ops.nn.activations.rectifiers import _relu as relu
+from ..ops.nn.activations.rectifiers import _selu as selu
+from ..ops.nn.activations.rectifiers import elu
+from ..ops.nn.activations.rectifiers import hardtanh
+from ..ops.nn.activations.rectifiers import leaky_relu
+from ..ops.nn.activations.rectifiers import prelu
+from ..ops.nn.activations.rectifiers import relu6
+from ..ops.nn.activations.smooth import gelu
+from ..ops.nn.activations.smooth import glu
+from ..ops.nn.activations.smooth import logsigmoid
+from ..ops.nn.activations.smooth import mish
+from ..ops.nn.activations.smooth import silu
+from ..ops.nn.activations.smooth import softplus
+from ..ops.nn.activations.smooth import softsign
+from ..ops.nn.activations.smooth import tanhshrink
 from ..ops.nn.attention.multihead import multi_head_attention_forward
 from ..ops.nn.attention.scaled_dot_product import scaled_dot_product_attention
 from ..ops.nn.dropout import alpha_dropout
