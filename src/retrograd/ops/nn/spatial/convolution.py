@@ -23,7 +23,7 @@ from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...table.registry import operator
-from .patches import Window, gather_windows, per_axis, scatter_windows, with_batch
+from .windows import Window, gather_windows, per_axis, scatter_windows, with_batch
 
 CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
 UNROLLED = 1 << 30  # the same on a GPU, where one large product is best

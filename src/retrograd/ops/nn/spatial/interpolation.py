@@ -17,8 +17,8 @@ from ....core.tensor import Tensor, new_tensor
 from ...table.arguments import number
 from ...table.registry import operator
 from ..pooling.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .patches import Ints
 from .resampling import RESAMPLE, AxisMap
+from .windows import Ints
 
 CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as PyTorch has it
 CUBIC_ANTIALIASED = -0.5
