@@ -1,5 +1,6 @@
 """Retrograd: automatic differentiation and neural networks over NumPy and CuPy, with the gradients in plain sight."""
 
+from . import _command as _command  # before all that takes time
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
