@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.autograd.against_torch import torch_function, torch_value
-from retrograd.autograd.cases import Call, Case, Fixed, all_cases
-from retrograd.autograd.comparison import assert_close, numbers
-from retrograd.autograd.programs import make_tensor, replaced, rewritten
 from retrograd.core.errors import describe
-from retrograd.ops.registry import OPERATORS, Operator
+from retrograd.ops.table.registry import OPERATORS, Operator
+from retrograd.testing.case import Call, Case, Fixed
+from retrograd.testing.cases import all_cases
+from retrograd.testing.comparison import assert_close, numbers
+from retrograd.testing.programs import make_tensor, replaced, rewritten
+from tests.against_torch import torch_function, torch_value
 
 try:
     import torch

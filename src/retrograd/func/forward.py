@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Walk, as_array
 from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import Node, Walk, as_array, edge_of, pull, reachable
+from ..core.graph import Node, edge_of, reachable
 from ..core.modes import enable_grad, modes, set_grad_enabled
+from ..core.plan import pull
 from ..core.primitive import Primitive, apply1
 from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor

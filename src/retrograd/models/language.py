@@ -12,7 +12,7 @@ from .. import nn
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..nn import functional as F
-from ..ops import creation
+from ..ops.make import creation
 
 
 class CausalSelfAttention(nn.Module):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..ops.losses import reduction_of
+from ..ops.nn.losses.common import reduction_of
 from . import functional as F
 from .distance import PairwiseDistance
 from .module import Module

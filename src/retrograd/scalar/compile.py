@@ -144,7 +144,7 @@ class Compiled:
         return {id(node): layer for layer in layers.values() for node in layer}
 
     def _replay(self, leaves: list[Any]) -> Any:
-        from ..ops.joining import stack
+        from ..ops.shape.joining import stack
 
         tensors = [x.double() if isinstance(x, Tensor) else Tensor(np.asarray(x, dtype=np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
