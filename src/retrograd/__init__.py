@@ -1,6 +1,6 @@
 """Retrograd: automatic differentiation and neural networks over NumPy and CuPy, with the gradients in plain sight."""
 
-from . import _command as _command  # before all that takes time
+from . import _command  # noqa: F401  first: Ctrl-C during the imports below
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.cli import main, runs, tasks, train
+from retrograd import data
+from retrograd.cli import main, tasks
 from retrograd.cli.checkpoints import FILE, read_run
 from retrograd.cli.recipes import RECIPES, Recipe
 from retrograd.cli.trainers import EngineTrainer, ManualTrainer
-from retrograd.cli.tasks import images, language
+from retrograd.cli.tasks import language
 from retrograd.data import ImageData
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
@@ -33,12 +34,12 @@ def small_data(monkeypatch):
     images = random.integers(0, 40, size=(320, 28, 28)).astype(np.uint8)
     images[np.arange(320), labels * 2 + 4] = 255  # each class lights a row of its own
     digits = ImageData(images[:256], labels[:256], images[256:], labels[256:])
-    monkeypatch.setattr(images.data, "mnist", lambda: digits)
-    monkeypatch.setattr(images.data, "fashion_mnist", lambda: digits)
-    monkeypatch.setattr(language.data, "shakespeare", lambda: "to be, or not to be: that is the question\n" * 60)
-    monkeypatch.setattr(language.data, "names", lambda: ["anna", "emma", "otto", "ada", "bob", "eve"] * 30)
+    monkeypatch.setattr(data, "mnist", lambda: digits)
+    monkeypatch.setattr(data, "fashion_mnist", lambda: digits)
+    monkeypatch.setattr(data, "shakespeare", lambda: "to be, or not to be: that is the question\n" * 60)
+    monkeypatch.setattr(data, "names", lambda: ["anna", "emma", "otto", "ada", "bob", "eve"] * 30)
     monkeypatch.setattr(language, "STEPS_PER_EPOCH", 4)
-    monkeypatch.setattr(images, "HIDDEN", (64, 64, 64))
+    monkeypatch.setattr(tasks.images, "HIDDEN", (64, 64, 64))
     monkeypatch.setattr(language, "SAMPLE_CHARACTERS", 20)
 
 
@@ -248,9 +249,9 @@ def test_bad_config_is_one_line(tmp_path, capsys, content, names):
 
 def test_missing_data_is_one_line(monkeypatch, tmp_path, capsys):
     def unavailable():
-        raise images.data.DataUnavailable("put mnist/train-images-idx3-ubyte there")
+        raise data.DataUnavailable("put mnist/train-images-idx3-ubyte there")
 
-    monkeypatch.setattr(images.data, "mnist", unavailable)
+    monkeypatch.setattr(data, "mnist", unavailable)
     assert main(["train", "mnist", "--out", str(tmp_path)]) == 2
     assert "train-images" in capsys.readouterr().err
 
@@ -310,7 +311,7 @@ def test_rate_rises_then_falls():
 def test_shifted_images_are_the_images_moved():
     image = np.zeros((50, 1, 28, 28), np.float32)
     image[:, :, 14, 14] = 1.0
-    moved = images.shifted(image)
+    moved = tasks.images.shifted(image)
     places = np.argwhere(moved[:, 0] == 1.0)
     assert len(places) == 50
     assert set(np.abs(places[:, 1:] - 14).ravel()) == {0, 1, 2}
