@@ -96,7 +96,7 @@ NAMESPACES = {
 }
 
 # Public names that are no operators.
-CLASSES = {"linalg": {"LinAlgError": "retrograd.ops.table.errors"}}
+CLASSES = {"linalg": {"LinAlgError": "retrograd.core.errors"}}
 
 
 def public_names(namespace: str) -> dict[str, Operator]:

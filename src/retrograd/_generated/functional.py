@@ -5,20 +5,20 @@ from ..ops.linear.matmul import linear
 from ..ops.math.exponential import sigmoid
 from ..ops.math.trigonometric import tanh
 from ..ops.nn.activations import _celu as celu
-from ..ops.nn.activations import _hardshrink as hardshrink
-from ..ops.nn.activations import _prelu as prelu
 from ..ops.nn.activations import _relu as relu
 from ..ops.nn.activations import _selu as selu
 from ..ops.nn.activations import _threshold as threshold
 from ..ops.nn.activations import elu
 from ..ops.nn.activations import gelu
 from ..ops.nn.activations import glu
+from ..ops.nn.activations import hardshrink
 from ..ops.nn.activations import hardsigmoid
 from ..ops.nn.activations import hardswish
 from ..ops.nn.activations import hardtanh
 from ..ops.nn.activations import leaky_relu
 from ..ops.nn.activations import logsigmoid
 from ..ops.nn.activations import mish
+from ..ops.nn.activations import prelu
 from ..ops.nn.activations import relu6
 from ..ops.nn.activations import silu
 from ..ops.nn.activations import softplus

@@ -8,10 +8,10 @@ from ..ops.math.error_function import log_ndtr
 from ..ops.math.error_function import ndtr
 from ..ops.math.error_function import ndtri
 from ..ops.math.exponential import exp2
+from ..ops.math.exponential import expit
 from ..ops.math.exponential import expm1
 from ..ops.math.exponential import log1p
 from ..ops.math.exponential import logit
-from ..ops.math.exponential import sigmoid as expit
 from ..ops.math.exponential import xlog1py
 from ..ops.math.exponential import xlogy
 from ..ops.math.rounding import round_ as round

@@ -209,9 +209,9 @@ from ..ops.math.trigonometric import sinc
 from ..ops.math.trigonometric import sinh
 from ..ops.math.trigonometric import tan
 from ..ops.math.trigonometric import tanh
-from ..ops.nn.activations import _hardshrink as hardshrink
-from ..ops.nn.activations import _prelu as prelu
 from ..ops.nn.activations import celu
+from ..ops.nn.activations import hardshrink
+from ..ops.nn.activations import prelu
 from ..ops.nn.activations import relu
 from ..ops.nn.activations import selu
 from ..ops.nn.activations import threshold

@@ -103,7 +103,6 @@ class Function:
     Raises:
         RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
 
-    >>> import retrograd as rg
     >>> class Cube(rg.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):

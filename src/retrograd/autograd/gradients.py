@@ -45,7 +45,6 @@ def backward(
         grad_tensors: a cotangent per tensor; None for a single element stands for 1.
         retain_graph, create_graph, inputs: as for ``Tensor.backward``.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> rg.autograd.backward([(x * 2).sum(), (x * 3).sum()])
     >>> x.grad
@@ -82,7 +81,6 @@ def grad(
     Raises:
         RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (first,) = rg.autograd.grad(x**3, x, create_graph=True)
     >>> (second,) = rg.autograd.grad(first, x)

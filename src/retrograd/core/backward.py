@@ -341,7 +341,6 @@ def backward(
         RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
             was freed by an earlier walk.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x**3).sum().backward()
     >>> x.grad

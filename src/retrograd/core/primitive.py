@@ -24,7 +24,7 @@ from numpy import ndarray
 
 from .devices import array_module, backend_of, is_array
 from .dtypes import get_default_dtype, is_differentiable, promoted
-from .errors import operator_error
+from .errors import call_error, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence
 from .modes import modes, unrecorded, watchers
 from .plan import Plan, Rule, rule_arguments
@@ -222,7 +222,7 @@ _bare_tensor = Tensor.__new__
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
     if not isinstance(a, Tensor):
-        a = operand(primitive.name, a)
+        a = _operand_of(primitive, a)
     x = a.array
     if primitive.floats and x.dtype.kind not in "fc":
         x = x.astype(get_default_dtype())
@@ -301,7 +301,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
             x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
     else:
         if not isinstance(b, Tensor):
-            b = operand(primitive.name, b)
+            b = _operand_of(primitive, b)
         y = b.array
         if b._requires:
             mask = 2
@@ -463,13 +463,20 @@ def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: 
     raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
 
 
-def operand(name: str, value: Any, argument: str = "input") -> Tensor:
-    """An argument of operator ``name`` as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
+def operand(value: Any, argument: str = "input") -> Tensor:
+    """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
     if isinstance(value, Tensor):
         return value
     if is_array(value) or isinstance(value, (bool, int, float, complex, np.generic)):
         return new_tensor(to_array(value, copy=False))
-    raise TypeError(f"{name}: argument {argument!r} must be a Tensor, not {type(value).__name__}")
+    raise TypeError(f"argument {argument!r} must be a Tensor, not {type(value).__name__}")
+
+
+def _operand_of(primitive: Primitive, value: Any) -> Tensor:
+    try:
+        return operand(value)
+    except TypeError as error:
+        raise call_error(TypeError, primitive.name, (value,), None, str(error)) from None
 
 
 def _as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:

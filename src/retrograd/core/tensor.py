@@ -15,7 +15,7 @@ import numpy as np
 
 from .devices import Device, array_module, backend_for, backend_of, is_array
 from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, scalar_dtype
-from .errors import describe
+from .errors import call_error, describe
 from .graph import edge_of
 from .storage import Storage, leave, share, sharers
 
@@ -79,7 +79,6 @@ class Tensor(TensorMethods):
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for a dtype that has none.
 
-    >>> import retrograd as rg
     >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
@@ -196,7 +195,6 @@ class Tensor(TensorMethods):
     def item(self) -> Any:
         """The only element, as a Python number.
 
-        >>> import retrograd as rg
         >>> rg.tensor([[2.5]]).item()
         2.5
 
@@ -303,7 +301,6 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """This Tensor's values, on the same memory, without its history.
 
-        >>> import retrograd as rg
         >>> rg.ones(2, requires_grad=True).detach().requires_grad
         False
         """
@@ -345,7 +342,6 @@ class Tensor(TensorMethods):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
 
-        >>> import retrograd as rg
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> handle = x.register_hook(lambda grad: grad * 10)
         >>> (x * 3).sum().backward()
@@ -553,7 +549,9 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     try:
         array = np.asarray(plain(data))
     except ValueError as error:
-        raise ValueError(f"tensor: the nested sequences are ragged or too deep ({error})") from None
+        raise call_error(
+            ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
+        ) from None
     if array.dtype.kind not in "biufc":
         raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
     if dtype is None:

@@ -45,7 +45,6 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         TypeError: primals or tangents are no sequences of Tensors, or the function returned something else.
         ValueError: they do not match in number or shape, or there is none.
 
-    >>> import retrograd as rg
     >>> from retrograd.func import jvp
     >>> jvp(lambda x: x * x, (rg.tensor([1.0, 2.0]),), (rg.tensor([1.0, 10.0]),))
     (tensor([1., 4.]), tensor([ 2., 40.]))

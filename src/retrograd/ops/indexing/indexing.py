@@ -54,7 +54,7 @@ class Index:
         return describe(self.key)
 
 
-def index_of(name: str, x: Tensor, index: Any) -> Index:
+def index_of(x: Tensor, index: Any) -> Index:
     """Whatever stands between the brackets of ``x[...]`` as an Index.
 
     Raises:
@@ -72,19 +72,19 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
                 array = item.array
                 if array.ndim:
                     storages.append(storage_of(item))
-                item = _position(name, array, x)
+                item = _position(array, x)
             elif isinstance(item, (bool, np.bool_)):
                 item = bool(item)
             elif is_array(item):
-                item = _position(name, item, x)
+                item = _position(item, x)
             elif isinstance(item, (list, tuple, range)):
-                item = _position(name, _listed(item, x), x)
+                item = _position(_listed(item, x), x)
             else:
                 try:
                     item = as_integer(item)
                 except TypeError:
                     raise IndexError(
-                        f"{name}: only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
+                        f"only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
                         f"arrays and lists are valid indices, not {type(item).__name__}"
                     ) from None
         key.append(item)
@@ -92,7 +92,7 @@ def index_of(name: str, x: Tensor, index: Any) -> Index:
     if made.basic and Ellipsis not in made.key:
         made.key = (*made.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
     if made.repeats and backend_of(x.array) is not NUMPY:
-        _check_bounds(name, made.key, x)
+        _check_bounds(made.key, x)
     return made
 
 
@@ -115,22 +115,22 @@ def _listed(values: Any, x: Tensor) -> Any:
     return array if array.size else array.astype(np.int64)
 
 
-def _position(name: str, array: Any, x: Tensor) -> Any:
+def _position(array: Any, x: Tensor) -> Any:
     """An array of an index: on x's device, and a single integer as a number."""
     kind = array.dtype.kind
     if kind not in "iub":
-        raise IndexError(f"{name}: arrays used as indices must be of integer or bool dtype, not {describe(array)}")
+        raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
     if array.ndim == 0:
         return array.item()
     backend = backend_of(x.array)
     if backend_of(array) is not backend:
         if backend is NUMPY:
-            raise RuntimeError(f"{name}: the index {describe(array)} is on another device than {describe(x)}")
+            raise RuntimeError(f"the index {describe(array)} is on another device than {describe(x)}")
         array = backend.asarray(array)
     return array
 
 
-def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
+def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
     """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
     consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
     spent = [
@@ -145,7 +145,7 @@ def _check_bounds(name: str, key: tuple[Any, ...], x: Tensor) -> None:
             low, high = int(item.min().item()), int(item.max().item())
             if low < -length or high >= length:
                 wrong = low if low < -length else high
-                raise IndexError(f"{name}: index {wrong} is out of bounds for dimension {place} of {describe(x)}")
+                raise IndexError(f"index {wrong} is out of bounds for dimension {place} of {describe(x)}")
         place += count
 
 
@@ -287,7 +287,6 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
 
-    >>> import retrograd as rg
     >>> x = rg.arange(6).reshape(2, 3)
     >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
     (tensor([5, 4, 3]), tensor([[0, 0, 2],
@@ -302,7 +301,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in index)
         ):
             return apply_view(GETITEM, self, {"index": index if _ELLIPSIS in kinds else (*index, Ellipsis)})
-    made = index_of("getitem", self, index)
+    made = index_of(self, index)
     if made.basic:
         return apply_view(GETITEM, self, {"index": made.key})
     return apply(READ, (self,), {"index": made})
@@ -352,7 +351,7 @@ def adding(name: str) -> Primitive:
 SETITEM: Primitive = setting("setitem")
 
 
-def written_value(name: str, x: Tensor, value: Any) -> Any:
+def written_value(x: Tensor, value: Any) -> Any:
     """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
 
     Raises:
@@ -360,18 +359,16 @@ def written_value(name: str, x: Tensor, value: Any) -> Any:
     """
     if isinstance(value, (bool, int, float, complex)):
         if type(value) is complex and x.array.dtype.kind != "c":
-            raise RuntimeError(f"{name}: the complex value {value} can't be written to {describe(x)}")
+            raise RuntimeError(f"the complex value {value} can't be written to {describe(x)}")
         return value
     if not isinstance(value, Tensor):
         value = new_tensor(to_array(value, copy=False))
     array = value.array
     if array.dtype.kind == "c" and x.array.dtype.kind != "c":
-        raise RuntimeError(f"{name}: the complex value {describe(value)} can't be written to {describe(x)}")
+        raise RuntimeError(f"the complex value {describe(value)} can't be written to {describe(x)}")
     if backend_of(array) is not backend_of(x.array):
         if array.ndim:
-            raise RuntimeError(
-                f"{name}: the value {describe(value)} is on {value.device}, the written Tensor on {x.device}"
-            )
+            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
         return array.item()
     if array.ndim and array.shape[0] == 1:
         ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
@@ -389,16 +386,15 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         IndexError: the index does not fit (see ``__getitem__``).
         RuntimeError: the value does not broadcast to the indexed elements, or x is a leaf that requires grad.
 
-    >>> import retrograd as rg
     >>> x = rg.zeros(4)
     >>> x[1:3] = rg.tensor([5.0, 6.0])
     >>> x
     tensor([0., 5., 6., 0.])
     """
-    made = index_of("setitem", self, index)
+    made = index_of(self, index)
     if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
         return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
-    apply_inplace(SETITEM, self, written_value("setitem", self, value), index=made)
+    apply_inplace(SETITEM, self, written_value(self, value), index=made)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
@@ -436,8 +432,8 @@ FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lam
 
 def _fill_value(x: Tensor, value: Any) -> Any:
     if getattr(value, "ndim", 0):
-        raise RuntimeError(f"fill: only a number or a 0-d Tensor can fill, got {describe(value)}")
-    return written_value("fill", x, number("fill", value, "value"))
+        raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
+    return written_value(x, number(value, "value"))
 
 
 @operator(inplace=True)
@@ -447,11 +443,10 @@ def fill(input: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
 
-    >>> import retrograd as rg
     >>> rg.fill(rg.zeros(2), 3)
     tensor([3., 3.])
     """
-    x = operand("fill", input)
+    x = operand(input)
     return apply(FILL, (x, _fill_value(x, value)), {})
 
 
@@ -466,7 +461,6 @@ Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-ass
 def zero_(self: Tensor) -> Tensor:
     """Write zero over every element.
 
-    >>> import retrograd as rg
     >>> rg.ones(2).zero_()
     tensor([0., 0.])
     """
@@ -482,13 +476,12 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
     tensor([1., 2.])
     """
-    src = operand("copy_", src, "src")
+    src = operand(src, "src")
     if src.device != self.device:
         src = src.to(device=self.device)
     if src.array.ndim > self.array.ndim:
-        raise RuntimeError(f"copy_: src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
-    return apply_inplace(COPY, self, written_value("copy_", self, src))
+        raise RuntimeError(f"src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
+    return apply_inplace(COPY, self, written_value(self, src))

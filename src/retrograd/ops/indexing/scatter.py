@@ -56,46 +56,42 @@ def _in_place(name: str, prepare: Callable[..., Write]) -> None:
 
 
 def _positions(name: str, index: Any, x: Tensor) -> Tensor:
-    index = operand(name, index, "index")
+    index = operand(index, "index")
     if index.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: expected an integer dtype for index, got {describe(index)}")
+        raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
     if backend_of(index.array) is not backend_of(x.array):
-        raise RuntimeError(f"{name}: index is on {index.device}, input on {x.device}")
+        raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index
 
 
 def _check_range(
-    name: str, index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError
+    index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError
 ) -> None:
     array = index.array
     if array.size:
         least, most = int(array.min().item()), int(array.max().item())
         if least < low or most >= length:
             wrong = least if least < low else most
-            raise error(
-                f"{name}: index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}"
-            )
+            raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
 
 
-def _same_dtype(name: str, x: Tensor, src: Any, argument: str) -> Tensor:
-    src = operand(name, src, argument)
+def _same_dtype(x: Tensor, src: Any, argument: str) -> Tensor:
+    src = operand(src, argument)
     if src.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
+        raise RuntimeError(f"input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
     return src
 
 
 def _along(name: str, x: Tensor, dim: Any, index: Any) -> tuple[Index, Tensor]:
     """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     index = _positions(name, index, x)
     shape, own = index.array.shape, x.array.shape
     if len(shape) != len(own):
-        raise RuntimeError(f"{name}: index {describe(index)} must have as many dimensions as {describe(x)}")
+        raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
     if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
-        raise RuntimeError(
-            f"{name}: index {describe(index)} must not be larger than {describe(x)} except at dimension {place}"
-        )
-    _check_range(name, index, 0, own[place] if own else 1, place, x, RuntimeError)
+        raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
+    _check_range(index, 0, own[place] if own else 1, place, x, RuntimeError)
     if not own:
         return Index((Ellipsis,)), index
     return _mesh(index, place), index
@@ -117,12 +113,12 @@ def _vector(
     name: str, x: Tensor, dim: Any, index: Any, low: int = 0, error: type[Exception] = IndexError
 ) -> tuple[Index, int]:
     """The Index of the slices along ``dim`` at a vector of positions, and their number."""
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     index = _positions(name, index, x)
     if index.array.ndim > 1:
-        raise IndexError(f"{name}: index is supposed to be a vector, got {describe(index)}")
+        raise IndexError(f"index is supposed to be a vector, got {describe(index)}")
     length = x.array.shape[place] if x.array.ndim else 1
-    _check_range(name, index, -length if low < 0 else 0, length, place, x, error)
+    _check_range(index, -length if low < 0 else 0, length, place, x, error)
     array = index.array.reshape(-1)
     return Index((*(slice(None),) * place, array), (storage_of(index),)), array.size
 
@@ -148,12 +144,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     Raises:
         RuntimeError: the index does not fit or is out of range.
 
-    >>> import retrograd as rg
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
             [4, 3]])
     """
-    x = operand("gather", input)
+    x = operand(input)
     place, _ = _along("gather", x, dim, index)
     return apply(GATHER, (x,), {"index": place})
 
@@ -166,27 +161,26 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     Raises:
         RuntimeError: the shapes do not broadcast, or an index is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[3, 1], [2, 4]])
     >>> rg.take_along_dim(x, rg.argsort(x, 1), 1)
     tensor([[1, 3],
             [2, 4]])
     """
     name = "take_along_dim"
-    x, index = operand(name, input), operand(name, indices, "indices")
+    x, index = operand(input), operand(indices, "indices")
     if dim is None:
         x, index, dim = flatten(x), flatten(index), 0
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     index = _positions(name, index, x)
     own, shape = list(x.array.shape), list(index.array.shape)
     if len(own) != len(shape):
-        raise RuntimeError(f"{name}: input {describe(x)} and indices {describe(index)} differ in dimensions")
+        raise RuntimeError(f"input {describe(x)} and indices {describe(index)} differ in dimensions")
     for d, (length, other) in enumerate(zip(x.array.shape, index.array.shape)):
         if d != place:
             if length != other and 1 not in (length, other):
-                raise RuntimeError(f"{name}: input {describe(x)} and indices {describe(index)} do not broadcast")
+                raise RuntimeError(f"input {describe(x)} and indices {describe(index)} do not broadcast")
             own[d] = shape[d] = other if length == 1 else length
-    _check_range(name, index, -own[place], own[place], place, x)
+    _check_range(index, -own[place], own[place], place, x)
     return apply(TAKE_ALONG_DIM, (expand(x, own),), {"index": _mesh(expand(index, shape), place)})
 
 
@@ -199,12 +193,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position is negative or too large, or the index is no vector.
         RuntimeError: the index is not of integers.
 
-    >>> import retrograd as rg
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
             [4, 4]])
     """
-    x = operand("index_select", input)
+    x = operand(input)
     if not x.array.ndim:
         return reshape(index_select(reshape(x, (1,)), dim, index), ())
     return apply(INDEX_SELECT, (x,), {"index": _vector("index_select", x, dim, index)[0]})
@@ -217,32 +210,31 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Raises:
         IndexError: a position is out of range.
 
-    >>> import retrograd as rg
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])
     """
-    x = operand("take", input)
+    x = operand(input)
     index = _positions("take", index, x)
     size = x.array.size
-    _check_range("take", index, -size, size, 0, x)
+    _check_range(index, -size, size, 0, x)
     if not index.array.ndim:
         return reshape(take(x, reshape(index, (1,))), ())
     return apply(TAKE, (flatten(x),), {"index": Index((index.array,), (storage_of(index),))})
 
 
-def _mask(name: str, mask: Any) -> Tensor:
-    mask = operand(name, mask, "mask")
+def _mask(mask: Any) -> Tensor:
+    mask = operand(mask, "mask")
     if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"{name}: expected a bool Tensor for mask, got {describe(mask)}")
+        raise RuntimeError(f"expected a bool Tensor for mask, got {describe(mask)}")
     return mask
 
 
-def _broadcast_pair(name: str, x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
+def _broadcast_pair(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
     """x and the mask in the shape they broadcast to, the mask as an Index."""
     try:
         shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: input {describe(x)} and mask {describe(mask)} do not broadcast") from None
+        raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
     if x.array.shape != shape:
         x = expand(x, shape)
     array = array_module(mask).broadcast_to(mask.array, shape)
@@ -256,11 +248,10 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Raises:
         RuntimeError: the mask is not of bools, or the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
     tensor([1, 3])
     """
-    x, index = _broadcast_pair("masked_select", operand("masked_select", input), _mask("masked_select", mask))
+    x, index = _broadcast_pair(operand(input), _mask(mask))
     return apply(MASKED_SELECT, (x,), {"index": index})
 
 
@@ -286,27 +277,25 @@ SCATTER_ADD, INDEX_ADD, INDEX_PUT_ADD, PUT_ADD = (
 
 def _source(name: str, x: Tensor, src: Any, index: Tensor) -> Tensor:
     """The part of ``src`` that the index names a place for."""
-    src = _same_dtype(name, x, src, "src")
+    src = _same_dtype(x, src, "src")
     shape, have = index.array.shape, src.array.shape
     if len(have) != len(shape) or any(length > mine for length, mine in zip(shape, have)):
-        raise RuntimeError(
-            f"{name}: index {describe(index)} must not be larger than src {describe(src)} in any dimension"
-        )
+        raise RuntimeError(f"index {describe(index)} must not be larger than src {describe(src)} in any dimension")
     return src if shape == have else src[tuple(map(slice, shape))]
 
 
 def _scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Write:
-    x = operand("scatter", input)
+    x = operand(input)
     if (src is None) == (value is None):
-        raise TypeError("scatter: wanted src or value, one of them")
+        raise TypeError("wanted src or value, one of them")
     if reduce not in (None, "add", "multiply"):
-        raise RuntimeError(f"scatter: reduce argument must be either add or multiply, got {reduce!r}")
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     place, index = _along("scatter", x, dim, index)
     source = value if src is None else src
     if isinstance(source, (bool, int, float, complex)):
-        source = written_value("scatter", x, source)
+        source = written_value(x, source)
         if reduce is not None:
             xp = array_module(x)
             source = new_tensor(xp.full(index.array.shape, source, x.array.dtype))
@@ -335,7 +324,6 @@ def scatter(
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
             [0., 0., 1.]])
@@ -344,7 +332,7 @@ def scatter(
 
 
 def _scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Write:
-    x = operand("scatter_add", input)
+    x = operand(input)
     place, index = _along("scatter_add", x, dim, index)
     return Write(SCATTER_ADD, x, _source("scatter_add", x, src, index), {"index": place})
 
@@ -357,7 +345,6 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
     """
@@ -365,7 +352,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Write:
-    x = operand("index_add", input)
+    x = operand(input)
     source = _slices("index_add", x, dim, index, source, RuntimeError)
     place, _ = _vector("index_add", x, dim, index, error=RuntimeError)
     return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
@@ -381,19 +368,17 @@ def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
 def _slices(name: str, x: Tensor, dim: Any, index: Any, source: Any, error: type[Exception]) -> Tensor:
     """The source, which must have a slice of x's shape for every position."""
     _, count = _vector(name, x, dim, index, error=error)
-    source = _same_dtype(name, x, source, "source")
+    source = _same_dtype(x, source, "source")
     if not x.array.ndim:
         if source.array.size != 1 or count != 1:
-            raise error(f"{name}: wanted one position and one element for a 0-d input, got {describe(source)}")
+            raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
         return reshape(source, ())
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
     if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
         return reshape(source, wanted)
     if source.array.shape != wanted:
-        raise error(
-            f"{name}: source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}"
-        )
+        raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")
     return source
 
 
@@ -405,7 +390,6 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     Raises:
         RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
     tensor([3., 0., 0.])
     """
@@ -413,7 +397,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write:
-    x = operand("index_copy", input)
+    x = operand(input)
     source = _slices("index_copy", x, dim, index, source, IndexError)
     return Write(INDEX_COPY, x, source, {"index": _or_whole(_vector("index_copy", x, dim, index)[0], x)})
 
@@ -427,7 +411,6 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         IndexError: source does not fit, or a position is out of range.
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
     """
@@ -435,11 +418,11 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
-    x = operand("index_fill", input)
+    x = operand(input)
     place, count = _vector("index_fill", x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
-        raise RuntimeError(f"index_fill: wanted a number or 0-d Tensor for value, got {describe(value)}")
-    value = written_value("index_fill", x, number("index_fill", value, "value"))
+        raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
+    value = written_value(x, number(value, "value"))
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
 
@@ -452,7 +435,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         IndexError: a position is out of range.
         RuntimeError: the value has dimensions.
 
-    >>> import retrograd as rg
     >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
     """
@@ -460,15 +442,15 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Write:
-    x = operand("index_put", input)
+    x = operand(input)
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"index_put: argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
-    key = tuple([slice(None) if each is None else operand("index_put", each, "indices") for each in indices])
-    values = _same_dtype("index_put", x, values, "values")
-    index = index_of("index_put", x, key)
+        raise TypeError(f"argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
+    key = tuple([slice(None) if each is None else operand(each, "indices") for each in indices])
+    values = _same_dtype(x, values, "values")
+    index = index_of(x, key)
     if values.array.ndim > x.array[index.key].ndim:
-        raise RuntimeError(f"index_put: values {describe(values)} do not broadcast to the elements at the indices")
-    values = written_value("index_put", x, values)
+        raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
+    values = written_value(x, values)
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
 
 
@@ -486,7 +468,6 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
     """
@@ -494,13 +475,13 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Write:
-    x = operand("put", input)
+    x = operand(input)
     index = _positions("put", index, x)
-    source = _same_dtype("put", x, source, "source")
+    source = _same_dtype(x, source, "source")
     if source.array.size != index.array.size:
-        raise IndexError(f"put: source {describe(source)} must have as many elements as index {describe(index)}")
+        raise IndexError(f"source {describe(source)} must have as many elements as index {describe(index)}")
     size = x.array.size
-    _check_range("put", index, -size, size, 0, x)
+    _check_range(index, -size, size, 0, x)
     if not x.array.ndim or not size:
         x = reshape(x, (size,))
     xp = array_module(x)
@@ -517,32 +498,27 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         IndexError: a position is out of range, or index and source differ in number.
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],
             [0., 2.]])
     """
-    return reshape(_result(_put(input, index, source, accumulate)), operand("put", input).array.shape)
+    return reshape(_result(_put(input, index, source, accumulate)), operand(input).array.shape)
 
 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
-    x, mask = operand("masked_scatter", input), _mask("masked_scatter", mask)
-    source = _same_dtype("masked_scatter", x, source, "source")
-    x, index = _broadcast_pair("masked_scatter", x, mask)
+    x, mask = operand(input), _mask(mask)
+    source = _same_dtype(x, source, "source")
+    x, index = _broadcast_pair(x, mask)
     count = int(index.key[0].sum().item())
     if source.array.size < count:
-        raise RuntimeError(
-            f"masked_scatter: source {describe(source)} has fewer elements than the {count} the mask selects"
-        )
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
 
 
 def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     write = _masked_scatter(input, mask, source)
     if write.x.array.shape != input.array.shape:
-        raise RuntimeError(
-            f"masked_scatter_: mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}"
-        )
+        raise RuntimeError(f"mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}")
     return write
 
 
@@ -553,7 +529,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises:
         RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
@@ -577,11 +552,10 @@ for _name, _prepare in (
 
 
 def _replaced(primitive: Primitive, x: Tensor, src: Any, key: tuple[Any, ...]) -> Tensor:
-    name = primitive.name
-    src = operand(name, src, "src")
+    src = operand(src, "src")
     shape = x.array[key].shape
     if src.array.shape != shape:
-        raise RuntimeError(f"{name}: expected src to have shape {shape}, the slice's, got {describe(src)}")
+        raise RuntimeError(f"expected src to have shape {shape}, the slice's, got {describe(src)}")
     return apply(primitive, (x, src), {"index": Index(key)})
 
 
@@ -594,16 +568,15 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         RuntimeError: src has not the slice's shape.
         IndexError: ``index`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
     tensor([[0., 0.],
             [1., 1.]])
     """
-    x = operand("select_scatter", input)
-    place = dimension("select_scatter", dim, x.array.ndim)
-    position = integer("select_scatter", index, "index")
+    x = operand(input)
+    place = dimension(dim, x.array.ndim)
+    position = integer(index, "index")
     if not x.array.ndim or not -x.array.shape[place] <= position < x.array.shape[place]:
-        raise IndexError(f"select_scatter: index {position} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
     return _replaced(SELECT_SCATTER, x, src, (*(slice(None),) * place, position, Ellipsis))
 
 
@@ -617,16 +590,13 @@ def slice_scatter(
     Raises:
         RuntimeError: src has not the slices' shape, or step is not positive.
 
-    >>> import retrograd as rg
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
     """
-    x = operand("slice_scatter", input)
+    x = operand(input)
     if not x.array.ndim or step <= 0:
-        raise RuntimeError(
-            f"slice_scatter: wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}"
-        )
-    place = dimension("slice_scatter", dim, x.array.ndim)
+        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+    place = dimension(dim, x.array.ndim)
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
 
@@ -637,17 +607,14 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     Raises:
         RuntimeError: src has not the diagonal's shape.
 
-    >>> import retrograd as rg
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],
             [0., 1.]])
     """
-    out = operand("diagonal_scatter", input).clone()
-    part, src = diagonal(out, offset, dim1, dim2), operand("diagonal_scatter", src, "src")
+    out = operand(input).clone()
+    part, src = diagonal(out, offset, dim1, dim2), operand(src, "src")
     if src.array.shape != part.array.shape:
-        raise RuntimeError(
-            f"diagonal_scatter: expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}"
-        )
+        raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
     part.copy_(src)
     return out
 
@@ -673,11 +640,10 @@ def scatter_reduce(
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
 
-    >>> import retrograd as rg
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
     """
-    x = operand("scatter_reduce", input)
+    x = operand(input)
     place, index = _along("scatter_reduce", x, dim, index)
     src = _source("scatter_reduce", x, src, index)
     if reduce in ("sum", "mean"):
@@ -685,7 +651,7 @@ def scatter_reduce(
         return total if reduce == "sum" else _divided(total, place, include_self, index)
     primitives = {"prod": SCATTER_PROD, "amax": SCATTER_AMAX, "amin": SCATTER_AMIN}
     if reduce not in primitives:
-        raise RuntimeError(f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
+        raise RuntimeError(f"reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
     return apply(primitives[reduce], (x, src), {"index": place, "include_self": include_self})
 
 

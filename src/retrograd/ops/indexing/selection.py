@@ -54,7 +54,6 @@ FMIN = binary(
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; NaN where either is.
 
-    >>> import retrograd as rg
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
     """
@@ -65,7 +64,6 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; NaN where either is.
 
-    >>> import retrograd as rg
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
@@ -76,7 +74,6 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, elementwise with broadcasting; the other one where one is NaN.
 
-    >>> import retrograd as rg
     >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([3., 2.])
     """
@@ -87,7 +84,6 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, elementwise with broadcasting; the other one where one is NaN.
 
-    >>> import retrograd as rg
     >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
@@ -118,9 +114,9 @@ CLAMP_TO_NUMBERS = elementwise(
 )
 
 
-def _clamp_call(name: str, input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
+def _clamp_call(input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
-        raise RuntimeError(f"{name}: at least one of min and max must not be None")
+        raise RuntimeError("at least one of min and max must not be None")
     if high is None:
         return CLAMP_MIN, (input, low)
     if low is None:
@@ -140,19 +136,18 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     Raises:
         RuntimeError: neither bound is given.
 
-    >>> import retrograd as rg
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
     """
-    input = operand("clamp", input)
+    input = operand(input)
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind == "f":
         return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
-    primitive, inputs = _clamp_call("clamp", input, min, max)
+    primitive, inputs = _clamp_call(input, min, max)
     return apply(primitive, inputs, {})
 
 
 def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    primitive, inputs = _clamp_call("clamp_", self, min, max)
+    primitive, inputs = _clamp_call(self, min, max)
     return apply_inplace(primitive, *inputs)
 
 
@@ -163,7 +158,6 @@ tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """max(input, min), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
     """
@@ -174,7 +168,6 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """min(input, max), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
     """
@@ -201,32 +194,30 @@ def nan_to_num(
         posinf: for +inf, by default the largest number of the dtype.
         neginf: for -inf, by default the smallest number of the dtype.
 
-    >>> import retrograd as rg
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
     values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
-    return apply(NAN_TO_NUM, (operand("nan_to_num", input),), values)
+    return apply(NAN_TO_NUM, (operand(input),), values)
 
 
 COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
 
 
-@operator(inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
+@operator(direct=True, inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
 def copysign(input: Tensor, other: Any) -> Tensor:
     """The size of ``input`` with the sign of ``other`` (that of -0 is negative).
 
-    >>> import retrograd as rg
     >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
     tensor([-1.,  2.])
     """
     return apply2(COPYSIGN, input, other)
 
 
-def _check_mask(name: str, argument: str, mask: Any) -> Tensor:
-    mask = operand(name, mask, argument)
+def _check_mask(argument: str, mask: Any) -> Tensor:
+    mask = operand(mask, argument)
     if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"{name}: wanted a bool Tensor for {argument}, got {mask.dtype}")
+        raise RuntimeError(f"wanted a bool Tensor for {argument}, got {mask.dtype}")
     return mask
 
 
@@ -247,7 +238,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.0, 2.0])
     >>> rg.where(x > 0, x, 0.0)
     tensor([0., 2.])
@@ -255,17 +245,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     (tensor([1]),)
     """
     if input is None and other is None:
-        array = operand("where", condition, "condition").array
+        array = operand(condition, "condition").array
         if array.ndim == 0:
             array = array.reshape(1)
         return tuple([new_tensor(index) for index in array.nonzero()])
-    condition = _check_mask("where", "condition", condition)
+    condition = _check_mask("condition", condition)
     if input is None or other is None:
-        raise TypeError("where: wanted where(condition) or where(condition, input, other)")
-    x, y = (
-        value if isinstance(value, (Tensor, int, float, complex)) else operand("where", value)
-        for value in (input, other)
-    )
+        raise TypeError("wanted where(condition) or where(condition, input, other)")
+    x, y = (value if isinstance(value, (Tensor, int, float, complex)) else operand(value) for value in (input, other))
     dtype = result_type(*(value.array if isinstance(value, Tensor) else value for value in (x, y)))
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 
@@ -280,7 +267,6 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """The Tensor where the condition holds, ``other`` elsewhere.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.0, 2.0])
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
@@ -309,11 +295,11 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Any:
     dtype = input.array.dtype
     if isinstance(value, Tensor):
         if value.array.ndim:
-            raise RuntimeError(f"{name}: wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
+            raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
     elif not isinstance(value, (int, float, complex)):
-        raise TypeError(f"{name}: wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
+        raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
     elif isinstance(value, complex) and dtype.kind != "c":
-        raise RuntimeError(f"{name}: value {value!r} cannot be converted to {dtype}")
+        raise RuntimeError(f"value {value!r} cannot be converted to {dtype}")
     return _in_dtype(value, dtype)
 
 
@@ -329,17 +315,16 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: the mask is not of bools, or the value has axes.
 
-    >>> import retrograd as rg
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
     tensor([-1.,  2.])
     """
-    input = operand("masked_fill", input)
-    mask = _check_mask("masked_fill", "mask", mask)
+    input = operand(input)
+    mask = _check_mask("mask", mask)
     return apply(MASKED_FILL, (input, mask, _fill_value("masked_fill", input, value)), {})
 
 
 def _masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-    mask = _check_mask("masked_fill_", "mask", mask)
+    mask = _check_mask("mask", mask)
     return apply_inplace(MASKED_FILL, self, mask, _fill_value("masked_fill_", self, value))
 
 

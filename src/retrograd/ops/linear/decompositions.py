@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import LinAlgError, describe
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor, new_tensor
 from ..shape.joining import cat
-from ..table.errors import LinAlgError
 from ..table.registry import also_named, operator
 from .linalg import SOLVE, is_vector_batch, matrices, solve_triangular, transposed
 from .matmul import MATMUL
 
 
-def require_real(name: str, x: Tensor) -> None:
+def require_real(x: Tensor) -> None:
     if x.dtype.kind == "c" and x.requires_grad:
-        raise RuntimeError(f"{name}: derivatives are implemented for real matrices only, got {describe(x)}")
+        raise RuntimeError(f"derivatives are implemented for real matrices only, got {describe(x)}")
 
 
 def lower_part(x: Any, diagonal: float) -> Any:
@@ -65,9 +64,9 @@ def _cholesky_rule(g: Any, ans: Any) -> Any:
 CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
 
 
-def _cholesky_of(name: str, value: Any, upper: bool) -> Tensor:
-    x = matrices(name, value, square=True)
-    require_real(name, x)
+def _cholesky_of(value: Any, upper: bool) -> Tensor:
+    x = matrices(value, square=True)
+    require_real(x)
     lower = apply1(CHOLESKY, x)
     return lower.mH if upper else lower
 
@@ -83,23 +82,21 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     Raises:
         RuntimeError: a matrix is not positive-definite.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cholesky(rg.tensor([[4.0, 2.0], [2.0, 2.0]]))
     tensor([[2., 0.],
             [1., 1.]])
     """
-    return _cholesky_of("linalg.cholesky", A, upper)
+    return _cholesky_of(A, upper)
 
 
 @operator(name="cholesky")
 def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     """As ``linalg.cholesky``.
 
-    >>> import retrograd as rg
     >>> rg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
     """
-    return _cholesky_of("cholesky", input, upper)
+    return _cholesky_of(input, upper)
 
 
 @operator()
@@ -107,13 +104,12 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with ``A @ X = input``, given the Cholesky factor of A.
 
-    >>> import retrograd as rg
     >>> rg.cholesky_solve(rg.tensor([[8.0]]), rg.tensor([[2.0]]))
     tensor([[2.]])
     """
-    b, factor = matrices("cholesky_solve", input, "input"), matrices("cholesky_solve", L, "L", square=True)
+    b, factor = matrices(input, "input"), matrices(L, "L", square=True)
     if b.array.shape[-2] != factor.array.shape[-1]:
-        raise RuntimeError(f"cholesky_solve: incompatible shapes {describe(b)} and {describe(factor)}")
+        raise RuntimeError(f"incompatible shapes {describe(b)} and {describe(factor)}")
     lower = factor.mT if upper else factor
     half = solve_triangular(lower, b, upper=False)
     return solve_triangular(lower.mT, half, upper=True)
@@ -124,11 +120,10 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor.
 
-    >>> import retrograd as rg
     >>> rg.cholesky_inverse(rg.tensor([[2.0]]))
     tensor([[0.25]])
     """
-    factor = matrices("cholesky_inverse", L, "L", square=True)
+    factor = matrices(L, "L", square=True)
     eye = new_tensor(array_module(factor).eye(factor.array.shape[-1], dtype=factor.dtype))
     return cholesky_solve(eye, factor, upper)
 
@@ -149,9 +144,7 @@ def _qr_rule(g: Any, ans: Any) -> Any:
 
 
 def _no_qr_rule(g: Any) -> Any:
-    raise RuntimeError(
-        "linalg.qr: mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'"
-    )
+    raise RuntimeError("mode='r' has no derivative, and mode='complete' only for square matrices; use mode='reduced'")
 
 
 def _factors(x: Any, mode: Any) -> tuple[Any, Any]:
@@ -171,9 +164,9 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-def _qr(name: str, value: Any, mode: str) -> QRResult:
-    x = matrices(name, value)
-    require_real(name, x)
+def _qr(value: Any, mode: str) -> QRResult:
+    x = matrices(value)
+    require_real(x)
     rows, columns = x.array.shape[-2:]
     if mode == "r":
         xp = array_module(x)
@@ -181,7 +174,7 @@ def _qr(name: str, value: Any, mode: str) -> QRResult:
     if mode == "complete" and rows > columns:
         return QRResult(*apply(QR_COMPLETE, (x,), {}))
     if mode not in ("reduced", "complete"):
-        raise RuntimeError(f"{name}: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
+        raise RuntimeError(f"mode must be 'reduced', 'complete' or 'r', not {mode!r}")
     if rows >= columns:
         return QRResult(*apply(QR, (x,), {}))
     # The first columns determine Q, and Q the rest of R.
@@ -196,23 +189,21 @@ def qr(A: Tensor, mode: str = "reduced") -> QRResult:
     ``(..., m, n)`` gives ``Q (..., m, k)`` and ``R (..., k, n)``, ``k = min(m, n)``; with ``mode="complete"``
     ``k = m``; with ``mode="r"`` Q is empty.
 
-    >>> import retrograd as rg
     >>> q, r = rg.linalg.qr(rg.tensor([[3.0], [4.0]]))
     >>> abs(r)
     tensor([[5.]])
     """
-    return _qr("linalg.qr", A, mode)
+    return _qr(A, mode)
 
 
 @operator(name="qr")
 def qr_(input: Tensor, some: bool = True) -> QRResult:
     """As ``linalg.qr``; ``some=False`` is ``mode="complete"``.
 
-    >>> import retrograd as rg
     >>> rg.qr(rg.ones(3, 2)).Q.shape
     (3, 2)
     """
-    return _qr("qr", input, "reduced" if some else "complete")
+    return _qr(input, "reduced" if some else "complete")
 
 
 # Symmetric eigenvalue problems
@@ -255,9 +246,9 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-def _uplo(name: str, UPLO: str) -> str:
+def _uplo(UPLO: str) -> str:
     if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"{name}: UPLO must be 'L' or 'U', not {UPLO!r}")
+        raise RuntimeError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
     return UPLO.upper()
 
 
@@ -268,13 +259,12 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
 
     Only one triangle of A is read, the lower one by default; the gradient is symmetric.
 
-    >>> import retrograd as rg
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    x = matrices("linalg.eigh", A, square=True)
-    require_real("linalg.eigh", x)
-    return EighResult(*apply(EIGH, (x,), {"uplo": _uplo("linalg.eigh", UPLO)}))
+    x = matrices(A, square=True)
+    require_real(x)
+    return EighResult(*apply(EIGH, (x,), {"uplo": _uplo(UPLO)}))
 
 
 @operator(namespace="linalg", method=False)
@@ -282,7 +272,6 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of each symmetric matrix, ascending.
 
-    >>> import retrograd as rg
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
     """
@@ -337,12 +326,11 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     ``(..., m, n)`` gives ``S (..., k)``, ``k = min(m, n)``, and ``U (..., m, k)``, ``Vh (..., k, n)`` unless
     ``full_matrices``, whose further vectors have no gradient. ``driver`` is accepted and ignored.
 
-    >>> import retrograd as rg
     >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
     tensor([3., 2.])
     """
-    x = matrices("linalg.svd", A)
-    require_real("linalg.svd", x)
+    x = matrices(A)
+    require_real(x)
     return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
 
 
@@ -358,7 +346,6 @@ class OldSVDResult(NamedTuple):
 def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
     """As ``linalg.svd``, with V instead of its transpose; zeros for U and V with ``compute_uv=False``.
 
-    >>> import retrograd as rg
     >>> rg.svd(rg.ones(3, 2)).V.shape
     (2, 2)
     """
@@ -372,7 +359,6 @@ def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVDRes
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of each matrix, in descending order. ``driver`` is accepted and ignored.
 
-    >>> import retrograd as rg
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
     tensor([3., 2.])
     """
@@ -397,9 +383,9 @@ def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
 PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(x, rtol), "x", [_pinv_rule])
 
 
-def _pinv(name: str, value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
-    x = matrices(name, value)
-    require_real(name, x)
+def _pinv(value: Any, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    x = matrices(value)
+    require_real(x)
     if hermitian:
         x = (x.tril() + x.tril(-1).mT) if x.array.shape[-1] == x.array.shape[-2] else x
     rows, columns = x.array.shape[-2:]
@@ -419,22 +405,20 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     Singular values up to ``max(atol, rtol * largest)`` count as zero; the rank must be constant where it is
     differentiated.
 
-    >>> import retrograd as rg
     >>> rg.linalg.pinv(rg.tensor([[2.0], [0.0]]))
     tensor([[0.5, 0. ]])
     """
-    return _pinv("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
+    return _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
 
 
 @operator()
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """As ``linalg.pinv``.
 
-    >>> import retrograd as rg
     >>> rg.pinverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
-    return _pinv("pinverse", input, None, rcond, False)
+    return _pinv(input, None, rcond, False)
 
 
 class LstsqResult(NamedTuple):
@@ -456,19 +440,18 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ``"gelsd"``, ``"gelss"``); as in PyTorch there is no ``rank`` from ``"gels"``, and there are ``singular_values``
     from ``"gelsd"`` and ``"gelss"`` only.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
     """
-    a, b = matrices("linalg.lstsq", A), operand("linalg.lstsq", B, "B")
+    a, b = matrices(A), operand(B, "B")
     vector = is_vector_batch(a, b)
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
-        raise RuntimeError(f"linalg.lstsq: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+        raise RuntimeError(f"driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     rows, columns = a.array.shape[-2:]
-    solution = _pinv("linalg.lstsq", a, None, rcond, False) @ b
+    solution = _pinv(a, None, rcond, False) @ b
     values = np.linalg.svd(a.array, compute_uv=False)
     cut = max(rows, columns) * float(np.finfo(a.dtype).eps) if rcond is None else rcond
     rank = (values > cut * values.max(axis=-1, keepdims=True)).sum(axis=-1) if values.size else values.sum(axis=-1)

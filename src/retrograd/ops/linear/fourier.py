@@ -75,17 +75,15 @@ REAL = Primitive(
 )
 
 
-def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
+def _resized(x: Tensor, n: Any, dim: int) -> Tensor:
     """x with n entries along a dimension: cropped, or padded with zeros."""
     length = x.array.shape[dim]
     if n is None or n == length:
         if length < 1:
-            raise RuntimeError(
-                f"{name}: invalid number of data points ({length}) along dimension {dim} of {describe(x)}"
-            )
+            raise RuntimeError(f"invalid number of data points ({length}) along dimension {dim} of {describe(x)}")
         return x
-    if integer(name, n, "n") < 1:
-        raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
+    if integer(n, "n") < 1:
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     if n < length:
         index = [slice(None)] * x.array.ndim
         index[dim] = slice(0, n)
@@ -95,19 +93,19 @@ def _resized(name: str, x: Tensor, n: Any, dim: int) -> Tensor:
     return apply(PAD, (x,), {"widths": tuple(widths), "value": 0})
 
 
-def _signal(name: str, input: Any) -> Tensor:
-    x = operand(name, input)
+def _signal(input: Any) -> Tensor:
+    x = operand(input)
     if x.dtype.kind not in "fc":
         x = x.to(get_default_dtype())
     if x.dtype == np.float16:
-        raise RuntimeError(f"{name}: float16 is not supported on the CPU; convert {describe(x)} to float32 first")
+        raise RuntimeError(f"float16 is not supported on the CPU; convert {describe(x)} to float32 first")
     return x
 
 
-def _norm_of(name: str, norm: Any) -> str:
+def _norm_of(norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
-        raise RuntimeError(f"{name}: norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
+        raise RuntimeError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm
 
 
@@ -118,34 +116,34 @@ def _sizes(name: str, x: Tensor, s: Any, dim: Any, real_output: bool = False) ->
     if dim is None:
         dims = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
         if s is not None and len(s) > ndim:
-            raise RuntimeError(f"{name}: got sizes {tuple(s)} for {describe(x)}")
+            raise RuntimeError(f"got sizes {tuple(s)} for {describe(x)}")
     else:
-        dims = [dimension(name, each, ndim) for each in ([dim] if isinstance(dim, int) else dim)]
+        dims = [dimension(each, ndim) for each in ([dim] if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: dimensions {tuple(dims)} must be unique")
+        raise RuntimeError(f"dimensions {tuple(dims)} must be unique")
     if not dims:
-        raise RuntimeError(f"{name}: needs at least one dimension, got {describe(x)}")
+        raise RuntimeError(f"needs at least one dimension, got {describe(x)}")
     sizes = [None] * len(dims) if s is None else [None if each == -1 else each for each in s]
     if len(sizes) != len(dims):
-        raise RuntimeError(f"{name}: got {len(sizes)} sizes for {len(dims)} dimensions")
+        raise RuntimeError(f"got {len(sizes)} sizes for {len(dims)} dimensions")
     return sizes, dims
 
 
 def _transform(name: str, input: Any, s: Any, dim: Any, norm: Any, inverse: bool) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
-        x = _resized(name, x, n, axis)
+        x = _resized(x, n, axis)
     return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
 
 
 def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     if x.dtype.kind == "c":
-        raise RuntimeError(f"{name}: expects a real input, got {describe(x)}")
+        raise RuntimeError(f"expects a real input, got {describe(x)}")
     sizes, dims = _sizes(name, x, s, dim)
     for n, axis in zip(sizes, dims):
-        x = _resized(name, x, n, axis)
+        x = _resized(x, n, axis)
     half: Tensor = apply(HALF, (x,), {"dim": dims[-1], "norm": norm})
     if len(dims) == 1:
         return half
@@ -153,17 +151,17 @@ def _to_half(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
 
 
 def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, norm = _signal(name, input), _norm_of(name, norm)
+    x, norm = _signal(input), _norm_of(norm)
     sizes, dims = _sizes(name, x, s, dim)
     if x.dtype.kind != "c":
         x = x.to(complex_of(x.dtype))
     last = dims[-1]
     n = sizes[-1] if sizes[-1] is not None else 2 * (x.array.shape[last] - 1)
-    if integer(name, n, "n") < 1:
-        raise RuntimeError(f"{name}: invalid number of data points ({n}) specified for {describe(x)}")
+    if integer(n, "n") < 1:
+        raise RuntimeError(f"invalid number of data points ({n}) specified for {describe(x)}")
     for size, axis in zip(sizes[:-1], dims[:-1]):
-        x = _resized(name, x, size, axis)
-    x = _resized(name, x, n // 2 + 1, last)
+        x = _resized(x, size, axis)
+    x = _resized(x, n // 2 + 1, last)
     if len(dims) > 1:
         x = apply(FFT, (x,), {"dims": tuple(dims[:-1]), "norm": norm, "inverse": True})
     return apply(REAL, (x,), {"n": n, "dim": last, "norm": norm})
@@ -171,8 +169,8 @@ def _to_real(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
 
 def _hermitian(name: str, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
     """The forward transform of a half spectrum is the inverse of its conjugate, with the norm taken the other way."""
-    x = _signal(name, input)
-    return _to_real(name, x.conj() if x.dtype.kind == "c" else x, s, dim, _OPPOSITE[_norm_of(name, norm)])
+    x = _signal(input)
+    return _to_real(name, x.conj() if x.dtype.kind == "c" else x, s, dim, _OPPOSITE[_norm_of(norm)])
 
 
 @operator(namespace="fft", method=False)
@@ -185,7 +183,6 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
         dim: the dimension.
         norm: ``"backward"`` (no factor, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (1/n).
 
-    >>> import retrograd as rg
     >>> rg.fft.fft(rg.tensor([1.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
     """
@@ -196,7 +193,6 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``: ``x[j] = 1/n sum_k X[k] exp(2 pi i jk / n)``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
     """
@@ -207,7 +203,6 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``fft`` along two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.fft.fft2(rg.ones(2, 2)).real
     tensor([[4., 0.],
             [0., 0.]])
@@ -219,7 +214,6 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``fft2``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
             [0., 0.]])
@@ -231,7 +225,6 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` along several dimensions, all by default.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftn(rg.ones(2, 2)).real
     tensor([[4., 0.],
             [0., 0.]])
@@ -243,7 +236,6 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifftn(rg.ones(2, 2)).real
     tensor([[1., 0.],
             [0., 0.]])
@@ -255,7 +247,6 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The half ``X[0], ..., X[n // 2]`` of the transform of a real signal, which determines the rest.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfft(rg.ones(4)).real
     tensor([4., 0., 0.])
     """
@@ -266,7 +257,6 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfft2(rg.ones(4, 4)).shape
     (4, 3)
     """
@@ -277,7 +267,6 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
     (2, 4, 3)
     """
@@ -288,7 +277,6 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``: a real signal of ``n`` numbers, by default ``2 (len - 1)``, from its half spectrum.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfft(rg.tensor([4.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
     """
@@ -299,7 +287,6 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``rfft2``.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfft2(rg.fft.rfft2(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
@@ -311,7 +298,6 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``.
 
-    >>> import retrograd as rg
     >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
@@ -323,7 +309,6 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a Hermitian signal that is given by its half.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfft(rg.tensor([1.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
     """
@@ -334,7 +319,6 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfft`` along the last of two dimensions, ``fft`` along the other.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfft2(rg.ones(2, 3)).shape
     (2, 4)
     """
@@ -345,7 +329,6 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
-    >>> import retrograd as rg
     >>> rg.fft.hfftn(rg.ones(2, 3)).shape
     (2, 4)
     """
@@ -356,17 +339,16 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``: the half spectrum of a real signal, conjugated.
 
-    >>> import retrograd as rg
     >>> rg.fft.ihfft(rg.ones(4)).real
     tensor([1., 0., 0.])
     """
-    return _to_half("ihfft", input, None if n is None else [n], dim, _OPPOSITE[_norm_of("ihfft", norm)]).conj()
+    return _to_half("ihfft", input, None if n is None else [n], dim, _OPPOSITE[_norm_of(norm)]).conj()
 
 
 def _shifted(name: str, input: Any, dim: Any, direction: int) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     dims = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = [dimension(name, axis, x.array.ndim) for axis in dims]
+    axes = [dimension(axis, x.array.ndim) for axis in dims]
     shifts = [length // 2 if direction > 0 else (length + 1) // 2 for length in (x.array.shape[axis] for axis in axes)]
     return x.roll(tuple(shifts), tuple(axes)) if axes else x
 
@@ -375,7 +357,6 @@ def _shifted(name: str, input: Any, dim: Any, direction: int) -> Tensor:
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Move the zero frequency to the middle of each dimension.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftshift(rg.tensor([0.0, 1.0, -2.0, -1.0]))
     tensor([-2., -1.,  0.,  1.])
     """
@@ -386,7 +367,6 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of ``fftshift``.
 
-    >>> import retrograd as rg
     >>> rg.fft.ifftshift(rg.tensor([-2.0, -1.0, 0.0, 1.0]))
     tensor([ 0.,  1., -2., -1.])
     """
@@ -395,7 +375,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Tensor:
     if n <= 0:
-        raise RuntimeError(f"{name}: n must be positive, got {n}")
+        raise RuntimeError(f"n must be positive, got {n}")
     frequencies = getattr(backend_for(device).xp.fft, name)(n, d)
     return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
 
@@ -404,7 +384,6 @@ def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Tensor
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``fft`` on ``n`` samples ``d`` apart: ``[0, 1, ..., -2, -1] / (n d)``.
 
-    >>> import retrograd as rg
     >>> rg.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
@@ -415,7 +394,6 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of ``rfft`` on ``n`` samples ``d`` apart.
 
-    >>> import retrograd as rg
     >>> rg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """

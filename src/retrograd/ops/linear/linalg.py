@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import LinAlgError, describe
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
 from ..shape.joining import stack
 from ..shape.views import diagonal
 from ..table.arguments import dimension
-from ..table.errors import LinAlgError
 from ..table.registry import OPERATORS, also_named, operator
 from .matmul import MATMUL
 
@@ -34,15 +33,15 @@ def identity_like(x: Any) -> Any:
     return array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
-def matrices(name: str, value: Any, argument: str = "A", *, square: bool = False) -> Tensor:
+def matrices(value: Any, argument: str = "A", *, square: bool = False) -> Tensor:
     """The argument as a stack of floating matrices; RuntimeError where it is none."""
-    x = operand(name, value, argument)
+    x = operand(value, argument)
     if x.array.ndim < 2:
-        raise RuntimeError(f"{name}: the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
     if square and x.array.shape[-1] != x.array.shape[-2]:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, got {describe(x)}")
+        raise RuntimeError(f"{argument} must be batches of square matrices, got {describe(x)}")
     if x.dtype.kind not in "fc" or x.dtype == np.float16:
-        raise RuntimeError(f"{name}: expected float32, float64 or complex numbers, got {describe(x)}")
+        raise RuntimeError(f"expected float32, float64 or complex numbers, got {describe(x)}")
     return x
 
 
@@ -124,45 +123,41 @@ def inv(A: Tensor) -> Tensor:
     Raises:
         RuntimeError: a matrix is singular or not square.
 
-    >>> import retrograd as rg
     >>> rg.linalg.inv(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5 , 0.  ],
             [0.  , 0.25]])
     """
-    return apply1(INV, matrices("linalg.inv", A, square=True))
+    return apply1(INV, matrices(A, square=True))
 
 
 @operator()
 def inverse(input: Tensor) -> Tensor:
     """As ``linalg.inv``.
 
-    >>> import retrograd as rg
     >>> rg.inverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
     """
-    return apply1(INV, matrices("inverse", input, "input", square=True))
+    return apply1(INV, matrices(input, "input", square=True))
 
 
 @operator(namespace="linalg", method=False)
 def det(A: Tensor) -> Tensor:
     """The determinant of each square matrix: ``(..., n, n) -> (...)``. Its gradient exists for singular matrices, too.
 
-    >>> import retrograd as rg
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     tensor(5.)
     """
-    return apply1(DET, matrices("linalg.det", A, square=True))
+    return apply1(DET, matrices(A, square=True))
 
 
 @operator(name="det")
 def det_(input: Tensor) -> Tensor:
     """As ``linalg.det``.
 
-    >>> import retrograd as rg
     >>> rg.det(rg.tensor([[3.0]]))
     tensor(3.)
     """
-    return apply1(DET, matrices("det", input, "input", square=True))
+    return apply1(DET, matrices(input, "input", square=True))
 
 
 class SlogdetResult(NamedTuple):
@@ -176,34 +171,31 @@ class SlogdetResult(NamedTuple):
 def slogdet(A: Tensor) -> SlogdetResult:
     """Sign and logarithm of the magnitude of the determinant, which itself may be too large for a float.
 
-    >>> import retrograd as rg
     >>> sign, logabsdet = rg.linalg.slogdet(rg.tensor([[-1.0]]))
     >>> sign, logabsdet
     (tensor(-1.), tensor(0.))
     """
-    return SlogdetResult(*apply(SLOGDET, (matrices("linalg.slogdet", A, square=True),), {}))
+    return SlogdetResult(*apply(SLOGDET, (matrices(A, square=True),), {}))
 
 
 @operator(name="slogdet")
 def slogdet_(input: Tensor) -> SlogdetResult:
     """As ``linalg.slogdet``.
 
-    >>> import retrograd as rg
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
     """
-    return SlogdetResult(*apply(SLOGDET, (matrices("slogdet", input, "input", square=True),), {}))
+    return SlogdetResult(*apply(SLOGDET, (matrices(input, "input", square=True),), {}))
 
 
 @operator()
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where a real one is negative, -inf where it is zero.
 
-    >>> import retrograd as rg
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(0.)
     """
-    sign, logabsdet = slogdet_(matrices("logdet", input, "input", square=True))
+    sign, logabsdet = slogdet_(matrices(input, "input", square=True))
     if sign.array.dtype.kind == "c":
         return OPERATORS["log"].function(sign) + logabsdet
     return OPERATORS["where"].function(sign.detach() < 0, float("nan"), logabsdet)
@@ -223,19 +215,18 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     Raises:
         RuntimeError: a matrix is singular, or the shapes do not fit.
 
-    >>> import retrograd as rg
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
     """
-    a, b = matrices("linalg.solve", A, square=True), operand("linalg.solve", B, "B")
+    a, b = matrices(A, square=True), operand(B, "B")
     vector = is_vector_batch(a, b)
     if vector and not left:
-        raise RuntimeError("linalg.solve: left=False wants matrices for B, not vectors")
+        raise RuntimeError("left=False wants matrices for B, not vectors")
     if not left:
         return solve(a.mT, b.mT).mT
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or b.array.shape[-2] != a.array.shape[-1]:
-        raise RuntimeError(f"linalg.solve: incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
     x = apply2(SOLVE, a, b)
     return x.squeeze(-1) if vector else x
 
@@ -246,13 +237,11 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """The X with ``A @ X = B`` for triangular A, whose other half is not read; nor is the diagonal if
     ``unitriangular``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
     tensor([[1.],
             [2.]])
     """
-    name = "linalg.solve_triangular"
-    a, b = matrices(name, A, square=True), matrices(name, B, "B")
+    a, b = matrices(A, square=True), matrices(B, "B")
     if unitriangular:
         eye = Tensor(identity_like(a.array))
         half = (a.triu(1) if upper else a.tril(-1)) + eye
@@ -274,11 +263,10 @@ def triangular_solve(
 ) -> TriangularSolution:
     """As ``linalg.solve_triangular(A, input)``, with A transposed on request.
 
-    >>> import retrograd as rg
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
     """
-    a = matrices("triangular_solve", A, square=True)
+    a = matrices(A, square=True)
     used = a.mT if transpose else a
     half = upper != transpose
     return TriangularSolution(solve_triangular(used, input, upper=half, unitriangular=unitriangular), a.clone())
@@ -289,20 +277,17 @@ def triangular_solve(
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) = B``, for A that is square once reshaped to ``(B.numel(), -1)``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
-    a, b = operand("linalg.tensorsolve", A, "A"), operand("linalg.tensorsolve", B, "B")
+    a, b = operand(A, "A"), operand(B, "B")
     if dims is not None:
-        moved = [
-            dimension("linalg.tensorsolve", dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)
-        ]
+        moved = [dimension(dim, a.array.ndim) for dim in ([dims] if isinstance(dims, int) else dims)]
         a = a.permute(*[dim for dim in range(a.array.ndim) if dim not in moved], *moved)
     shape = a.array.shape[b.array.ndim :]
     size = int(np.prod(shape, dtype=np.int64))
     if size != b.array.size or a.array.size != size * size:
-        raise RuntimeError(f"linalg.tensorsolve: {describe(A)} is not square over {describe(B)}")
+        raise RuntimeError(f"{describe(A)} is not square over {describe(B)}")
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
@@ -311,17 +296,16 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse for ``tensordot(A, X, ind)``: X has A's last axes first, then its first ``ind``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.tensorinv(rg.eye(4).reshape(2, 2, 4)).shape
     (4, 2, 2)
     """
-    a = operand("linalg.tensorinv", A, "A")
+    a = operand(A, "A")
     if ind <= 0:
-        raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
+        raise RuntimeError(f"ind must be positive, got {ind}")
     first, last = a.array.shape[:ind], a.array.shape[ind:]
     size = int(np.prod(last, dtype=np.int64))
     if a.array.ndim < ind or int(np.prod(first, dtype=np.int64)) != size:
-        raise RuntimeError(f"linalg.tensorinv: {describe(a)} is not square with ind={ind}")
+        raise RuntimeError(f"{describe(a)} is not square with ind={ind}")
     return inv(a.reshape(size, size)).reshape((*last, *first))
 
 
@@ -330,28 +314,26 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-fold product of each square matrix with itself; of its inverse for negative n; the unit matrix for 0.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
     tensor([[8.]])
     """
-    return _matrix_power("linalg.matrix_power", A, n)
+    return _matrix_power(A, n)
 
 
 @operator(name="matrix_power")
 def matrix_power_(input: Tensor, n: int) -> Tensor:
     """As ``linalg.matrix_power``.
 
-    >>> import retrograd as rg
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
     tensor([[0.5]])
     """
-    return _matrix_power("matrix_power", input, n)
+    return _matrix_power(input, n)
 
 
-def _matrix_power(name: str, value: Any, n: int) -> Tensor:
-    x = matrices(name, value, square=True)
+def _matrix_power(value: Any, n: int) -> Tensor:
+    x = matrices(value, square=True)
     if not isinstance(n, int):
-        raise TypeError(f"{name}: n must be an integer, not {type(n).__name__}")
+        raise TypeError(f"n must be an integer, not {type(n).__name__}")
     if n < 0:
         x, n = inv(x), -n
     result: Tensor | None = None
@@ -370,13 +352,12 @@ def _matrix_power(name: str, value: Any, n: int) -> Tensor:
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices in the cheapest order; the first and the last may be vectors.
 
-    >>> import retrograd as rg
     >>> rg.linalg.multi_dot([rg.ones(2, 3), rg.ones(3, 4), rg.ones(4)])
     tensor([12., 12.])
     """
-    chain = [operand("linalg.multi_dot", x, f"tensors[{index}]") for index, x in enumerate(tensors)]
+    chain = [operand(x, f"tensors[{index}]") for index, x in enumerate(tensors)]
     if len(chain) < 2:
-        raise RuntimeError("linalg.multi_dot: expected at least 2 tensors")
+        raise RuntimeError("expected at least 2 tensors")
     row, column = chain[0].array.ndim == 1, chain[-1].array.ndim == 1
     if row:
         chain[0] = chain[0].unsqueeze(0)
@@ -384,7 +365,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         chain[-1] = chain[-1].unsqueeze(-1)
     for x, y in zip(chain, chain[1:]):
         if x.array.ndim != 2 or y.array.ndim != 2 or x.array.shape[1] != y.array.shape[0]:
-            raise RuntimeError(f"linalg.multi_dot: {describe(x)} and {describe(y)} cannot be multiplied")
+            raise RuntimeError(f"{describe(x)} and {describe(y)} cannot be multiplied")
     sizes = [chain[0].array.shape[0], *(x.array.shape[1] for x in chain)]
     result = _product(chain, _cheapest_splits(sizes), 0, len(chain) - 1)
     result = result.squeeze(0) if row else result
@@ -416,7 +397,6 @@ def _product(chain: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of each matrix, as a view.
 
-    >>> import retrograd as rg
     >>> rg.linalg.diagonal(rg.eye(2))
     tensor([1., 1.])
     """
@@ -427,13 +407,12 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
     """
-    x = operand("trace", input)
+    x = operand(input)
     if x.array.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, got {describe(x)}")
+        raise RuntimeError(f"expected a matrix, got {describe(x)}")
     return diagonal(x).sum()
 
 
@@ -441,11 +420,10 @@ def trace(input: Tensor) -> Tensor:
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of ``input`` times the whole of ``other``.
 
-    >>> import retrograd as rg
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
     """
-    x, y = operand("kron", input), operand("kron", other, "other")
+    x, y = operand(input), operand(other, "other")
     ndim = max(x.array.ndim, y.array.ndim)
     left = (1,) * (ndim - x.array.ndim) + x.array.shape
     right = (1,) * (ndim - y.array.ndim) + y.array.shape
@@ -458,25 +436,20 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products along a dimension, x conjugated: ``sum(conj(x) * y, dim)``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vecdot(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
-    a, b = operand("linalg.vecdot", x, "x"), operand("linalg.vecdot", y, "y")
+    a, b = operand(x, "x"), operand(y, "y")
     return ((a.conj() if a.dtype.kind == "c" else a) * b).sum(dim)
 
 
 def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
     if x.array.ndim != y.array.ndim:
-        raise RuntimeError(
-            f"{name}: inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}"
-        )
-    place = dimension(name, dim, x.array.ndim)
+        raise RuntimeError(f"inputs must have the same number of dimensions, got {describe(x)} and {describe(y)}")
+    place = dimension(dim, x.array.ndim)
     for each in (x, y):
         if each.array.shape[place] != 3:
-            raise RuntimeError(
-                f"{name}: dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}"
-            )
+            raise RuntimeError(f"dimension {dim} must have length 3 in both, got {describe(x)} and {describe(y)}")
     return x.roll(-1, place) * y.roll(-2, place) - x.roll(-2, place) * y.roll(-1, place)
 
 
@@ -484,25 +457,23 @@ def _cross(name: str, x: Tensor, y: Tensor, dim: int) -> Tensor:
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The vector product along a dimension of length 3.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    return _cross("linalg.cross", operand("linalg.cross", input), operand("linalg.cross", other, "other"), dim)
+    return _cross("linalg.cross", operand(input), operand(other, "other"), dim)
 
 
 @operator(name="cross")
 def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """As ``linalg.cross``; without ``dim`` along the first dimension of length 3.
 
-    >>> import retrograd as rg
     >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    x, y = operand("cross", input), operand("cross", other, "other")
+    x, y = operand(input), operand(other, "other")
     if dim is None:
         if 3 not in x.array.shape:
-            raise RuntimeError(f"cross: no dimension of length 3 in {describe(x)}")
+            raise RuntimeError(f"no dimension of length 3 in {describe(x)}")
         dim = x.array.shape.index(3)
     return _cross("cross", x, y, dim)
 
@@ -511,17 +482,16 @@ def cross_(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The Vandermonde matrix ``[1, x, x^2, ..., x^(N-1)]`` of each vector, N by default its length.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
     """
-    v = operand("linalg.vander", x, "x")
+    v = operand(x, "x")
     if v.array.ndim == 0:
-        raise RuntimeError("linalg.vander: expected at least one dimension")
+        raise RuntimeError("expected at least one dimension")
     count = v.array.shape[-1] if N is None else N
     if count <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {count} for {describe(v)}")
+        raise RuntimeError(f"N must be greater than 1, got {count} for {describe(v)}")
     powers = [v.detach() * 0 + 1]
     for _ in range(count - 1):
         powers.append(powers[-1] * v)
@@ -572,12 +542,11 @@ MATRIX_EXP = Primitive("matrix_exp", _expm, "x", [_expm_rule])
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential ``sum_k A^k / k!`` of each square matrix.
 
-    >>> import retrograd as rg
     >>> rg.matrix_exp(rg.zeros(2, 2))
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return apply1(MATRIX_EXP, matrices("matrix_exp", input, "input", square=True))
+    return apply1(MATRIX_EXP, matrices(input, "input", square=True))
 
 
 @operator(namespace="linalg", method=False, name="matrix_exp")
@@ -585,8 +554,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 def linalg_matrix_exp(A: Tensor) -> Tensor:
     """As ``matrix_exp``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])
     """
-    return apply1(MATRIX_EXP, matrices("linalg.matrix_exp", A, square=True))
+    return apply1(MATRIX_EXP, matrices(A, square=True))

@@ -118,17 +118,16 @@ class LUFactors(NamedTuple):
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     """Gaussian elimination with row interchanges: ``A = P @ L @ U``, L and U packed in one matrix.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
             [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
     """
-    return _lu_factor("linalg.lu_factor", A, pivot)
+    return _lu_factor(A, pivot)
 
 
-def _lu_factor(name: str, value: Any, pivot: bool) -> LUFactors:
-    x = matrices(name, value)
-    require_real(name, x)
+def _lu_factor(value: Any, pivot: bool) -> LUFactors:
+    x = matrices(value)
+    require_real(x)
     if pivot:
         pivots, order = _pivot(x.array)
         return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
@@ -142,12 +141,11 @@ def _lu_factor(name: str, value: Any, pivot: bool) -> LUFactors:
 def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """As ``linalg.lu_factor``; with ``get_infos`` also the index of the first zero pivot of each matrix, or 0.
 
-    >>> import retrograd as rg
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
     tensor([[2.]])
     """
-    packed, pivots = _lu_factor("lu", input, pivot)
+    packed, pivots = _lu_factor(input, pivot)
     if not get_infos:
         return packed, pivots
     diagonal = np.diagonal(packed.array, axis1=-2, axis2=-1) == 0
@@ -167,13 +165,12 @@ class LUResult(NamedTuple):
 def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
     """``A = P @ L @ U``: a permutation, a unit lower triangular and an upper triangular matrix.
 
-    >>> import retrograd as rg
     >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
             [0., 1.]])
     """
-    x = matrices("linalg.lu", A)
-    packed, pivots = _lu_factor("linalg.lu", x, pivot)
+    x = matrices(A)
+    packed, pivots = _lu_factor(x, pivot)
     xp = array_module(x)
     rows, columns = x.array.shape[-2:]
     k = min(rows, columns)
@@ -186,20 +183,20 @@ def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
 
 
 def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
-    factors, right = matrices(name, packed, "LU", square=True), matrices(name, b, "B")
-    swaps = operand(name, pivots, "pivots").array
+    factors, right = matrices(packed, "LU", square=True), matrices(b, "B")
+    swaps = operand(pivots, "pivots").array
     rows = factors.array.shape[-1]
     if swaps.dtype != np.int32 or swaps.shape != factors.array.shape[:-1]:
         raise RuntimeError(
-            f"{name}: pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
+            f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
     if swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
-        raise RuntimeError(f"{name}: pivots must be between 1 and {rows}; are they those of lu_factor?")
+        raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
         return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
     if right.array.shape[-2] != factors.array.shape[-1]:
-        raise RuntimeError(f"{name}: incompatible shapes {describe(factors)} and {describe(right)}")
+        raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
@@ -214,7 +211,6 @@ def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """The X with ``A @ X = B``, given ``lu_factor(A)``; ``X @ A = B`` without ``left``, A transposed with ``adjoint``.
 
-    >>> import retrograd as rg
     >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
     tensor([[0.5 ],
@@ -227,7 +223,6 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """As ``linalg.lu_solve``, with the right-hand side first.
 
-    >>> import retrograd as rg
     >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
     tensor([[0.5]])
     """

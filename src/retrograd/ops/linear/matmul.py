@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
@@ -90,7 +90,7 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator(numpy=np.matmul)
+@operator(numpy=np.matmul, also=("linalg.matmul",))
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product, with batch axes broadcast: ``(..., n, k) @ (..., k, m) -> (..., n, m)``.
 
@@ -100,31 +100,29 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         RuntimeError: the inner lengths differ, an input is 0-d, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]]) @ rg.tensor([1.0, 1.0])
     tensor([3., 7.])
     """
-    x, y = operand("matmul", input), operand("matmul", other, "other")
+    x, y = operand(input), operand(other, "other")
     return _product(x, y)
 
 
-def _wants_ndim(name: str, argument: str, x: Tensor, ndim: int) -> None:
+def _wants_ndim(argument: str, x: Tensor, ndim: int) -> None:
     if x.array.ndim != ndim:
-        raise RuntimeError(f"{name}: {argument} must have {ndim} dimensions, got {describe(x)}")
+        raise RuntimeError(f"{argument} must have {ndim} dimensions, got {describe(x)}")
 
 
 @operator()
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices: ``(n, k) @ (k, m) -> (n, m)``.
 
-    >>> import retrograd as rg
     >>> rg.mm(rg.ones(2, 3), rg.ones(3, 1))
     tensor([[3.],
             [3.]])
     """
-    x, y = operand("mm", input), operand("mm", mat2, "mat2")
-    _wants_ndim("mm", "input", x, 2)
-    _wants_ndim("mm", "mat2", y, 2)
+    x, y = operand(input), operand(mat2, "mat2")
+    _wants_ndim("input", x, 2)
+    _wants_ndim("mat2", y, 2)
     return apply2(MM, x, y)
 
 
@@ -132,15 +130,14 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """A batch of matrix products: ``(b, n, k) @ (b, k, m) -> (b, n, m)``, without broadcasting.
 
-    >>> import retrograd as rg
     >>> rg.bmm(rg.ones(4, 2, 3), rg.ones(4, 3, 1)).shape
     (4, 2, 1)
     """
-    x, y = operand("bmm", input), operand("bmm", mat2, "mat2")
-    _wants_ndim("bmm", "input", x, 3)
-    _wants_ndim("bmm", "mat2", y, 3)
+    x, y = operand(input), operand(mat2, "mat2")
+    _wants_ndim("input", x, 3)
+    _wants_ndim("mat2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
-        raise RuntimeError(f"bmm: the batches differ in length: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
     return apply(MATMUL, (x, y), {})
 
 
@@ -148,13 +145,12 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector: ``(n, k) @ (k,) -> (n,)``.
 
-    >>> import retrograd as rg
     >>> rg.mv(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
     """
-    x, y = operand("mv", input), operand("mv", vec, "vec")
-    _wants_ndim("mv", "input", x, 2)
-    _wants_ndim("mv", "vec", y, 1)
+    x, y = operand(input), operand(vec, "vec")
+    _wants_ndim("input", x, 2)
+    _wants_ndim("vec", y, 1)
     return apply(MATMUL, (x, y), {})
 
 
@@ -162,13 +158,12 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors of one length, without conjugation.
 
-    >>> import retrograd as rg
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    x, y = operand("dot", input), operand("dot", tensor, "tensor")
-    _wants_ndim("dot", "input", x, 1)
-    _wants_ndim("dot", "tensor", y, 1)
+    x, y = operand(input), operand(tensor, "tensor")
+    _wants_ndim("input", x, 1)
+    _wants_ndim("tensor", y, 1)
     return apply(MATMUL, (x, y), {})
 
 
@@ -176,11 +171,10 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The inner product of two vectors, the first one conjugated.
 
-    >>> import retrograd as rg
     >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    x = operand("vdot", input)
+    x = operand(input)
     return dot(x.conj() if x.dtype.kind == "c" else x, other)
 
 
@@ -188,14 +182,13 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The outer product of two vectors: ``result[i, j] = input[i] * vec2[j]``.
 
-    >>> import retrograd as rg
     >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor([[3., 4.],
             [6., 8.]])
     """
-    x, y = operand("outer", input), operand("outer", vec2, "vec2")
-    _wants_ndim("outer", "input", x, 1)
-    _wants_ndim("outer", "vec2", y, 1)
+    x, y = operand(input), operand(vec2, "vec2")
+    _wants_ndim("input", x, 1)
+    _wants_ndim("vec2", y, 1)
     return x[:, None] * y
 
 
@@ -203,15 +196,14 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sum of products over the last axis of both: ``result[..., ...'] = sum_k input[..., k] other[...', k]``.
 
-    >>> import retrograd as rg
     >>> rg.inner(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), rg.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    x, y = operand("inner", input), operand("inner", other, "other")
+    x, y = operand(input), operand(other, "other")
     if x.array.ndim == 0 or y.array.ndim == 0:
         return x * y
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"inner: the last axes differ: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the last axes differ: {describe(x)} and {describe(y)}")
     return tensordot(x, y, dims=([x.array.ndim - 1], [y.array.ndim - 1]))
 
 
@@ -223,27 +215,26 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     Raises:
         RuntimeError: paired axes differ in length, or the lists of axes do.
 
-    >>> import retrograd as rg
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
     """
-    x, y = operand("tensordot", a, "a"), operand("tensordot", b, "b")
+    x, y = operand(a, "a"), operand(b, "b")
     m, n = x.array.ndim, y.array.ndim
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
         if not 0 <= dims <= min(m, n):
-            raise RuntimeError(f"tensordot: dims={dims} for {describe(x)} and {describe(y)}")
+            raise RuntimeError(f"dims={dims} for {describe(x)} and {describe(y)}")
         left, right = list(range(m - dims, m)), list(range(dims))
     else:
         left, right = ([axes] if isinstance(axes, int) else list(axes) for axes in dims)
     if len(left) != len(right):
-        raise RuntimeError(f"tensordot: dims pair {len(left)} axes of a with {len(right)} of b")
+        raise RuntimeError(f"dims pair {len(left)} axes of a with {len(right)} of b")
     for axis, other in zip(left, right, strict=True):
         if not -m <= axis < m or not -n <= other < n:
-            raise IndexError(f"tensordot: axes {axis} and {other} for {describe(x)} and {describe(y)}")
+            raise IndexError(f"axes {axis} and {other} for {describe(x)} and {describe(y)}")
         if x.array.shape[axis] != y.array.shape[other]:
-            raise RuntimeError(f"tensordot: axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
+            raise RuntimeError(f"axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
     left, right = [axis % m for axis in left], [axis % n for axis in right]
     kept_x = [axis for axis in range(m) if axis not in left]
     kept_y = [axis for axis in range(n) if axis not in right]
@@ -256,11 +247,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return mm(flat_x, flat_y).reshape(shape)
 
 
-def _scaled_sum(name: str, input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    input = operand(name, input)
+def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    input = operand(input)
     shape, own = product.array.shape, input.array.shape
     if own != shape and (len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1]))):
-        raise RuntimeError(f"{name}: input {describe(input)} cannot be broadcast to the product, {describe(product)}")
+        raise RuntimeError(f"input {describe(input)} cannot be broadcast to the product, {describe(product)}")
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included
@@ -272,63 +263,58 @@ def _scaled_sum(name: str, input: Any, product: Tensor, beta: Any, alpha: Any) -
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``.
 
-    >>> import retrograd as rg
     >>> rg.addmm(rg.ones(2), rg.ones(2, 3), rg.ones(3, 2))
     tensor([[4., 4.],
             [4., 4.]])
     """
-    return _scaled_sum("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 @operator(inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``.
 
-    >>> import retrograd as rg
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
     """
-    return _scaled_sum("addmv", input, mv(mat, vec), beta, alpha)
+    return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 @operator(inplace=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.
 
-    >>> import retrograd as rg
     >>> rg.addr(rg.zeros(2, 2), rg.ones(2), rg.tensor([1.0, 2.0]))
     tensor([[1., 2.],
             [1., 2.]])
     """
-    return _scaled_sum("addr", input, outer(vec1, vec2), beta, alpha)
+    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 @operator(inplace=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element.
 
-    >>> import retrograd as rg
     >>> rg.baddbmm(rg.ones(1), rg.ones(4, 2, 3), rg.ones(4, 3, 2)).shape
     (4, 2, 2)
     """
-    return _scaled_sum("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 @operator(inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * sum_b(batch1[b] @ batch2[b])``.
 
-    >>> import retrograd as rg
     >>> rg.addbmm(rg.zeros(2, 2), rg.ones(4, 2, 3), rg.ones(4, 3, 2))
     tensor([[12., 12.],
             [12., 12.]])
     """
-    x, y = operand("addbmm", batch1, "batch1"), operand("addbmm", batch2, "batch2")
-    _wants_ndim("addbmm", "batch1", x, 3)
-    _wants_ndim("addbmm", "batch2", y, 3)
+    x, y = operand(batch1, "batch1"), operand(batch2, "batch2")
+    _wants_ndim("batch1", x, 3)
+    _wants_ndim("batch2", y, 3)
     if x.array.shape[0] != y.array.shape[0]:
-        raise RuntimeError(f"addbmm: the batches differ in length: {describe(x)} and {describe(y)}")
-    return _scaled_sum("addbmm", input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
+        raise RuntimeError(f"the batches differ in length: {describe(x)} and {describe(y)}")
+    return _scaled_sum(input, tensordot(x, y, dims=([0, 2], [0, 1])), beta, alpha)
 
 
 # A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
@@ -376,23 +362,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: the lengths do not match, or the dtypes differ.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
     """
-    x, w = operand("linear", input), operand("linear", weight, "weight")
+    x, w = operand(input), operand(weight, "weight")
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
-        raise RuntimeError(f"linear: wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
         return apply(LINEAR_NO_BIAS, (x, w), {})
-    b = operand("linear", bias, "bias")
+    b = operand(bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
-        raise RuntimeError(f"linear: wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
     return apply(LINEAR, (x, w, b), {})
 
 
@@ -400,19 +384,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``result[..., o] = sum_ij input1[..., i] weight[o, i, j] input2[..., j] + bias[o]``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)
     """
-    x, y = operand("bilinear", input1, "input1"), operand("bilinear", input2, "input2")
-    w = operand("bilinear", weight, "weight")
-    _wants_ndim("bilinear", "weight", w, 3)
+    x, y = operand(input1, "input1"), operand(input2, "input2")
+    w = operand(weight, "weight")
+    _wants_ndim("weight", w, 3)
     out, left, right = w.array.shape
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
-            f"bilinear: wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
+            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
             f"{describe(y)}"
         )
     batch = x.array.shape[:-1]
@@ -420,9 +402,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
     if bias is None:
         return result
-    b = operand("bilinear", bias, "bias")
+    b = operand(bias, "bias")
     if b.array.shape != (out,):
-        raise RuntimeError(f"bilinear: wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b
 
 
@@ -543,25 +525,25 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
     inputs, arrow, out = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, got {len(operands)}")
+        raise RuntimeError(f"{equation!r} names {len(terms)} operands, got {len(operands)}")
     named = set(inputs) | set(out)
     if not named <= set(string.ascii_letters) | set(".,"):
-        raise RuntimeError(f"einsum: {equation!r} has a subscript that is not a letter")
+        raise RuntimeError(f"{equation!r} has a subscript that is not a letter")
     free = [c for c in string.ascii_letters if c not in named]
     spread = 0
     for term, x in zip(terms, operands, strict=True):
         if "..." in term:
             spread = max(spread, x.array.ndim - (len(term) - 3))
         elif len(term) != x.array.ndim:
-            raise RuntimeError(f"einsum: {equation!r} has {len(term)} subscripts for {describe(x)}")
+            raise RuntimeError(f"{equation!r} has {len(term)} subscripts for {describe(x)}")
         if "." in term.replace("...", "", 1):
-            raise RuntimeError(f"einsum: {equation!r} has a '.' that is not part of one '...'")
+            raise RuntimeError(f"{equation!r} has a '.' that is not part of one '...'")
     letters = free[:spread]
     filled = []
     for term, x in zip(terms, operands, strict=True):
         count = x.array.ndim - (len(term) - 3)
         if "..." in term and count < 0:
-            raise RuntimeError(f"einsum: {equation!r} has too many subscripts for {describe(x)}")
+            raise RuntimeError(f"{equation!r} has too many subscripts for {describe(x)}")
         filled.append(term.replace("...", "".join(letters[spread - count :])))
     if arrow:
         out = out.replace("...", "".join(letters))
@@ -570,9 +552,9 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
         out = "".join(letters) + "".join(sorted(c for c in set(counts) - set(letters) if counts.count(c) == 1))
     for c in out:
         if out.count(c) > 1:
-            raise RuntimeError(f"einsum: {equation!r} repeats the output subscript {c!r}")
+            raise RuntimeError(f"{equation!r} repeats the output subscript {c!r}")
         if not any(c in term for term in filled):
-            raise RuntimeError(f"einsum: {equation!r} has an output subscript {c!r} that no operand has")
+            raise RuntimeError(f"{equation!r} has an output subscript {c!r} that no operand has")
     return ",".join(filled) + "->" + out
 
 
@@ -585,9 +567,7 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
             known = sizes.get(c, 1)
             if known != 1 and length not in (1, known):
                 shapes = ", ".join(map(describe, operands))
-                raise RuntimeError(
-                    f"einsum: {equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}"
-                )
+                raise RuntimeError(f"{equation!r}: subscript {c!r} has lengths {known} and {length} in {shapes}")
             sizes[c] = max(known, length) if length != 0 and known != 0 else min(known, length)
     changed = []
     for index, (term, x) in enumerate(zip(terms, operands, strict=True)):
@@ -607,9 +587,7 @@ def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     sublists = args[1::2] if output is None else (*args[1::2], output)
     if not operands or not all(isinstance(sublist, (list, tuple)) for sublist in sublists):
         given = ", ".join(type(each).__name__ for each in args)
-        raise TypeError(
-            f"einsum: wanted an equation and operands, or operands each with a list of numbers, got {given}"
-        )
+        raise TypeError(f"wanted an equation and operands, or operands each with a list of numbers, got {given}")
     terms = ["".join(_subscript(number) for number in sublist) for sublist in sublists]
     return ",".join(terms[: len(operands)]) + ("" if output is None else "->" + terms[-1]), tuple(operands)
 
@@ -619,7 +597,7 @@ def _subscript(number: Any) -> str:
         return "..."
     number = as_integer(number)
     if not 0 <= number < 52:
-        raise ValueError(f"einsum: subscripts must be from 0 to 51, got {number}")
+        raise InvalidValue(f"subscripts must be from 0 to 51, got {number}")
     return (string.ascii_uppercase + string.ascii_lowercase)[number]
 
 
@@ -635,7 +613,6 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     Raises:
         RuntimeError: the equation does not fit the operands.
 
-    >>> import retrograd as rg
     >>> rg.einsum("ij,j->i", rg.ones(2, 3), rg.tensor([1.0, 2.0, 3.0]))
     tensor([6., 6.])
     """
@@ -643,7 +620,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _from_sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    tensors = [operand("einsum", x, f"operands[{index}]") for index, x in enumerate(operands)]
+    tensors = [operand(x, f"operands[{index}]") for index, x in enumerate(operands)]
     equation, tensors = _one_length(_explicit(equation, tensors), tensors)
     if len(tensors) == 2:
         return apply(EINSUM2, tuple(tensors), {"equation": equation})
@@ -662,8 +639,6 @@ def _matmul_operator(self: Tensor, other: Any) -> Tensor:
 def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
-
-operator(namespace="linalg", method=False)(matmul)
 
 Tensor.__matmul__ = named_errors("matmul", _matmul_operator)  # type: ignore[method-assign, assignment]
 Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]

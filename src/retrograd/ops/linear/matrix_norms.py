@@ -17,12 +17,12 @@ from .linalg import identity_like, inv, matrices, slogdet
 def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     ndim = x.array.ndim
     if len(dims) != 2:
-        raise RuntimeError(f"{name}: dim must be a 2-tuple, got {dims}")
+        raise RuntimeError(f"dim must be a 2-tuple, got {dims}")
     row, column = (dim % ndim if -ndim <= dim < ndim else dim for dim in dims)
     if not (0 <= row < ndim and 0 <= column < ndim):
-        raise IndexError(f"{name}: dimensions {dims} are out of range for {describe(x)}")
+        raise IndexError(f"dimensions {dims} are out of range for {describe(x)}")
     if row == column:
-        raise RuntimeError(f"{name}: dims must be different, got {dims}")
+        raise RuntimeError(f"dims must be different, got {dims}")
     if ord in ("fro", None):
         return vector_norm(name, x, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):
@@ -30,7 +30,7 @@ def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, ...], keepdim:
         result = values.sum(-1) if ord == "nuc" else _largest(values, -1) if ord == 2 else values.amin(-1)
         return result.unsqueeze(min(row, column)).unsqueeze(max(row, column)) if keepdim else result
     if ord not in (1, -1, float("inf"), -float("inf")):
-        raise RuntimeError(f"{name}: order {ord!r} is not supported for matrices")
+        raise RuntimeError(f"order {ord!r} is not supported for matrices")
     summed, other = (row, column) if abs(ord) == 1 else (column, row)
     sums = vector_norm(name, x, 1, summed, True)
     result = _largest(sums, other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
@@ -50,11 +50,10 @@ def matrix_norm(
     """A norm of each matrix: ``"fro"``, ``"nuc"``, or the operator norms ``1``, ``-1``, ``inf``, ``-inf``, ``2``,
     ``-2``.
 
-    >>> import retrograd as rg
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
-    x = matrices("linalg.matrix_norm", A if dtype is None else operand("linalg.matrix_norm", A).to(dtype))
+    x = matrices(A if dtype is None else operand(A).to(dtype))
     return _matrix_norm("linalg.matrix_norm", x, ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
@@ -64,25 +63,24 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     """A norm of vectors or matrices: of all elements without ``ord`` and ``dim``, along one dimension, or of matrices
     along two.
 
-    >>> import retrograd as rg
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    x = operand("linalg.norm", A, "A")
+    x = operand(A, "A")
     x = x if dtype is None else x.to(dtype)
     if x.dtype.kind not in "fc":
-        raise RuntimeError(f"linalg.norm: expected floating or complex numbers, got {describe(x)}")
+        raise RuntimeError(f"expected floating or complex numbers, got {describe(x)}")
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None and (dims is None or len(dims) != 2):
         return vector_norm("linalg.norm", x, 2, dims, keepdim)
     if dims is None:
         if x.array.ndim not in (1, 2):
-            raise RuntimeError(f"linalg.norm: with ord but no dim the input must be 1-d or 2-d, got {describe(x)}")
+            raise RuntimeError(f"with ord but no dim the input must be 1-d or 2-d, got {describe(x)}")
         dims = tuple(range(x.array.ndim))
     if len(dims) == 1:
         return vector_norm("linalg.norm", x, ord, dims, keepdim)
     if len(dims) != 2:
-        raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, got {dims}")
+        raise RuntimeError(f"dim must name one or two dimensions, got {dims}")
     return _matrix_norm("linalg.norm", x, ord, (dims[0], dims[1]), keepdim)
 
 
@@ -91,17 +89,16 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number ``||A|| ||A^-1||`` of each matrix, by default from its singular values.
 
-    >>> import retrograd as rg
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
     """
-    x = matrices("linalg.cond", A)
+    x = matrices(A)
     if not x.array.size:
         return abs(x).sum((-2, -1))
     if p in (None, 2, -2):
         values = svdvals(x)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    square = matrices("linalg.cond", A, square=True)
+    square = matrices(A, square=True)
     where, singular = OPERATORS["where"].function, slogdet(square.detach()).sign == 0
     invertible = where(singular[..., None, None], identity_like(square), square)
     norms = [_matrix_norm("linalg.cond", x, p, (-2, -1), False) for x in (invertible, inv(invertible))]

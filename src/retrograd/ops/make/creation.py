@@ -10,16 +10,14 @@ import numpy as np
 
 from ...core.devices import Device, backend_for, is_array
 from ...core.dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..table.arguments import integer, integers, number
 from ..table.registry import operator
 
 
-def made(
-    name: str, make: Callable[[Any], Any], device: str | Device | None = None, requires_grad: bool = False
-) -> Tensor:
+def made(make: Callable[[Any], Any], device: str | Device | None = None, requires_grad: bool = False) -> Tensor:
     """A new Tensor on the array that ``make(xp)`` gives on the device."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
@@ -30,20 +28,20 @@ def made(
         else:
             array = make(xp)
     except ValueError as error:
-        raise RuntimeError(f"{name}: {error}") from None
-    return with_grad(name, new_tensor(array), requires_grad)
+        raise RuntimeError(f"{error}") from None
+    return with_grad(new_tensor(array), requires_grad)
 
 
-def with_grad(name: str, x: Tensor, requires_grad: bool) -> Tensor:
+def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
     """The new leaf, which needs a gradient if asked for."""
     if requires_grad:
         if not is_differentiable(x.array.dtype):
-            raise RuntimeError(f"{name}: only floating and complex Tensors can require gradients, not {x.array.dtype}")
+            raise RuntimeError(f"only floating and complex Tensors can require gradients, not {x.array.dtype}")
         x._requires = True
     return x
 
 
-def shape_of(name: str, size: tuple[Any, ...], keyword: Any = None) -> tuple[int, ...]:
+def shape_of(size: tuple[Any, ...], keyword: Any = None) -> tuple[int, ...]:
     """A shape given as ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``.
 
     Raises:
@@ -52,12 +50,12 @@ def shape_of(name: str, size: tuple[Any, ...], keyword: Any = None) -> tuple[int
     """
     if keyword is not None:
         if size:
-            raise TypeError(f"{name}: got the size twice, {size} and {keyword}")
+            raise TypeError(f"got the size twice, {size} and {keyword}")
         size = (keyword,)
-    lengths = integers(name, size)
+    lengths = integers(size)
     for length in lengths:
         if length < 0:
-            raise RuntimeError(f"{name}: a size must not be negative, got {lengths}")
+            raise RuntimeError(f"a size must not be negative, got {lengths}")
     return lengths
 
 
@@ -79,19 +77,17 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],
             [3., 4.]])
     """
-    return with_grad("tensor", new_tensor(to_array(data, dtype, device, copy=True)), requires_grad)
+    return with_grad(new_tensor(to_array(data, dtype, device, copy=True)), requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
 
-    >>> import numpy as np, retrograd as rg
     >>> array = np.zeros(2)
     >>> rg.as_tensor(array).array is array
     True
@@ -118,7 +114,6 @@ def asarray(
     Raises:
         ValueError: ``copy=False`` and the memory cannot be shared.
 
-    >>> import retrograd as rg
     >>> rg.asarray([1, 2])
     tensor([1, 2])
     """
@@ -129,12 +124,10 @@ def asarray(
         if copy is False:
             source = obj.array if isinstance(obj, Tensor) else obj
             if not is_array(source) or (x.array is not source and x.array.base is not source):
-                raise ValueError(
-                    f"asarray: the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}"
-                )
+                raise InvalidValue(f"the memory of {describe(obj)} can't be shared with dtype {dtype}, device {device}")
         if isinstance(obj, Tensor) and requires_grad != obj._requires:
             x = x.detach()
-    return with_grad("asarray", x, requires_grad) if requires_grad else x
+    return with_grad(x, requires_grad) if requires_grad else x
 
 
 @operator(method=False, differentiable=False)
@@ -144,12 +137,11 @@ def from_numpy(array: Any) -> Tensor:
     Raises:
         TypeError: it is no NumPy array, or not one of numbers.
 
-    >>> import numpy as np, retrograd as rg
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy: wanted a numpy.ndarray, got {type(array).__name__}")
+        raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 
@@ -163,13 +155,12 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 2)
     tensor([[0., 0.],
             [0., 0.]])
     """
-    shape = shape_of("zeros", size, size_keyword("zeros", keywords))
-    return made("zeros", lambda xp: xp.zeros(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("zeros", keywords))
+    return made(lambda xp: xp.zeros(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 def size_keyword(name: str, keywords: dict[str, Any]) -> Any:
@@ -187,105 +178,98 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, dtype=rg.int64)
     tensor([1, 1])
     """
-    shape = shape_of("ones", size, size_keyword("ones", keywords))
-    return made("ones", lambda xp: xp.ones(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("ones", keywords))
+    return made(lambda xp: xp.ones(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **keywords: Any) -> Tensor:
     """A Tensor of the given size whose elements are whatever the memory held.
 
-    >>> import retrograd as rg
     >>> rg.empty(2, 3).shape
     (2, 3)
     """
-    shape = shape_of("empty", size, size_keyword("empty", keywords))
-    return made("empty", lambda xp: xp.empty(shape, dtype_or_default(dtype)), device, requires_grad)
+    shape = shape_of(size, size_keyword("empty", keywords))
+    return made(lambda xp: xp.empty(shape, dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A Tensor of the given size with every element ``fill_value``, whose dtype it takes by default.
 
-    >>> import retrograd as rg
     >>> rg.full((2,), 7)
     tensor([7, 7])
     """
-    shape = shape_of("full", (size,))
+    shape = shape_of((size,))
     fill = _number("full", fill_value)
     kind = scalar_dtype(fill) if dtype is None else np.dtype(dtype)
-    return made("full", lambda xp: xp.full(shape, fill, kind), device, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), device, requires_grad)
 
 
 def _number(name: str, value: Any) -> Any:
     if isinstance(value, Tensor) or is_array(value):
         if value.ndim:
-            raise TypeError(f"{name}: the fill value must be a number or 0-d Tensor, not {describe(value)}")
+            raise TypeError(f"the fill value must be a number or 0-d Tensor, not {describe(value)}")
         return value.item()
-    return number(name, value, "fill_value")
+    return number(value, "fill_value")
 
 
 @operator(method=False, differentiable=False)
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A matrix of n rows and m (by default n) columns with ones on the diagonal and zeros elsewhere.
 
-    >>> import retrograd as rg
     >>> rg.eye(2)
     tensor([[1., 0.],
             [0., 1.]])
     """
-    rows, columns = shape_of("eye", (n, n if m is None else m))
-    return made("eye", lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
+    rows, columns = shape_of((n, n if m is None else m))
+    return made(lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
 
 
 # As another Tensor
 
 
-def _alike(name: str, input: Any, fill: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    x = operand(name, input)
+def _alike(input: Any, fill: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    x = operand(input)
     kind = x.array.dtype if dtype is None else np.dtype(dtype)
     shape = x.array.shape
     place = x.device if device is None else device
     if fill is None:
-        return made(name, lambda xp: xp.empty(shape, kind), place, requires_grad)
-    return made(name, lambda xp: xp.full(shape, fill, kind), place, requires_grad)
+        return made(lambda xp: xp.empty(shape, kind), place, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), place, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])
     """
-    return _alike("zeros_like", input, 0, dtype, device, requires_grad)
+    return _alike(input, 0, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.ones_like(rg.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
-    return _alike("ones_like", input, 1, dtype, device, requires_grad)
+    return _alike(input, 1, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Memory as it comes, of the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    return _alike("empty_like", input, None, dtype, device, requires_grad)
+    return _alike(input, None, dtype, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -294,11 +278,10 @@ def full_like(
 ) -> Tensor:
     """``fill_value`` in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.full_like(rg.zeros(2), 3)
     tensor([3., 3.])
     """
-    return _alike("full_like", input, _number("full_like", fill_value), dtype, device, requires_grad)
+    return _alike(input, _number("full_like", fill_value), dtype, device, requires_grad)
 
 
 @operator(namespace="Tensor", differentiable=False)
@@ -307,7 +290,6 @@ def new_zeros(
 ) -> Tensor:
     """Zeros of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
     tensor([0, 0])
     """
@@ -320,7 +302,6 @@ def new_ones(
 ) -> Tensor:
     """Ones of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_ones(2)
     tensor([1., 1.])
     """
@@ -333,7 +314,6 @@ def new_empty(
 ) -> Tensor:
     """Memory as it comes, of the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_empty(2, 3).shape
     (2, 3)
     """
@@ -346,7 +326,6 @@ def new_full(
 ) -> Tensor:
     """``fill_value`` in the given size with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_full((2,), 3)
     tensor([3., 3.])
     """
@@ -363,12 +342,12 @@ def _new(
     requires_grad: bool,
     keywords: dict[str, Any],
 ) -> Tensor:
-    shape = shape_of(name, size, size_keyword(name, keywords))
+    shape = shape_of(size, size_keyword(name, keywords))
     kind = x.array.dtype if dtype is None else np.dtype(dtype)
     place = x.device if device is None else device
     if fill is None:
-        return made(name, lambda xp: xp.empty(shape, kind), place, requires_grad)
-    return made(name, lambda xp: xp.full(shape, fill, kind), place, requires_grad)
+        return made(lambda xp: xp.empty(shape, kind), place, requires_grad)
+    return made(lambda xp: xp.full(shape, fill, kind), place, requires_grad)
 
 
 @operator(namespace="Tensor", name="new_tensor", differentiable=False)
@@ -377,13 +356,12 @@ def new_tensor_(
 ) -> Tensor:
     """A new leaf on a copy of the data, with this Tensor's dtype and device.
 
-    >>> import retrograd as rg
     >>> rg.zeros(1).new_tensor([1, 2])
     tensor([1., 2.])
     """
     place = self.device if device is None else device
     array = to_array(data, self.array.dtype if dtype is None else dtype, place, copy=True)
-    return with_grad("new_tensor", new_tensor(array), requires_grad)
+    return with_grad(new_tensor(array), requires_grad)
 
 
 # Ranges
@@ -407,7 +385,6 @@ def arange(
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
 
-    >>> import retrograd as rg
     >>> rg.arange(3), rg.arange(1, 2, 0.5)
     (tensor([0, 1, 2]), tensor([1. , 1.5]))
     """
@@ -416,7 +393,7 @@ def arange(
             raise TypeError(f"arange() got unexpected keyword arguments {', '.join(keywords)}")
         end = keywords["stop"]
     if start is None and end is None:
-        raise TypeError("arange: missing argument 'end'")
+        raise TypeError("missing argument 'end'")
     if start is None or end is None:
         start, end = 0, start if end is None else end
     start, end, step = _number("arange", start), _number("arange", end), _number("arange", step)
@@ -428,11 +405,11 @@ def arange(
             else get_default_dtype()
         )
     if step == 0:
-        raise RuntimeError("arange: step must be nonzero")
+        raise RuntimeError("step must be nonzero")
     if not (np.isfinite(start) and np.isfinite(end)):
-        raise RuntimeError(f"arange: unsupported range {start} -> {end}")
+        raise RuntimeError(f"unsupported range {start} -> {end}")
     if (end - start) * step < 0:
-        raise RuntimeError(f"arange: bounds {start}, {end} are inconsistent with the sign of step {step}")
+        raise RuntimeError(f"bounds {start}, {end} are inconsistent with the sign of step {step}")
     count = (
         -(-(end - start) // step)
         if isinstance(end - start, int) and isinstance(step, int)
@@ -444,7 +421,7 @@ def arange(
             return (xp.arange(count, dtype=np.int64) * step + start).astype(kind, copy=False)
         return (xp.arange(count, dtype=np.float64) * step + start).astype(kind)
 
-    return made("arange", make, device, requires_grad)
+    return made(make, device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -456,15 +433,12 @@ def linspace(
     Raises:
         RuntimeError: ``steps`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    (count,) = shape_of("linspace", (integer("linspace", steps, "steps"),))
+    (count,) = shape_of((integer(steps, "steps"),))
     first, last = _number("linspace", start), _number("linspace", end)
-    return made(
-        "linspace", lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad
-    )
+    return made(lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -483,61 +457,53 @@ def logspace(
     Raises:
         RuntimeError: ``steps`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    (count,) = shape_of("logspace", (integer("logspace", steps, "steps"),))
+    (count,) = shape_of((integer(steps, "steps"),))
     first, last = _number("logspace", start), _number("logspace", end)
     kind = dtype_or_default(dtype)
-    return made(
-        "logspace", lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad
-    )
+    return made(lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
 def is_tensor(obj: Any) -> bool:
     """Whether the object is a Tensor.
 
-    >>> import retrograd as rg
     >>> rg.is_tensor(rg.zeros(1)), rg.is_tensor(1.0)
     (True, False)
     """
     return isinstance(obj, Tensor)
 
 
-def _index_grid(
-    name: str, row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any
-) -> Tensor:
-    shape_of(name, (row, col))
-    offset = integer(name, offset, "offset")
+def _index_grid(row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: Any, device: Any) -> Tensor:
+    shape_of((row, col))
+    offset = integer(offset, "offset")
 
     def make(xp: Any) -> Any:
         kept = keep(xp.arange(col).reshape(1, -1), xp.arange(row).reshape(-1, 1) + offset)
         return xp.stack(xp.nonzero(kept)).astype(np.int64 if dtype is None else np.dtype(dtype))
 
-    return made(name, make, device)
+    return made(make, device)
 
 
 @operator(method=False, differentiable=False)
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The rows and columns, as a (2, n) Tensor, of the elements on and below diagonal ``offset`` of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.tril_indices(2, 2)
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _index_grid("tril_indices", row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
+    return _index_grid(row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
 
 
 @operator(method=False, differentiable=False)
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The rows and columns, as a (2, n) Tensor, of the elements on and above diagonal ``offset`` of a matrix.
 
-    >>> import retrograd as rg
     >>> rg.triu_indices(2, 2)
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _index_grid("triu_indices", row, col, offset, lambda columns, rows: columns >= rows, dtype, device)
+    return _index_grid(row, col, offset, lambda columns, rows: columns >= rows, dtype, device)

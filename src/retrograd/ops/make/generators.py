@@ -25,7 +25,6 @@ class Generator:
     Args:
         device: taken for PyTorch's sake; one generator serves every device.
 
-    >>> import retrograd as rg
     >>> a, b = rg.Generator().manual_seed(1), rg.Generator().manual_seed(1)
     >>> bool((rg.rand(3, generator=a) == rg.rand(3, generator=b)).all())
     True
@@ -136,7 +135,6 @@ default_generator.seed()
 def manual_seed(seed: int) -> Generator:
     """Start the default generator, which every function without ``generator`` draws from, again from a seed.
 
-    >>> import retrograd as rg
     >>> rg.manual_seed(0).initial_seed()
     0
     """

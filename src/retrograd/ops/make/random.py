@@ -27,7 +27,7 @@ def _source(generator: Any) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"generator: wanted a retrograd.Generator, got {type(generator).__name__}")
+        raise TypeError(f"wanted a retrograd.Generator, got {type(generator).__name__}")
     return generator
 
 
@@ -88,7 +88,7 @@ def kept(xp: Any, shape: tuple[int, ...], probability: float, generator: Any = N
 def _floating(name: str, dtype: Any) -> DType:
     kind = get_default_dtype() if dtype is None else np.dtype(dtype)
     if kind.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {kind}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {kind}; wanted a floating dtype")
     return kind
 
 
@@ -107,9 +107,9 @@ def _new(
     generator: Any,
     keywords: dict[str, Any],
 ) -> Tensor:
-    shape = shape_of(name, size, size_keyword(name, keywords))
+    shape = shape_of(size, size_keyword(name, keywords))
     kind = _floating(name, dtype)
-    return made(name, lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
+    return made(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -126,7 +126,6 @@ def rand(
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.rand(2, 3).shape
     (2, 3)
     """
@@ -147,7 +146,6 @@ def randn(
     Raises:
         RuntimeError: a length is negative.
 
-    >>> import retrograd as rg
     >>> rg.randn(2, 3).shape
     (2, 3)
     """
@@ -160,11 +158,10 @@ def rand_like(
 ) -> Tensor:
     """Numbers drawn evenly from [0, 1), in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.rand_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    x = operand("rand_like", input)
+    x = operand(input)
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return _new("rand_like", uniform, (x.shape,), dtype, device, requires_grad, generator, {})
 
@@ -175,11 +172,10 @@ def randn_like(
 ) -> Tensor:
     """Numbers drawn from the standard normal distribution, in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.randn_like(rg.zeros(2, 3)).shape
     (2, 3)
     """
-    x = operand("randn_like", input)
+    x = operand(input)
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return _new("randn_like", standard_normal, (x.shape,), dtype, device, requires_grad, generator, {})
 
@@ -200,7 +196,6 @@ def randint(
     Raises:
         RuntimeError: ``low`` is not less than ``high``.
 
-    >>> import retrograd as rg
     >>> rg.randint(5, (2,)).dtype
     dtype('int64')
     """
@@ -209,15 +204,13 @@ def randint(
     elif high is None:
         low, high = 0, low
     if size is None:
-        raise TypeError("randint: the size is missing; call randint(low, high, size)")
-    low, high = integer("randint", low, "low"), integer("randint", high, "high")
+        raise TypeError("the size is missing; call randint(low, high, size)")
+    low, high = integer(low, "low"), integer(high, "high")
     if low >= high:
-        raise RuntimeError(f"randint: expected low to be less than high, got low={low} and high={high}")
-    shape = shape_of("randint", (size,))
+        raise RuntimeError(f"expected low to be less than high, got low={low} and high={high}")
+    shape = shape_of((size,))
     kind = np.dtype(np.int64 if dtype is None else dtype)
-    return made(
-        "randint", lambda xp: integers(xp, low, high, shape, generator).astype(kind, copy=False), device, requires_grad
-    )
+    return made(lambda xp: integers(xp, low, high, shape, generator).astype(kind, copy=False), device, requires_grad)
 
 
 @operator(method=False, differentiable=False, real=True)
@@ -233,13 +226,12 @@ def randint_like(
 ) -> Tensor:
     """Integers drawn evenly from ``low`` (0) to ``high - 1``, in the shape, dtype and device of ``input``.
 
-    >>> import retrograd as rg
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
     """
-    x = operand("randint_like", input)
+    x = operand(input)
     if high is None:
-        low, high = 0, integer("randint_like", low, "high")
+        low, high = 0, integer(low, "high")
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
     return randint(
         low or 0, high, x.shape, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad
@@ -255,11 +247,10 @@ def randperm(
     Raises:
         RuntimeError: ``n`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
-    shape = shape_of("randperm", (integer("randperm", n, "n"),))
+    shape = shape_of((integer(n, "n"),))
     kind = np.dtype(np.int64 if dtype is None else dtype)
 
     def draw(xp: Any) -> Any:
@@ -267,7 +258,7 @@ def randperm(
             return _source(generator).numpy.permutation(shape[0]).astype(kind, copy=False)
         return xp.argsort(_source(generator).bits(xp, shape[0])).astype(kind, copy=False)
 
-    return made("randperm", draw, device, requires_grad)
+    return made(draw, device, requires_grad)
 
 
 @operator(method=False, differentiable=False, real=True)
@@ -295,32 +286,31 @@ def normal(
     Raises:
         RuntimeError: a standard deviation is negative.
 
-    >>> import retrograd as rg
     >>> rg.normal(0.0, 1.0, (2, 3)).shape, rg.normal(rg.zeros(3), 2.0).shape
     ((2, 3), (3,))
     """
-    deviation = operand("normal", std, "std").array
+    deviation = operand(std, "std").array
     if deviation.size and not bool((deviation >= 0).all()):
-        raise RuntimeError("normal: expects every std >= 0")
+        raise RuntimeError("expects every std >= 0")
     if size is not None:
         noise = randn(size, generator=generator, dtype=dtype, device=device)
     else:
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
-            raise TypeError("normal: wanted a Tensor for mean or std, or a size")
+            raise TypeError("wanted a Tensor for mean or std, or a size")
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
-    result = noise.array * deviation + operand("normal", mean, "mean").array
-    return with_grad("normal", new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)
+    result = noise.array * deviation + operand(mean, "mean").array
+    return with_grad(new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)
 
 
 # The derivative of what is drawn by probabilities is zero, as PyTorch has it.
 BERNOULLI: Primitive = Primitive("bernoulli", lambda x, drawn: drawn, "x", [lambda g: ZEROS(g)])
 
 
-def _check_probabilities(name: str, p: Any) -> None:
+def _check_probabilities(p: Any) -> None:
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
-        raise RuntimeError(f"{name}: expected probabilities between 0 and 1, got others among {describe(p)}")
+        raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
 
 
 @operator(real=True)
@@ -330,15 +320,14 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     Raises:
         RuntimeError: a probability is not between 0 and 1, or the input is not floating.
 
-    >>> import retrograd as rg
     >>> rg.bernoulli(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    x = operand("bernoulli", input)
+    x = operand(input)
     array = x.array
     if p is None and array.dtype.kind != "f":
-        raise RuntimeError(f"bernoulli: wanted floating probabilities, got {describe(x)}")
-    _check_probabilities("bernoulli", array if p is None else np.asarray(number("bernoulli", p, "p")))
+        raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
+    _check_probabilities(array if p is None else np.asarray(number(p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, np.dtype(np.float64), generator) < (array if p is None else p)
     return apply(BERNOULLI, (x,), {"drawn": draws.astype(array.dtype)})
@@ -357,26 +346,23 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     Raises:
         RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
 
-    >>> import retrograd as rg
     >>> rg.multinomial(rg.tensor([0.0, 1.0, 0.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """
-    x = operand("multinomial", input)
+    x = operand(input)
     weights = x.array
     if weights.dtype.kind != "f" or weights.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: wanted a floating vector or matrix of weights, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
     xp = backend_of(weights).xp
     choices = weights.shape[-1]
     if num_samples <= 0:
-        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > choices:
-        raise RuntimeError(
-            f"multinomial: cannot sample {num_samples} > {choices} (the length of a row) without replacement"
-        )
+        raise RuntimeError(f"cannot sample {num_samples} > {choices} (the length of a row) without replacement")
     if not bool((xp.isfinite(weights) & (weights >= 0)).all()):
-        raise RuntimeError("multinomial: the weights contain inf, nan or a negative element")
+        raise RuntimeError("the weights contain inf, nan or a negative element")
     if not bool((weights.sum(axis=-1) > 0).all()):
-        raise RuntimeError("multinomial: the weights of a row sum to zero")
+        raise RuntimeError("the weights of a row sum to zero")
     double = np.dtype(np.float64)
     rows = weights.reshape(-1, choices).astype(np.float64)
     if replacement:
@@ -405,9 +391,9 @@ def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
     return apply_inplace(COPY, x, new_tensor(drawn.astype(x.array.dtype, copy=False)))
 
 
-def _check_floating(name: str, x: Tensor) -> None:
+def _check_floating(x: Tensor) -> None:
     if x.array.dtype.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {describe(x)}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
 
 
 @operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
@@ -417,16 +403,15 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
     Raises:
         RuntimeError: ``from`` is greater than ``to``.
 
-    >>> import retrograd as rg
     >>> rg.zeros(3).uniform_(-1, 1).shape
     (3,)
     """
     low = keywords.pop("from", from_)  # PyTorch's name for it is a reserved word
     if keywords:
         raise TypeError(f"uniform_() got unexpected keyword arguments {', '.join(keywords)}")
-    _check_floating("uniform_", self)
+    _check_floating(self)
     if low > to:
-        raise RuntimeError(f"uniform_: expects a range [from, to), got from={low} > to={to}")
+        raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
     kind = self.array.dtype
     return _write(
         self, lambda xp: uniform(xp, self.array.shape, kind, generator) * kind.type(to - low) + kind.type(low)
@@ -440,14 +425,13 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     Raises:
         RuntimeError: ``std`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.zeros(3).normal_(0.0, 0.02).shape
     (3,)
     """
-    _check_floating("normal_", self)
-    mean, std = number("normal_", mean, "mean"), number("normal_", std, "std")
+    _check_floating(self)
+    mean, std = number(mean, "mean"), number(std, "std")
     if not std >= 0:
-        raise RuntimeError(f"normal_: expects std >= 0, got {std}")
+        raise RuntimeError(f"expects std >= 0, got {std}")
     kind = self.array.dtype
     return _write(
         self, lambda xp: standard_normal(xp, self.array.shape, kind, generator) * kind.type(std) + kind.type(mean)
@@ -461,13 +445,12 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     Raises:
         RuntimeError: the rate is not positive.
 
-    >>> import retrograd as rg
     >>> bool((rg.zeros(3).exponential_() >= 0).all())
     True
     """
-    _check_floating("exponential_", self)
+    _check_floating(self)
     if not lambd > 0:
-        raise RuntimeError(f"exponential_: expects lambd > 0, got {lambd}")
+        raise RuntimeError(f"expects lambd > 0, got {lambd}")
     double = np.dtype(np.float64)
     return _write(self, lambda xp: -xp.log1p(-uniform(xp, self.array.shape, double, generator)) / lambd)
 
@@ -479,12 +462,11 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a probability is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
-    array = operand("bernoulli_", p, "p").array
-    _check_probabilities("bernoulli_", array)
+    array = operand(p, "p").array
+    _check_probabilities(array)
     double = np.dtype(np.float64)
     return _write(self, lambda xp: uniform(xp, self.array.shape, double, generator) < array)
 
@@ -500,7 +482,6 @@ def random_(
     Raises:
         RuntimeError: ``from`` is not less than ``to``.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2).random_(1)
     tensor([0., 0.])
     """
@@ -515,8 +496,8 @@ def random_(
             most = 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
         # One number is the bound; none, the dtype's.
         low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
-    low, to = integer("random_", low or 0, "from"), integer("random_", to, "to")
+    low, to = integer(low or 0, "from"), integer(to, "to")
     if low >= to:
-        raise RuntimeError(f"random_: expects from to be less than to, got from={low} >= to={to}")
+        raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
     bound = to
     return _write(self, lambda xp: integers(xp, low, bound, self.array.shape, generator))

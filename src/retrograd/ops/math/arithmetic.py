@@ -51,7 +51,6 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
     tensor([21., 22.])
     """
@@ -64,7 +63,6 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input - alpha * other``, elementwise with broadcasting, in PyTorch's result type.
 
-    >>> import retrograd as rg
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
     """
@@ -89,18 +87,16 @@ tensor_method(inplace_method("sub", _sub_), "sub_", "subtract_")
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``.
 
-    >>> import retrograd as rg
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    return apply2(SUB, other, _scaled(operand("rsub", input), alpha, other))
+    return apply2(SUB, other, _scaled(operand(input), alpha, other))
 
 
-@operator(inplace=MUL, numpy=np.multiply, aliases=("multiply",))
+@operator(direct=True, inplace=MUL, numpy=np.multiply, aliases=("multiply",))
 def mul(input: Tensor, other: Any) -> Tensor:
     """``input * other``, elementwise with broadcasting, in PyTorch's result type.
 
-    >>> import retrograd as rg
     >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
     tensor([10., 20.])
     """
@@ -146,7 +142,6 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     Raises:
         RuntimeError: an unknown rounding mode, or an integer divided by 0 with one.
 
-    >>> import retrograd as rg
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
     >>> rg.div(rg.tensor([7, -7]), 2, rounding_mode="trunc")
@@ -158,30 +153,26 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
         return apply2(FLOOR_DIV, input, other)
     if rounding_mode == "trunc":
         return apply2(TRUNC_DIV, input, other)
-    raise RuntimeError(
-        f"div: expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
-    )
+    raise RuntimeError(f"expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
 @operator(inplace=DIV)
 def true_divide(input: Tensor, other: Any) -> Tensor:
     """``input / other``: ``div`` without rounding.
 
-    >>> import retrograd as rg
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
     tensor([0.5, 1. ])
     """
     return apply2(DIV, input, other)
 
 
-@operator(inplace=FLOOR_DIV, numpy=np.floor_divide, note="zero gradient")
+@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, note="zero gradient")
 def floor_divide(input: Tensor, other: Any) -> Tensor:
     """The quotient, rounded down: floor(input / other).
 
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.floor_divide(rg.tensor([7, -7]), 2)
     tensor([ 3, -4])
     """
@@ -194,7 +185,7 @@ REMAINDER = binary(
 FMOD = binary("fmod", _integer_safe(np.fmod), lambda g: g, lambda g, x, y: -g * TRUNC_DIV(x, y), signals=True)
 
 
-@operator(inplace=REMAINDER, numpy=np.remainder, note="derivative of the piece above at jumps")
+@operator(direct=True, inplace=REMAINDER, numpy=np.remainder, note="derivative of the piece above at jumps")
 def remainder(input: Tensor, other: Any) -> Tensor:
     """The remainder of division rounded down, ``input - floor(input / other) * other``.
 
@@ -203,14 +194,13 @@ def remainder(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
     tensor([2., 1.])
     """
     return apply2(REMAINDER, input, other)
 
 
-@operator(inplace=FMOD, numpy=np.fmod, note="derivative of the piece above at jumps")
+@operator(direct=True, inplace=FMOD, numpy=np.fmod, note="derivative of the piece above at jumps")
 def fmod(input: Tensor, other: Any) -> Tensor:
     """The remainder of division rounded towards 0, ``input - trunc(input / other) * other``.
 
@@ -219,21 +209,19 @@ def fmod(input: Tensor, other: Any) -> Tensor:
     Raises:
         RuntimeError: an integer is divided by 0.
 
-    >>> import retrograd as rg
     >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
     tensor([ 2., -2.])
     """
     return apply2(FMOD, input, other)
 
 
-@operator(inplace=NEG, numpy=np.negative, aliases=("negative",))
+@operator(direct=True, inplace=NEG, numpy=np.negative, aliases=("negative",))
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 
     Raises:
         RuntimeError: the Tensor is of bools.
 
-    >>> import retrograd as rg
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
     """
@@ -247,13 +235,12 @@ def positive(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is of bools.
 
-    >>> import retrograd as rg
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
-    input = operand("positive", input)
+    input = operand(input)
     if input.array.dtype.kind == "b":
-        raise RuntimeError("positive: the + operator on a bool Tensor is not supported")
+        raise RuntimeError("the + operator on a bool Tensor is not supported")
     return input
 
 
@@ -284,7 +271,6 @@ SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same")
 def abs_(input: Tensor) -> Tensor:
     """The absolute value |x|; of a complex number its distance from 0, a real number.
 
-    >>> import retrograd as rg
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
     """
@@ -293,9 +279,7 @@ def abs_(input: Tensor) -> Tensor:
 
 def _abs_(self: Tensor) -> Tensor:
     if self.array.dtype.kind == "c":
-        raise RuntimeError(
-            f"abs_: the absolute value of complex numbers is real and cannot be written over {self.dtype}"
-        )
+        raise RuntimeError(f"the absolute value of complex numbers is real and cannot be written over {self.dtype}")
     return apply_inplace(ABS, self)
 
 
@@ -309,13 +293,12 @@ def sign(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is complex (see ``sgn``).
 
-    >>> import retrograd as rg
     >>> rg.sign(rg.tensor([-1.5, 0.0, 2.0]))
     tensor([-1.,  0.,  1.])
     """
-    input = operand("sign", input)
+    input = operand(input)
     if input.array.dtype.kind == "c":
-        raise NotImplementedError(f"sign: is not defined on complex Tensors ({input.dtype}); use sgn")
+        raise NotImplementedError(f"is not defined on complex Tensors ({input.dtype}); use sgn")
     return apply1(SIGN, input)
 
 
@@ -323,7 +306,6 @@ def sign(input: Tensor) -> Tensor:
 def sgn(input: Tensor) -> Tensor:
     """``sign``, and x / |x| for complex numbers.
 
-    >>> import retrograd as rg
     >>> rg.sgn(rg.tensor([3 + 4j]))
     tensor([0.6+0.8j], dtype=complex64)
     """
@@ -334,7 +316,6 @@ def sgn(input: Tensor) -> Tensor:
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``, elementwise with broadcasting.
 
-    >>> import retrograd as rg
     >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
     tensor([61.])
     """
@@ -348,14 +329,13 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     Raises:
         RuntimeError: both tensors are of integers.
 
-    >>> import retrograd as rg
     >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
     tensor([6.])
     """
-    tensor1, tensor2 = operand("addcdiv", tensor1, "tensor1"), operand("addcdiv", tensor2, "tensor2")
+    tensor1, tensor2 = operand(tensor1, "tensor1"), operand(tensor2, "tensor2")
     if tensor1.array.dtype.kind in "iub" and tensor2.array.dtype.kind in "iub":
         raise RuntimeError(
-            "addcdiv: division of integers is not supported: tensor1 is "
+            "division of integers is not supported: tensor1 is "
             f"{tensor1.dtype}, tensor2 {tensor2.dtype}; convert one to a floating dtype"
         )
     return apply2(ADD, input, _scaled(apply2(DIV, tensor1, tensor2), value))
@@ -400,16 +380,15 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     Raises:
         RuntimeError: the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
     tensor([ 2.5, 12.5])
     """
-    input, end = operand("lerp", input), operand("lerp", end, "end")
+    input, end = operand(input), operand(end, "end")
     if input.array.dtype.kind not in "fc":
-        raise RuntimeError(f"lerp: wanted floating Tensors, got {input.dtype}")
+        raise RuntimeError(f"wanted floating Tensors, got {input.dtype}")
     if isinstance(weight, (int, float)):
         return apply(LERP_NUMBER, (input, end), {"weight": weight})
-    return apply(LERP, (input, end, operand("lerp", weight, "weight")), {})
+    return apply(LERP, (input, end, operand(weight, "weight")), {})
 
 
 # The operators of Python

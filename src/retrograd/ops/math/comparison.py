@@ -35,78 +35,72 @@ GT = _ordered("gt", np.greater)
 GE = _ordered("ge", np.greater_equal)
 
 
-@operator(inplace=True, numpy=np.equal, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.equal, differentiable=False)
 def eq(input: Tensor, other: Any) -> Tensor:
     """``input == other``, elementwise with broadcasting; a Tensor of bools.
 
-    >>> import retrograd as rg
     >>> rg.eq(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
     return apply2(EQ, input, other)
 
 
-@operator(inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.not_equal, aliases=("not_equal",), differentiable=False)
 def ne(input: Tensor, other: Any) -> Tensor:
     """``input != other``, elementwise with broadcasting; a Tensor of bools.
 
-    >>> import retrograd as rg
     >>> rg.ne(rg.tensor([1, 2]), 2)
     tensor([ True, False])
     """
     return apply2(NE, input, other)
 
 
-@operator(inplace=True, numpy=np.less, aliases=("less",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less, aliases=("less",), differentiable=False)
 def lt(input: Tensor, other: Any) -> Tensor:
     """``input < other``, elementwise with broadcasting; a Tensor of bools.
 
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.lt(rg.tensor([1, 2]), 2)
     tensor([ True, False])
     """
     return apply2(LT, input, other)
 
 
-@operator(inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False)
 def le(input: Tensor, other: Any) -> Tensor:
     """``input <= other``, elementwise with broadcasting; a Tensor of bools.
 
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.le(rg.tensor([1, 2]), 1)
     tensor([ True, False])
     """
     return apply2(LE, input, other)
 
 
-@operator(inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False)
 def gt(input: Tensor, other: Any) -> Tensor:
     """``input > other``, elementwise with broadcasting; a Tensor of bools.
 
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.gt(rg.tensor([1, 2]), 1)
     tensor([False,  True])
     """
     return apply2(GT, input, other)
 
 
-@operator(inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False)
 def ge(input: Tensor, other: Any) -> Tensor:
     """``input >= other``, elementwise with broadcasting; a Tensor of bools.
 
     Raises:
         RuntimeError: the numbers are complex.
 
-    >>> import retrograd as rg
     >>> rg.ge(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
@@ -134,7 +128,6 @@ for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt",
 def isnan(input: Tensor) -> Tensor:
     """Where a number is not a number; for complex ones where either part is NaN.
 
-    >>> import retrograd as rg
     >>> rg.isnan(rg.tensor([1.0, float("nan")]))
     tensor([False,  True])
     """
@@ -145,7 +138,6 @@ def isnan(input: Tensor) -> Tensor:
 def isinf(input: Tensor) -> Tensor:
     """Where a number is infinite, of either sign.
 
-    >>> import retrograd as rg
     >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
     tensor([False,  True])
     """
@@ -156,7 +148,6 @@ def isinf(input: Tensor) -> Tensor:
 def isfinite(input: Tensor) -> Tensor:
     """Where a number is neither infinite nor NaN.
 
-    >>> import retrograd as rg
     >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
     """
@@ -167,7 +158,6 @@ def isfinite(input: Tensor) -> Tensor:
 def isposinf(input: Tensor) -> Tensor:
     """Where a number is +inf.
 
-    >>> import retrograd as rg
     >>> rg.isposinf(rg.tensor([-float("inf"), float("inf")]))
     tensor([False,  True])
     """
@@ -178,7 +168,6 @@ def isposinf(input: Tensor) -> Tensor:
 def isneginf(input: Tensor) -> Tensor:
     """Where a number is -inf.
 
-    >>> import retrograd as rg
     >>> rg.isneginf(rg.tensor([-float("inf"), float("inf")]))
     tensor([ True, False])
     """
@@ -189,7 +178,6 @@ def isneginf(input: Tensor) -> Tensor:
 def signbit(input: Tensor) -> Tensor:
     """Where the sign bit is set: negative numbers and -0.
 
-    >>> import retrograd as rg
     >>> rg.signbit(rg.tensor([-0.0, 0.0, -1.0]))
     tensor([ True, False,  True])
     """
@@ -220,15 +208,14 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     Raises:
         RuntimeError: the dtypes differ, or a tolerance is negative.
 
-    >>> import retrograd as rg
     >>> rg.isclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0 + 1e-7, 2.1]))
     tensor([ True, False])
     """
-    x, y = operand("isclose", input).array, operand("isclose", other, "other").array
+    x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
-        raise RuntimeError(f"isclose: wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
     if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
+        raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")
     return new_tensor(CLOSE(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
@@ -248,7 +235,6 @@ CLOSE = elementwise("isclose", _close, "x y", None, signals=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether ``isclose`` holds everywhere, as a Python bool.
 
-    >>> import retrograd as rg
     >>> rg.allclose(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.0 + 1e-7]))
     True
     """
@@ -259,11 +245,10 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two Tensors have the same shape and the same elements, as a Python bool.
 
-    >>> import retrograd as rg
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True
     """
-    x, y = operand("equal", input).array, operand("equal", other, "other").array
+    x, y = operand(input).array, operand(other, "other").array
     return x.shape == y.shape and bool((x == y).all())
 
 
@@ -275,44 +260,40 @@ LOGICAL_XOR = _compare("logical_xor", np.logical_xor)
 LOGICAL_NOT = _predicate("logical_not", np.logical_not)
 
 
-@operator(inplace=True, numpy=np.logical_and, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_and, differentiable=False)
 def logical_and(input: Tensor, other: Any) -> Tensor:
     """Where both are true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([ True, False])
     """
     return apply2(LOGICAL_AND, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_or, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_or, differentiable=False)
 def logical_or(input: Tensor, other: Any) -> Tensor:
     """Where either is true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
     tensor([ True, False])
     """
     return apply2(LOGICAL_OR, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_xor, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_xor, differentiable=False)
 def logical_xor(input: Tensor, other: Any) -> Tensor:
     """Where exactly one is true (not 0).
 
-    >>> import retrograd as rg
     >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([False,  True])
     """
     return apply2(LOGICAL_XOR, input, other)
 
 
-@operator(inplace=True, numpy=np.logical_not, differentiable=False)
+@operator(direct=True, inplace=True, numpy=np.logical_not, differentiable=False)
 def logical_not(input: Tensor) -> Tensor:
     """Where a number is 0 or a bool false.
 
-    >>> import retrograd as rg
     >>> rg.logical_not(rg.tensor([0.0, 2.0]))
     tensor([ True, False])
     """
@@ -329,84 +310,78 @@ LEFT_SHIFT = _compare("bitwise_left_shift", np.left_shift)
 RIGHT_SHIFT = _compare("bitwise_right_shift", np.right_shift)
 
 
-@operator(inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
+@operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
 def bitwise_and(input: Tensor, other: Any) -> Tensor:
     """``input & other`` of integers, bit by bit, or of bools.
 
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
     tensor([2, 1])
     """
     return apply2(BITWISE_AND, input, other)
 
 
-@operator(inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
+@operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
 def bitwise_or(input: Tensor, other: Any) -> Tensor:
     """``input | other`` of integers, bit by bit, or of bools.
 
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
     tensor([7, 7])
     """
     return apply2(BITWISE_OR, input, other)
 
 
-@operator(inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
+@operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
 def bitwise_xor(input: Tensor, other: Any) -> Tensor:
     """``input ^ other`` of integers, bit by bit, or of bools.
 
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
     tensor([5, 6])
     """
     return apply2(BITWISE_XOR, input, other)
 
 
-@operator(inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
+@operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
 def bitwise_not(input: Tensor) -> Tensor:
     """``~input`` of integers, bit by bit, or of bools.
 
     Raises:
         RuntimeError: the numbers are not integers or bools.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_not(rg.tensor([True, False]))
     tensor([False,  True])
     """
     return apply1(BITWISE_NOT, input)
 
 
-@operator(inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
+@operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
 def bitwise_left_shift(input: Tensor, other: Any) -> Tensor:
     """``input << other``: the bits of integers moved up.
 
     Raises:
         RuntimeError: the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
     tensor([ 4, 12])
     """
     return apply2(LEFT_SHIFT, input, other)
 
 
-@operator(inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
+@operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
 def bitwise_right_shift(input: Tensor, other: Any) -> Tensor:
     """``input >> other``: the bits of integers moved down.
 
     Raises:
         RuntimeError: the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
     tensor([1, 3])
     """

@@ -33,11 +33,10 @@ CONJ = unary("conj", _conjugate, lambda g: g.conj(), promote="same")
 def real(input: Tensor) -> Tensor:
     """The real part, on the same memory; a real Tensor itself.
 
-    >>> import retrograd as rg
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
     """
-    input = operand("real", input)
+    input = operand(input)
     return apply(REAL, (input,), {}) if input.array.dtype.kind == "c" else input
 
 
@@ -48,13 +47,12 @@ def imag(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not complex.
 
-    >>> import retrograd as rg
     >>> rg.imag(rg.tensor([1 + 2j]))
     tensor([2.])
     """
-    input = operand("imag", input)
+    input = operand(input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"imag: is not implemented for Tensors of a dtype that is not complex, got {input.dtype}")
+        raise RuntimeError(f"is not implemented for Tensors of a dtype that is not complex, got {input.dtype}")
     return apply(IMAG, (input,), {})
 
 
@@ -66,11 +64,10 @@ tensor_method(property(imag), "imag")
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real Tensor itself.
 
-    >>> import retrograd as rg
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
-    input = operand("conj", input)
+    input = operand(input)
     return apply1(CONJ, input) if input.array.dtype.kind == "c" else input
 
 
@@ -78,7 +75,6 @@ def conj(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate in memory of its own, which ``conj`` gives here, too.
 
-    >>> import retrograd as rg
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
@@ -99,11 +95,10 @@ def _angle(x: Any) -> Any:
 ANGLE = unary("angle", _angle, _angle_rule)
 
 
-@operator(note="0 at 0")
+@operator(direct=True, note="0 at 0")
 def angle(input: Tensor) -> Tensor:
     """The angle of each number in the complex plane, in radians: 0 or pi for a real one.
 
-    >>> import retrograd as rg
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])
     """
@@ -131,13 +126,12 @@ def view_as_real(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not complex.
 
-    >>> import retrograd as rg
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
-    input = operand("view_as_real", input)
+    input = operand(input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"view_as_real: wanted a complex Tensor, got {input.dtype}")
+        raise RuntimeError(f"wanted a complex Tensor, got {input.dtype}")
     return apply(VIEW_AS_REAL, (input,), {})
 
 
@@ -148,14 +142,12 @@ def view_as_complex(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not float32 or float64, or its last axis has not length 2.
 
-    >>> import retrograd as rg
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
     """
-    input = operand("view_as_complex", input)
+    input = operand(input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):
         raise RuntimeError(
-            "view_as_complex: wanted float32 or float64 with a last axis of length 2, got "
-            f"{input.dtype}{tuple(input.array.shape)}"
+            f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
         )
     return apply(VIEW_AS_COMPLEX, (input,), {})

@@ -93,7 +93,6 @@ def pow_(input: Any, exponent: Any) -> Tensor:
     Raises:
         RuntimeError: a negative exponent of integers.
 
-    >>> import retrograd as rg
     >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     >>> rg.pow(2, rg.tensor([1.0, 3.0]))
@@ -127,141 +126,128 @@ tensor_method(lambda self, exponent: self.pow_(exponent), "__ipow__")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``pow`` in double precision: float64, or complex128 where an operand is complex.
 
-    >>> import retrograd as rg
     >>> rg.float_power(rg.tensor([4, 9]), 0.5)
     tensor([2., 3.], dtype=float64)
     """
-    base, power = operand("float_power", input), operand("float_power", exponent, "exponent")
+    base, power = operand(input), operand(exponent, "exponent")
     wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
     return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
 
 
-@operator(inplace=SQUARE, numpy=np.square)
+@operator(direct=True, inplace=SQUARE, numpy=np.square)
 def square(input: Tensor) -> Tensor:
     """The square x^2.
 
-    >>> import retrograd as rg
     >>> rg.square(rg.tensor([1.0, -3.0]))
     tensor([1., 9.])
     """
     return apply1(SQUARE, input)
 
 
-@operator(inplace=SQRT, numpy=np.sqrt)
+@operator(direct=True, inplace=SQRT, numpy=np.sqrt)
 def sqrt(input: Tensor) -> Tensor:
     """The square root; NaN below 0. Its derivative at 0 is infinite.
 
-    >>> import retrograd as rg
     >>> rg.sqrt(rg.tensor([4.0, 2.0]))
     tensor([2.    , 1.4142])
     """
     return apply1(SQRT, input)
 
 
-@operator(inplace=RSQRT)
+@operator(direct=True, inplace=RSQRT)
 def rsqrt(input: Tensor) -> Tensor:
     """The reciprocal of the square root, 1 / sqrt(x).
 
-    >>> import retrograd as rg
     >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
     tensor([0.5, 1. ])
     """
     return apply1(RSQRT, input)
 
 
-@operator(inplace=RECIPROCAL, numpy=np.reciprocal)
+@operator(direct=True, inplace=RECIPROCAL, numpy=np.reciprocal)
 def reciprocal(input: Tensor) -> Tensor:
     """The reciprocal 1 / x.
 
-    >>> import retrograd as rg
     >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
     tensor([ 0.25, -1.  ])
     """
     return apply1(RECIPROCAL, input)
 
 
-@operator(inplace=EXP, numpy=np.exp)
+@operator(direct=True, inplace=EXP, numpy=np.exp)
 def exp(input: Tensor) -> Tensor:
     """The exponential e^x; integers become the default floating dtype.
 
-    >>> import retrograd as rg
     >>> rg.exp(rg.tensor([0.0, 1.0]))
     tensor([1.    , 2.7183])
     """
     return apply1(EXP, input)
 
 
-@operator(inplace=EXP2, numpy=np.exp2)
+@operator(direct=True, inplace=EXP2, numpy=np.exp2)
 def exp2(input: Tensor) -> Tensor:
     """The power of two 2^x.
 
-    >>> import retrograd as rg
     >>> rg.exp2(rg.tensor([0.0, 3.0]))
     tensor([1., 8.])
     """
     return apply1(EXP2, input)
 
 
-@operator(inplace=EXPM1, numpy=np.expm1)
+@operator(direct=True, inplace=EXPM1, numpy=np.expm1)
 def expm1(input: Tensor) -> Tensor:
     """e^x - 1, accurate also for x near 0.
 
-    >>> import retrograd as rg
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
     """
     return apply1(EXPM1, input)
 
 
-@operator(inplace=LOG, numpy=np.log)
+@operator(direct=True, inplace=LOG, numpy=np.log)
 def log(input: Tensor) -> Tensor:
     """The natural logarithm: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log(rg.tensor([1.0, 10.0]))
     tensor([0.    , 2.3026])
     """
     return apply1(LOG, input)
 
 
-@operator(inplace=LOG2, numpy=np.log2)
+@operator(direct=True, inplace=LOG2, numpy=np.log2)
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log2(rg.tensor([1.0, 8.0]))
     tensor([0., 3.])
     """
     return apply1(LOG2, input)
 
 
-@operator(inplace=LOG10, numpy=np.log10)
+@operator(direct=True, inplace=LOG10, numpy=np.log10)
 def log10(input: Tensor) -> Tensor:
     """The logarithm to base 10: -inf at 0, NaN below.
 
-    >>> import retrograd as rg
     >>> rg.log10(rg.tensor([1.0, 1000.0]))
     tensor([0., 3.])
     """
     return apply1(LOG10, input)
 
 
-@operator(inplace=LOG1P, numpy=np.log1p)
+@operator(direct=True, inplace=LOG1P, numpy=np.log1p)
 def log1p(input: Tensor) -> Tensor:
     """log(1 + x), accurate also for x near 0.
 
-    >>> import retrograd as rg
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.6931])
     """
     return apply1(LOG1P, input)
 
 
-@operator(inplace=SIGMOID)
+@operator(direct=True, inplace=SIGMOID, also=("nn.functional.sigmoid",))
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function 1 / (1 + e^-x).
 
-    >>> import retrograd as rg
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
     tensor([0.5   , 0.8808])
     """
@@ -294,33 +280,30 @@ HYPOT = binary(
 )
 
 
-@operator(numpy=np.logaddexp)
+@operator(direct=True, numpy=np.logaddexp)
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(e^input + e^other), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])
     """
     return apply2(LOGADDEXP, input, other)
 
 
-@operator(numpy=np.logaddexp2)
+@operator(direct=True, numpy=np.logaddexp2)
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2^input + 2^other), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
     tensor([4.])
     """
     return apply2(LOGADDEXP2, input, other)
 
 
-@operator(inplace=HYPOT, numpy=np.hypot, note="NaN at the origin")
+@operator(direct=True, inplace=HYPOT, numpy=np.hypot, note="NaN at the origin")
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2), without overflow of the squares.
 
-    >>> import retrograd as rg
     >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
     tensor([5.])
     """
@@ -331,11 +314,10 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 def ldexp(input: Tensor, other: Any) -> Tensor:
     """``input * 2 ** other``.
 
-    >>> import retrograd as rg
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])
     """
-    x, exponent = operand("ldexp", input), operand("ldexp", other, "other")
+    x, exponent = operand(input), operand(other, "other")
     if x.array.dtype.kind == "f" and exponent.array.dtype.kind in "iub":
         exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
     return x * apply2(POW, 2.0, exponent)
@@ -374,7 +356,6 @@ XLOG1PY = binary(
 def xlogy(input: Any, other: Any) -> Tensor:
     """input * log(other), 0 where the input is 0 (and other is not NaN).
 
-    >>> import retrograd as rg
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
@@ -385,7 +366,6 @@ def xlogy(input: Any, other: Any) -> Tensor:
 def xlog1py(input: Any, other: Any) -> Tensor:
     """input * log(1 + other), 0 where the input is 0 (and other is not NaN).
 
-    >>> import retrograd as rg
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])
     """
@@ -414,14 +394,21 @@ LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementw
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """The inverse of the sigmoid, log(x / (1 - x)); with ``eps``, of x clamped to [eps, 1 - eps].
 
-    >>> import retrograd as rg
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
-    return apply(LOGIT, (operand("logit", input),), {"eps": eps})
+    return apply(LOGIT, (operand(input),), {"eps": eps})
 
 
 for _function in (exp2, expm1, log1p, logit, xlogy):
     operator(namespace="special", method=False)(_function)
-operator(namespace="special", method=False, name="expit")(sigmoid)
-operator(namespace="nn.functional", method=False)(sigmoid)
+
+
+@operator(namespace="special", method=False)
+def expit(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``: the logistic function, as ``sigmoid``.
+
+    >>> rg.special.expit(rg.tensor([0.0]))
+    tensor([0.5])
+    """
+    return apply1(SIGMOID, input)

@@ -30,40 +30,37 @@ ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [ze
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 
 
-@operator(inplace=CEIL, numpy=np.ceil, note="zero gradient")
+@operator(direct=True, inplace=CEIL, numpy=np.ceil, note="zero gradient")
 def ceil(input: Tensor) -> Tensor:
     """The smallest whole number that is not below ``input``.
 
-    >>> import retrograd as rg
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
     """
     return apply1(CEIL, input)
 
 
-@operator(inplace=FLOOR, numpy=np.floor, note="zero gradient")
+@operator(direct=True, inplace=FLOOR, numpy=np.floor, note="zero gradient")
 def floor(input: Tensor) -> Tensor:
     """The largest whole number that is not above ``input``.
 
-    >>> import retrograd as rg
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
     """
     return apply1(FLOOR, input)
 
 
-@operator(inplace=TRUNC, numpy=np.trunc, aliases=("fix",), note="zero gradient")
+@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",), note="zero gradient")
 def trunc(input: Tensor) -> Tensor:
     """The whole part of ``input``: it is rounded towards 0.
 
-    >>> import retrograd as rg
     >>> rg.trunc(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  1.])
     """
     return apply1(TRUNC, input)
 
 
-@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True)
+@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True, also=("special.round",))
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, of two equally near the even one.
 
@@ -74,7 +71,6 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         RuntimeError: integers, with decimals.
 
-    >>> import retrograd as rg
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
     >>> rg.round(rg.tensor([1.236]), decimals=2)
@@ -82,9 +78,9 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """
     if decimals == 0:
         return apply1(RINT, input)
-    input = operand("round", input)
+    input = operand(input)
     if input.array.dtype.kind not in "fc":
-        raise NotImplementedError(f"round: decimals are not implemented for {input.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"decimals are not implemented for {input.dtype}, only for floating Tensors")
     return apply(ROUND, (input,), {"decimals": decimals})
 
 
@@ -101,14 +97,10 @@ def frac(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the Tensor is not floating.
 
-    >>> import retrograd as rg
     >>> rg.frac(rg.tensor([-1.5, 1.25]))
     tensor([-0.5 ,  0.25])
     """
-    input = operand("frac", input)
+    input = operand(input)
     if input.array.dtype.kind != "f":
-        raise NotImplementedError(f"frac: is not implemented for {input.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"is not implemented for {input.dtype}, only for floating Tensors")
     return apply1(FRAC, input)
-
-
-operator(namespace="special", method=False, name="round", note="zero gradient")(round_)

@@ -33,14 +33,13 @@ POLYGAMMA: Primitive = elementwise(
 )
 
 
-@operator(inplace=LGAMMA)
+@operator(direct=True, inplace=LGAMMA)
 def lgamma(input: Tensor) -> Tensor:
     """The logarithm of |gamma(x)|.
 
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.lgamma(rg.tensor([1.0, 5.0]))
     tensor([0.    , 3.1781])
     """
@@ -54,7 +53,6 @@ def digamma(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.digamma(rg.tensor([1.0, 5.0]))
     tensor([-0.5772,  1.5061])
     """
@@ -72,20 +70,18 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     Raises:
         RuntimeError: n is negative, or SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.polygamma(1, rg.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
     if n < 0:
-        raise RuntimeError(f"polygamma: n must not be negative, got {n}")
-    return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand("polygamma", input),), {"n": n})
+        raise RuntimeError(f"n must not be negative, got {n}")
+    return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand(input),), {"n": n})
 
 
 @operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of the digamma function, as ``polygamma(n, self)``.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])
     """
@@ -103,13 +99,12 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     Raises:
         RuntimeError: p is below 1, or SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.mvlgamma(rg.tensor([4.0, 5.0]), 2)
     tensor([3.5651, 6.2042])
     """
     if p < 1:
-        raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
-    input = operand("mvlgamma", input)
+        raise RuntimeError(f"p must be at least 1, got {p}")
+    input = operand(input)
     total = apply1(LGAMMA, input)
     for j in range(1, p):
         total = apply2(ADD, total, apply1(LGAMMA, apply2(SUB, input, 0.5 * j)))
@@ -139,56 +134,52 @@ I1E: Primitive = unary(
 )
 
 
-@operator(inplace=I0)
+@operator(direct=True, inplace=I0)
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind, order 0.
 
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.i0(rg.tensor([0.0, 1.0]))
     tensor([1.    , 1.2661])
     """
     return apply1(I0, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i0e(input: Tensor) -> Tensor:
     """``i0`` times e^-|x|.
 
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
     tensor([1.    , 0.4658])
     """
     return apply1(I0E, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind, order 1.
 
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])
     """
     return apply1(I1, input)
 
 
-@operator(namespace="special", method=False)
+@operator(direct=True, namespace="special", method=False)
 def i1e(input: Tensor) -> Tensor:
     """``i1`` times e^-|x|.
 
     Raises:
         RuntimeError: SciPy is not installed.
 
-    >>> import retrograd as rg
     >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2079])
     """
@@ -210,7 +201,6 @@ ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
 def entr(input: Tensor) -> Tensor:
     """The entropy -x log(x), 0 at 0 and -inf below.
 
-    >>> import retrograd as rg
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])
     """

@@ -29,132 +29,120 @@ ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1),
 ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)
 
 
-@operator(inplace=SIN, numpy=np.sin)
+@operator(direct=True, inplace=SIN, numpy=np.sin)
 def sin(input: Tensor) -> Tensor:
     """The sine of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.sin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4794])
     """
     return apply1(SIN, input)
 
 
-@operator(inplace=COS, numpy=np.cos)
+@operator(direct=True, inplace=COS, numpy=np.cos)
 def cos(input: Tensor) -> Tensor:
     """The cosine of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.cos(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.8776])
     """
     return apply1(COS, input)
 
 
-@operator(inplace=TAN, numpy=np.tan)
+@operator(direct=True, inplace=TAN, numpy=np.tan)
 def tan(input: Tensor) -> Tensor:
     """The tangent of an angle in radians.
 
-    >>> import retrograd as rg
     >>> rg.tan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5463])
     """
     return apply1(TAN, input)
 
 
-@operator(inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
+@operator(direct=True, inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
 def asin(input: Tensor) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.asin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5236])
     """
     return apply1(ASIN, input)
 
 
-@operator(inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
+@operator(direct=True, inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
 def acos(input: Tensor) -> Tensor:
     """The angle in [0, pi] whose cosine is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.acos(rg.tensor([0.0, 0.5]))
     tensor([1.5708, 1.0472])
     """
     return apply1(ACOS, input)
 
 
-@operator(inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
+@operator(direct=True, inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
 def atan(input: Tensor) -> Tensor:
     """The angle in (-pi/2, pi/2) whose tangent is ``input``.
 
-    >>> import retrograd as rg
     >>> rg.atan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4636])
     """
     return apply1(ATAN, input)
 
 
-@operator(inplace=SINH, numpy=np.sinh)
+@operator(direct=True, inplace=SINH, numpy=np.sinh)
 def sinh(input: Tensor) -> Tensor:
     """The hyperbolic sine (e^x - e^-x) / 2.
 
-    >>> import retrograd as rg
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5211])
     """
     return apply1(SINH, input)
 
 
-@operator(inplace=COSH, numpy=np.cosh)
+@operator(direct=True, inplace=COSH, numpy=np.cosh)
 def cosh(input: Tensor) -> Tensor:
     """The hyperbolic cosine (e^x + e^-x) / 2.
 
-    >>> import retrograd as rg
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
     tensor([1.    , 1.1276])
     """
     return apply1(COSH, input)
 
 
-@operator(inplace=TANH, numpy=np.tanh)
+@operator(direct=True, inplace=TANH, numpy=np.tanh, also=("nn.functional.tanh",))
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent (e^x - e^-x) / (e^x + e^-x).
 
-    >>> import retrograd as rg
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
     """
     return apply1(TANH, input)
 
 
-@operator(inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
+@operator(direct=True, inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
 def asinh(input: Tensor) -> Tensor:
     """The number whose hyperbolic sine is ``input``.
 
-    >>> import retrograd as rg
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4812])
     """
     return apply1(ASINH, input)
 
 
-@operator(inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
+@operator(direct=True, inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
 def acosh(input: Tensor) -> Tensor:
     """The number in [0, inf) whose hyperbolic cosine is ``input``; NaN below 1.
 
-    >>> import retrograd as rg
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
     tensor([0.   , 1.317])
     """
     return apply1(ACOSH, input)
 
 
-@operator(inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
+@operator(direct=True, inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
 def atanh(input: Tensor) -> Tensor:
     """The number whose hyperbolic tangent is ``input``; NaN outside [-1, 1].
 
-    >>> import retrograd as rg
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5493])
     """
@@ -177,11 +165,10 @@ ATAN2 = binary(
 )
 
 
-@operator(inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
+@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """The angle in (-pi, pi] of the point (other, input): that of ``input / other`` with the quadrant kept.
 
-    >>> import retrograd as rg
     >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
     tensor([ 2.3562, -0.7854])
     """
@@ -192,22 +179,20 @@ DEG2RAD = unary("deg2rad", np.deg2rad, lambda g: g * (math.pi / 180))
 RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=True)
 
 
-@operator(inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
+@operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians: ``input * pi / 180``.
 
-    >>> import retrograd as rg
     >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
     tensor([ 3.1416, -1.5708])
     """
     return apply1(DEG2RAD, input)
 
 
-@operator(inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
+@operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: ``input * 180 / pi``.
 
-    >>> import retrograd as rg
     >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
     """
@@ -235,16 +220,11 @@ SPHERICAL_BESSEL_1 = unary("spherical_bessel_1", _spherical_bessel_1, _spherical
 SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
 
 
-@operator(inplace=SINC)
+@operator(direct=True, inplace=SINC, also=("special.sinc",))
 def sinc(input: Tensor) -> Tensor:
     """The normalised sinc, sin(pi x) / (pi x), which is 1 at 0.
 
-    >>> import retrograd as rg
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
     tensor([ 1.    ,  0.6366, -0.2122])
     """
     return apply1(SINC, input)
-
-
-operator(namespace="special", method=False)(sinc)
-operator(namespace="nn.functional", method=False)(tanh)

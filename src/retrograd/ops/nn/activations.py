@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
@@ -41,14 +41,13 @@ RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="s
 def _run(name: str, primitive: Primitive, input: Any, inplace: bool, **params: Any) -> Tensor:
     if inplace:
         return apply_inplace(primitive, input, **params)
-    return apply(primitive, (operand(name, input),), params) if params else apply1(primitive, input)
+    return apply(primitive, (operand(input),), params) if params else apply1(primitive, input)
 
 
-@operator(inplace=RELU, note="0 at 0")
+@operator(direct=True, inplace=RELU, note="0 at 0")
 def relu(input: Tensor) -> Tensor:
     """max(x, 0), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -59,7 +58,6 @@ def relu(input: Tensor) -> Tensor:
 def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), elementwise.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -83,12 +81,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     Raises:
         ValueError: min_val > max_val.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
     """
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val must not be greater than max_val, got {min_val} and {max_val}")
+        raise InvalidValue(f"min_val must not be greater than max_val, got {min_val} and {max_val}")
     return _run("hardtanh", HARDTANH, input, inplace, low=min_val, high=max_val)
 
 
@@ -96,7 +93,6 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.relu6(rg.tensor([-1.0, 2.0, 8.0]))
     tensor([0., 2., 6.])
     """
@@ -123,7 +119,6 @@ ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x for x > 0, else alpha * (e^x - 1) (Clevert, Unterthiner and Hochreiter 2016).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.elu(rg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
@@ -135,9 +130,9 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def _floating(name: str, input: Any) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: is not implemented for {x.dtype}, only for floating Tensors")
+        raise NotImplementedError(f"is not implemented for {x.dtype}, only for floating Tensors")
     return x
 
 
@@ -145,7 +140,6 @@ def _floating(name: str, input: Any) -> Tensor:
 def selu(input: Tensor) -> Tensor:
     """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
-    >>> import retrograd as rg
     >>> rg.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
@@ -156,7 +150,6 @@ def selu(input: Tensor) -> Tensor:
 def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale * (x for x > 0, else alpha * (e^x - 1)), whose constants keep mean 0, variance 1 (Klambauer et al. 2017).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
@@ -170,7 +163,6 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     Raises:
         RuntimeError: alpha is 0.
 
-    >>> import retrograd as rg
     >>> rg.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.    ])
     """
@@ -184,12 +176,11 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         RuntimeError: alpha is 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.    ])
     """
     if alpha == 0:
-        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError)")
+        raise RuntimeError("alpha must not be 0 (ZeroDivisionError)")
     return _run("celu", ELU, _floating("celu", input), inplace, scale=1.0, alpha=alpha, width=alpha)
 
 
@@ -208,11 +199,10 @@ LEAKY_RELU = elementwise(
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x for x > 0, else negative_slope * x.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.leaky_relu(rg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
-    slope = number("leaky_relu", negative_slope, "negative_slope")
+    slope = number(negative_slope, "negative_slope")
     return _run("leaky_relu", LEAKY_RELU, _floating("leaky_relu", input), inplace, slope=slope)
 
 
@@ -225,7 +215,8 @@ PRELU = elementwise(
 )
 
 
-def _prelu(input: Tensor, weight: Tensor) -> Tensor:
+@operator(note="the derivative from below at 0", also=("nn.functional.prelu",))
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x for x > 0, else weight * x, with one learned weight or one per channel (He et al. 2015).
 
     Args:
@@ -235,28 +226,23 @@ def _prelu(input: Tensor, weight: Tensor) -> Tensor:
     Raises:
         RuntimeError: the number of weights is not that of channels, or the dtypes differ.
 
-    >>> import retrograd as rg
     >>> rg.prelu(rg.tensor([[-1.0, -1.0]]), rg.tensor([0.1, 0.2]))
     tensor([[-0.1, -0.2]])
     """
-    x, w = operand("prelu", input), operand("prelu", weight, "weight")
+    x, w = operand(input), operand(weight, "weight")
     shape = x.array.shape
     if w.array.ndim > 1:
-        raise RuntimeError(f"prelu: wanted a weight with at most one axis, got {tuple(w.array.shape)}")
+        raise RuntimeError(f"wanted a weight with at most one axis, got {tuple(w.array.shape)}")
     if w.array.size != 1:
         channels = shape[1] if len(shape) > 1 else 1
         if w.array.size != channels:
             raise RuntimeError(
-                f"prelu: wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
+                f"wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
             )
         w = w.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif w.array.ndim:
         w = w.reshape(())
     return apply(PRELU, (x, w), {})
-
-
-operator(name="prelu", note="the derivative from below at 0")(_prelu)
-operator(namespace=functional, method=False, name="prelu", note="the derivative from below at 0")(_prelu)
 
 
 # Smooth gates
@@ -283,7 +269,6 @@ def _silu_slope(x: Any) -> Any:
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x), also called swish.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.silu(rg.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
@@ -317,7 +302,6 @@ SOFTPLUS = elementwise("softplus", _scaled_softplus, "x", [_scaled_softplus_rule
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + e^(beta x)) / beta, a smooth relu; x itself where beta x > threshold.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softplus(rg.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.    ])
     """
@@ -331,7 +315,6 @@ LOGSIGMOID = unary("logsigmoid", lambda x: -_softplus(-x), lambda g, x: g * SIGM
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)) = -log(1 + e^-x), without overflow.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.logsigmoid(rg.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.    ])
     """
@@ -351,7 +334,6 @@ MISH = unary("mish", in_blocks(lambda x: x * np.tanh(_softplus(x))), lambda g, x
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)) (Misra 2019).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.mish(rg.tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.944 ])
     """
@@ -413,12 +395,11 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Raises:
         RuntimeError: ``approximate`` is neither.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.gelu(rg.tensor([-1.0, 2.0]))
     tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     return apply1(GELU if approximate == "none" else GELU_TANH, _floating("gelu", input))
 
 
@@ -442,7 +423,6 @@ HARDSIGMOID = unary(
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardswish(rg.tensor([-1.0, 2.0]))
     tensor([-0.3333,  1.6667])
     """
@@ -453,7 +433,6 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardsigmoid(rg.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
     """
@@ -486,18 +465,14 @@ THRESHOLD = elementwise(
 )
 
 
-def _hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+@operator(note="0 at the bounds", also=("nn.functional.hardshrink",))
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0.
 
-    >>> import retrograd as rg
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
     return _run("hardshrink", HARDSHRINK, _floating("hardshrink", input), False, lambd=lambd)
-
-
-operator(name="hardshrink", note="0 at the bounds")(_hardshrink)
-operator(namespace=functional, method=False, name="hardshrink", note="0 at the bounds")(_hardshrink)
 
 
 @operator(namespace=functional, method=False, note="0 at the bounds")
@@ -507,12 +482,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Raises:
         RuntimeError: lambd is negative.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softshrink(rg.tensor([-1.0, 0.3]))
     tensor([-0.5,  0. ])
     """
     if lambd < 0:
-        raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
+        raise RuntimeError(f"lambd must not be negative, got {lambd}")
     return _run("softshrink", SOFTSHRINK, _floating("softshrink", input), False, lambd=lambd)
 
 
@@ -520,7 +494,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.tanhshrink(rg.tensor([0.0, 2.0]))
     tensor([0.   , 1.036])
     """
@@ -543,11 +516,10 @@ def _square(x: Any) -> Any:
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|).
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softsign(rg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
-    input = operand("softsign", input)
+    input = operand(input)
     if input.array.dtype.kind == "c":
         return input / (1 + apply1(ABS, input))
     return apply1(SOFTSIGN, input)
@@ -557,7 +529,6 @@ def softsign(input: Tensor) -> Tensor:
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else ``value``.
 
-    >>> import retrograd as rg
     >>> rg.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
@@ -568,13 +539,12 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else ``value``.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
-    params = {"threshold": number("threshold", threshold, "threshold"), "value": number("threshold", value, "value")}
-    if operand("threshold", input).array.dtype.kind == "b":
-        raise NotImplementedError(f"threshold: is not defined for bools, got {describe(input)}")
+    params = {"threshold": number(threshold, "threshold"), "value": number(value, "value")}
+    if operand(input).array.dtype.kind == "b":
+        raise NotImplementedError(f"is not defined for bools, got {describe(input)}")
     return _run("threshold", THRESHOLD, input, inplace, **params)
 
 
@@ -590,19 +560,18 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         RuntimeError: the input is 0-d, or the axis has an odd length.
         IndexError: there is no such axis.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.glu(rg.tensor([2.0, 4.0, 0.0, 0.0]))
     tensor([1., 2.])
     """
-    input = operand("glu", input)
+    input = operand(input)
     shape = input.array.shape
     if not shape:
-        raise RuntimeError("glu: does not support 0-d Tensors")
+        raise RuntimeError("does not support 0-d Tensors")
     if not -len(shape) <= dim < len(shape):
-        raise IndexError(f"glu: dim {dim} is out of range for {shape}, wanted [{-len(shape)}, {len(shape) - 1}]")
+        raise IndexError(f"dim {dim} is out of range for {shape}, wanted [{-len(shape)}, {len(shape) - 1}]")
     dim %= len(shape)
     if shape[dim] % 2:
-        raise RuntimeError(f"glu: the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
+        raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
     half = shape[dim] // 2
     before = (slice(None),) * dim
     gate = apply1(SIGMOID, input[before + (slice(half, None),)])

@@ -17,7 +17,6 @@ def _enter(name: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]
 def relu_(input: Tensor) -> Tensor:
     """As ``relu``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.relu_(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -28,7 +27,6 @@ def relu_(input: Tensor) -> Tensor:
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """As ``leaky_relu``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.leaky_relu_(rg.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5,  2. ])
     """
@@ -39,7 +37,6 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """As ``elu``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.elu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
     """
@@ -50,7 +47,6 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """As ``celu``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.celu_(rg.tensor([0.0, 2.0]))
     tensor([0., 2.])
     """
@@ -61,7 +57,6 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 def selu_(input: Tensor) -> Tensor:
     """As ``selu``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.selu_(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
     """
@@ -72,7 +67,6 @@ def selu_(input: Tensor) -> Tensor:
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """As ``hardtanh``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.hardtanh_(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
     """
@@ -83,7 +77,6 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """As ``threshold``, written over the input, which is returned.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.threshold_(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.devices import array_module
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
@@ -38,11 +38,11 @@ DROPOUT: Primitive = Primitive(
 
 
 def _check(name: str, input: Any, p: float) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: the dropout probability has to be between 0 and 1, but got {p}")
+        raise InvalidValue(f"the dropout probability has to be between 0 and 1, but got {p}")
     if x.array.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: wanted a floating Tensor, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating Tensor, got {describe(x)}")
     return x
 
 
@@ -61,7 +61,6 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout(rg.ones(3), 1.0)
     tensor([0., 0., 0.])
     """
@@ -72,7 +71,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def _channelwise(name: str, input: Any, p: float, training: bool, inplace: bool, dims: tuple[int, ...]) -> Tensor:
     x = _check(name, input, p)
     if x.array.ndim not in dims:
-        raise RuntimeError(f"{name}: wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
     if not training or p == 0:
         return x
     channels = x.array.ndim - dims[0] + 1  # dimensions in front of the spatial ones
@@ -88,7 +87,6 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 2 or 3 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout1d(rg.ones(1, 2), 1.0)
     tensor([[0., 0.]])
     """
@@ -103,7 +101,6 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 3 or 4 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout2d(rg.ones(1, 1, 2), 1.0)
     tensor([[[0., 0.]]])
     """
@@ -118,7 +115,6 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has other than 4 or 5 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
@@ -145,7 +141,6 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     Raises:
         ValueError: ``p`` is not between 0 and 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.alpha_dropout(rg.ones(3), 0.5, training=False)
     tensor([1., 1., 1.])
     """
@@ -161,12 +156,11 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         ValueError: ``p`` is not between 0 and 1.
         RuntimeError: the input has fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
     (1, 2, 2)
     """
     x = _check("feature_alpha_dropout", input, p)
     if x.array.ndim < 2:
-        raise RuntimeError(f"feature_alpha_dropout: wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     shape = x.array.shape[:2] + (1,) * (x.array.ndim - 2)
     return _saturated(x, shape, p, inplace) if training and p > 0 else x

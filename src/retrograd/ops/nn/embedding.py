@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.devices import array_module, backend_of
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import storage_of
@@ -36,28 +36,26 @@ EMBEDDING: Primitive = Primitive(
 
 
 def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
-    index = operand(name, input)
+    index = operand(input)
     if index.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: expected integers for input, got {describe(index)}")
+        raise RuntimeError(f"expected integers for input, got {describe(index)}")
     if weight.array.ndim != 2:
-        raise (RuntimeError if name == "embedding" else ValueError)(
-            f"{name}: weight must be 2-D, got {describe(weight)}"
-        )
+        raise (RuntimeError if name == "embedding" else InvalidValue)(f"weight must be 2-D, got {describe(weight)}")
     if backend_of(index.array) is not backend_of(weight.array):
-        raise RuntimeError(f"{name}: input is on {index.device}, weight on {weight.device}")
+        raise RuntimeError(f"input is on {index.device}, weight on {weight.device}")
     if index.array.size:
         low, high = int(index.array.min().item()), int(index.array.max().item())
         if low < 0 or high >= weight.array.shape[0]:
-            raise IndexError(f"{name}: index {low if low < 0 else high} is out of range for weight {describe(weight)}")
+            raise IndexError(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
     return index
 
 
-def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
+def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
     rows = weight.array.shape[0]
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise RuntimeError(f"{name}: padding_idx {padding_idx} must be within the rows of weight {describe(weight)}")
+        raise RuntimeError(f"padding_idx {padding_idx} must be within the rows of weight {describe(weight)}")
     return padding_idx + rows * (padding_idx < 0)
 
 
@@ -99,14 +97,13 @@ def embedding(
         IndexError: a number is out of range.
         RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    weight = operand("embedding", weight, "weight")
+    weight = operand(weight, "weight")
     index = _positions("embedding", input, weight)
-    padding = _padding("embedding", padding_idx, weight)
+    padding = _padding(padding_idx, weight)
     if max_norm is not None:
         _limit_norms(weight, index, max_norm, norm_type)
     place = Index((index.array,), (storage_of(index),))
@@ -146,26 +143,23 @@ def embedding_bag(
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
     """
     name = "embedding_bag"
-    weight = operand(name, weight, "weight")
+    weight = operand(weight, "weight")
     if weight.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: weight must be floating, got {describe(weight)}")
+        raise RuntimeError(f"weight must be floating, got {describe(weight)}")
     index = _positions(name, input, weight)
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{name}: mode has to be one of sum, mean or max, got {mode!r}")
+        raise InvalidValue(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"{name}: per_sample_weights need mode 'sum', got {mode!r}")
+        raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
-        raise ValueError(
-            f"{name}: per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree"
-        )
+        raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
     positions, factors = index.array.reshape(-1), per_sample_weights
-    bag, bags = _bags(name, index, offsets, include_last_offset)
-    padding = _padding(name, padding_idx, weight)
+    bag, bags = _bags(index, offsets, include_last_offset)
+    padding = _padding(padding_idx, weight)
     if factors is not None:
         factors = factors.reshape(-1)
     if padding is not None:
@@ -187,26 +181,24 @@ def embedding_bag(
     return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
 
 
-def _bags(name: str, index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
+def _bags(index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
     """The bag of each element of the input, flattened, and the number of bags."""
     xp = array_module(index)
     shape = index.array.shape
     if len(shape) == 2:
         if offsets is not None:
-            raise ValueError(f"{name}: offsets must be None for an input of two dimensions, {describe(index)}")
+            raise InvalidValue(f"offsets must be None for an input of two dimensions, {describe(index)}")
         return xp.repeat(xp.arange(shape[0]), shape[1]), shape[0]
     if len(shape) != 1 or offsets is None:
-        raise ValueError(f"{name}: wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
-    starts = operand(name, offsets, "offsets").array
+        raise InvalidValue(f"wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
+    starts = operand(offsets, "offsets").array
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
-        raise ValueError(f"{name}: offsets has to be a vector of integers, got {describe(starts)}")
+        raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")
     if not starts.size and not shape[0] and not include_last:
         return index.array, 0
     rising = starts.size and int(starts[0].item()) == 0 and not bool((starts[1:] < starts[:-1]).any())
     if not rising or int(starts[-1].item()) > shape[0]:
-        raise RuntimeError(
-            f"{name}: offsets must start at 0, rise, and not exceed the length of input {describe(index)}"
-        )
+        raise RuntimeError(f"offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
     if include_last:
         starts = starts[:-1]
     return xp.searchsorted(starts, xp.arange(shape[0]), side="right") - 1, starts.size
@@ -222,24 +214,23 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Raises:
         RuntimeError: a number is negative or not less than ``num_classes``, or the numbers are not integers.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.one_hot(rg.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    x = operand("one_hot", tensor, "tensor")
+    x = operand(tensor, "tensor")
     array = x.array
     if array.dtype.kind not in "iu":
-        raise RuntimeError(f"one_hot: is only applicable to integers, got {describe(x)}")
+        raise RuntimeError(f"is only applicable to integers, got {describe(x)}")
     if not array.size and num_classes <= 0:
-        raise RuntimeError(f"one_hot: can not infer the number of classes from {describe(x)}")
+        raise RuntimeError(f"can not infer the number of classes from {describe(x)}")
     if array.size:
         low, high = int(array.min().item()), int(array.max().item())
         if low < 0:
-            raise RuntimeError(f"one_hot: class values must be non-negative, got {low}")
+            raise RuntimeError(f"class values must be non-negative, got {low}")
         if num_classes == -1:
             num_classes = high + 1
         elif high >= num_classes:
-            raise RuntimeError(f"one_hot: class values must be smaller than num_classes = {num_classes}, got {high}")
+            raise RuntimeError(f"class values must be smaller than num_classes = {num_classes}, got {high}")
     xp = array_module(array)
     return new_tensor((array[..., None] == xp.arange(num_classes)).astype(xp.int64))

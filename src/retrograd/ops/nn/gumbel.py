@@ -20,12 +20,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         eps: without effect, as in PyTorch.
         dim: the dimension of the classes.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.gumbel_softmax(rg.tensor([[0.0, 1000.0]]), hard=True)
     tensor([[0., 1.]])
     """
-    x = operand("gumbel_softmax", logits, "logits")
+    x = operand(logits, "logits")
     noise = -OPERATORS["empty_like"].function(x.detach()).exponential_().log()
     soft = ((x + noise) / tau).softmax(dim)
     if not hard:

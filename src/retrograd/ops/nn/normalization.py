@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
@@ -176,36 +176,32 @@ BATCH_NORM = _fused("batch_norm")
 INSTANCE_NORM = _fused("instance_norm")
 
 
-def _input(name: str, input: Any) -> Tensor:
-    x = operand(name, input)
+def _input(input: Any) -> Tensor:
+    x = operand(input)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating input, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating input, got {describe(x)}")
     return x
 
 
-def _affine(name: str, argument: str, value: Any, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
+def _affine(argument: str, value: Any, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
     """A weight or bias, checked against the shape it must have."""
     if value is None:
         return None
-    w = operand(name, value, argument)
+    w = operand(value, argument)
     if w.array.shape != shape:
-        raise RuntimeError(
-            f"{name}: wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}"
-        )
+        raise RuntimeError(f"wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
-        raise RuntimeError(f"{name}: wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
+        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w
 
 
-def _normalized_shape(name: str, x: Tensor, normalized_shape: Any) -> tuple[int, ...]:
+def _normalized_shape(x: Tensor, normalized_shape: Any) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise RuntimeError(f"{name}: wanted a normalized_shape of at least one dimension, got {normalized_shape}")
+        raise RuntimeError(f"wanted a normalized_shape of at least one dimension, got {normalized_shape}")
     if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
-        shape = integers(name, shape, "normalized_shape")
-        raise RuntimeError(
-            f"{name}: wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}"
-        )
+        shape = integers(shape, "normalized_shape")
+        raise RuntimeError(f"wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
     return shape
 
 
@@ -228,18 +224,16 @@ def layer_norm(
     Raises:
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.layer_norm(rg.tensor([[1.0, 3.0], [10.0, 30.0]]), (2,))
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    x = _input("layer_norm", input)
-    shape = _normalized_shape("layer_norm", x, normalized_shape)
-    w = _affine("layer_norm", "weight", weight, x, shape, "the normalized shape")
-    b = _affine("layer_norm", "bias", bias, x, shape, "the normalized shape")
+    x = _input(input)
+    shape = _normalized_shape(x, normalized_shape)
+    w = _affine("weight", weight, x, shape, "the normalized shape")
+    b = _affine("bias", bias, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None)
-    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number("layer_norm", eps, "eps")})
+    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -257,16 +251,14 @@ def rms_norm(
     Raises:
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.rms_norm(rg.tensor([[3.0, 3.0, -3.0]]), (3,))
     tensor([[ 1.,  1., -1.]])
     """
-    x = _input("rms_norm", input)
-    shape = _normalized_shape("rms_norm", x, normalized_shape)
-    w = _affine("rms_norm", "weight", weight, x, shape, "the normalized shape")
+    x = _input(input)
+    shape = _normalized_shape(x, normalized_shape)
+    w = _affine("weight", weight, x, shape, "the normalized shape")
     layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
-    eps = float(np.finfo(x.array.dtype).eps) if eps is None else number("rms_norm", eps, "eps")
+    eps = float(np.finfo(x.array.dtype).eps) if eps is None else number(eps, "eps")
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
@@ -286,32 +278,28 @@ def group_norm(
         RuntimeError: ``num_groups`` does not divide C, or the shapes do not match.
         ValueError: a group has a single value.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.group_norm(rg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
     tensor([[-1.,  1., -1.,  1.]])
     """
-    x = _input("group_norm", input)
+    x = _input(input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"group_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise RuntimeError(f"wanted an input (N, C, *), got {describe(x)}")
     n, c = x.array.shape[:2]
     if num_groups < 1 or c % num_groups:
-        raise RuntimeError(f"group_norm: num_groups={num_groups} does not divide the channels of {describe(x)}")
-    w = _affine("group_norm", "weight", weight, x, (c,), "one per channel")
-    b = _affine("group_norm", "bias", bias, x, (c,), "one per channel")
+        raise RuntimeError(f"num_groups={num_groups} does not divide the channels of {describe(x)}")
+    w = _affine("weight", weight, x, (c,), "one per channel")
+    b = _affine("bias", bias, x, (c,), "one per channel")
     per_channel = int(np.prod(x.array.shape[2:], dtype=np.int64))
     if n * (c // num_groups) * per_channel == 1:
-        raise ValueError(f"group_norm: expected more than 1 value per channel when training, got {describe(x)}")
+        raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
     group = c // num_groups
     layout = Layout((n, num_groups, group, per_channel), (2, 3), (1, num_groups, group, 1))
-    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": number("group_norm", eps, "eps")})
+    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
-def _check_running(name: str, argument: str, value: Tensor | None, channels: int) -> None:
+def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
     if value is not None and value.array.shape != (channels,):
-        raise RuntimeError(
-            f"{name}: {argument} should contain {channels} elements, one per channel, got {describe(value)}"
-        )
+        raise RuntimeError(f"{argument} should contain {channels} elements, one per channel, got {describe(value)}")
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
@@ -381,32 +369,30 @@ def batch_norm(
         RuntimeError: the shapes do not match, or the running statistics are missing when not training.
         ValueError: a channel has a single value in training, or eps is negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.batch_norm(rg.tensor([[1.0, 10.0], [3.0, 30.0]]), None, None, training=True)
     tensor([[-1., -1.],
             [ 1.,  1.]])
     """
-    x = _input("batch_norm", input)
+    x = _input(input)
     shape = x.array.shape
     if len(shape) < 2:
-        raise IndexError(f"batch_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
     channels = shape[1]
     if training:
         if eps <= 0:
-            raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
+            raise InvalidValue(f"eps must be positive during training, got {eps}")
         if shape[0] * count(shape[2:], None) == 1:
-            raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got {describe(x)}")
+            raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
         if (running_mean is None) != (running_var is None):
-            raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
+            raise InvalidValue("running_mean and running_var must either both be None or neither be None")
     elif eps < 0:
-        raise ValueError(f"batch_norm: eps must be non-negative, got {eps}")
+        raise InvalidValue(f"eps must be non-negative, got {eps}")
     elif running_mean is None or running_var is None:
-        raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
-    _check_running("batch_norm", "running_mean", running_mean, channels)
-    _check_running("batch_norm", "running_var", running_var, channels)
-    w = _affine("batch_norm", "weight", weight, x, (channels,), "one per channel")
-    b = _affine("batch_norm", "bias", bias, x, (channels,), "one per channel")
+        raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+    _check_running("running_mean", running_mean, channels)
+    _check_running("running_var", running_var, channels)
+    w = _affine("weight", weight, x, (channels,), "one per channel")
+    b = _affine("bias", bias, x, (channels,), "one per channel")
     if not training:
         assert running_mean is not None and running_var is not None
         return _scaled(x, running_mean, running_var, w, b, eps)
@@ -441,35 +427,31 @@ def instance_norm(
         ValueError: there is a single value per example and channel.
         RuntimeError: the shapes do not match, or statistics are missing.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.instance_norm(rg.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
     tensor([[[-1.,  1.],
              [-1.,  1.]]])
     """
-    x = _input("instance_norm", input)
+    x = _input(input)
     shape = x.array.shape
     spatial = int(np.prod(shape[2:], dtype=np.int64))
     if use_input_stats and (len(shape) < 2 or spatial == 1):
-        raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got {describe(x)}")
+        raise InvalidValue(f"expected more than 1 spatial element when training, got {describe(x)}")
     if len(shape) < 2:
-        raise IndexError(f"instance_norm: wanted an input (N, C, *), got {describe(x)}")
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
     channels = shape[1]
-    _check_running("instance_norm", "running_mean", running_mean, channels)
-    _check_running("instance_norm", "running_var", running_var, channels)
-    w = _affine("instance_norm", "weight", weight, x, (channels,), "one per channel")
-    b = _affine("instance_norm", "bias", bias, x, (channels,), "one per channel")
+    _check_running("running_mean", running_mean, channels)
+    _check_running("running_var", running_var, channels)
+    w = _affine("weight", weight, x, (channels,), "one per channel")
+    b = _affine("bias", bias, x, (channels,), "one per channel")
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError(
-                "instance_norm: expected running_mean and running_var to be defined when use_input_stats=False"
-            )
+            raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
         return _scaled(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)
     layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
-    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": number("instance_norm", eps, "eps")})
+    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
 @operator(namespace="nn.functional", method=False, note="zero vectors stay zero, with gradient g / eps")
@@ -479,14 +461,12 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.normalize(rg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
-    x = operand("normalize", input)
+    x = operand(input)
     if not isinstance(dim, (tuple, list)):
-        dim = dimension("normalize", dim, x.array.ndim)
+        dim = dimension(dim, x.array.ndim)
     result = x / x.norm(p, dim, keepdim=True).clamp(min=eps)
     if out is None:
         return result

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import result_type
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ..linear.matmul import MATMUL
@@ -26,19 +26,17 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         IndexError: ``dim`` is out of range of the common shape.
         RuntimeError: the shapes do not broadcast, or the numbers are not floating.
 
-    >>> import retrograd as rg
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """
-    name = "cosine_similarity"
-    x, y = operand(name, x1, "x1"), operand(name, x2, "x2")
+    x, y = operand(x1, "x1"), operand(x2, "x2")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: expected floating numbers, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"expected floating numbers, got {describe(x)} and {describe(y)}")
     try:
         shape = np.broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
-    dim = dimension(name, dim, len(shape))
+        raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
+    dim = dimension(dim, len(shape))
     dtype = result_type(x.array, y.array)
     x, y = x.to(dtype), y.to(dtype)
     x = x if x.array.shape == shape else x.expand(shape)
@@ -56,12 +54,11 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
-    x, y = operand("pairwise_distance", x1, "x1"), operand("pairwise_distance", x2, "x2")
-    return (x - y + eps).norm(number("pairwise_distance", p, "p"), -1, keepdim)
+    x, y = operand(x1, "x1"), operand(x2, "x2")
+    return (x - y + eps).norm(number(p, "p"), -1, keepdim)
 
 
 # Euclidean distances between all pairs
@@ -129,28 +126,25 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
         ValueError: an unknown compute_mode.
 
-    >>> import retrograd as rg
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
-    x, y = operand("cdist", x1, "x1"), operand("cdist", x2, "x2")
+    x, y = operand(x1, "x1"), operand(x2, "x2")
     shown = f"got x1 {describe(x)} and x2 {describe(y)}"
     if x.array.ndim < 2 or y.array.ndim < 2:
-        raise RuntimeError(f"cdist: only supports at least 2D tensors, {shown}")
+        raise RuntimeError(f"only supports at least 2D tensors, {shown}")
     if x.array.dtype.kind != "f" or x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"cdist: wanted one floating dtype, {shown}")
+        raise RuntimeError(f"wanted one floating dtype, {shown}")
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, {shown}")
+        raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown}")
     if p < 0:
-        raise RuntimeError(f"cdist: only supports non-negative p values, got {p}")
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
-        raise ValueError(
-            f"cdist: {compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}"
-        )
+        raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
     try:
         lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:
-        raise RuntimeError(f"cdist: the batches do not broadcast, {shown}") from None
+        raise RuntimeError(f"the batches do not broadcast, {shown}") from None
     if p == 2:
         x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
         expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
@@ -171,15 +165,13 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     Raises:
         RuntimeError: the input is not 2-D, or p is negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.    , 1.    , 4.2426])
     """
-    x = operand("pdist", input)
+    x = operand(input)
     if x.array.ndim != 2:
-        raise RuntimeError(f"pdist: only supports 2D tensors, got {describe(x)}")
+        raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:
-        raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
     i, j = array_module(x).triu_indices(x.array.shape[0], 1)
     return _p_norm(x[i] - x[j], p)

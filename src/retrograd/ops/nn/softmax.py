@@ -94,21 +94,20 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
-    x = operand("logsumexp", input)
+    x = operand(input)
     return reduce_(LOGSUMEXP, converted(x, get_default_dtype()) if x.array.dtype.kind in "biu" else x, dim, keepdim)
 
 
 def _softmax_along(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
-    x = input if isinstance(input, Tensor) else operand(primitive.name, input)
+    x = input if isinstance(input, Tensor) else operand(input)
     if dtype is not None:
         x = converted(x, dtype)
     if x.array.dtype.kind != "f":
         raise NotImplementedError(f"{primitive.name}: wanted a floating dtype, got {x.dtype}; give dtype=")
-    return apply(primitive, (x,), {"dim": dimension(primitive.name, dim, x.array.ndim)})
+    return apply(primitive, (x,), {"dim": dimension(dim, x.array.ndim)})
 
 
 def _implicit(name: str, input: Any, dim: int | None) -> int:
@@ -133,7 +132,6 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: ``dim`` is out of range.
         NotImplementedError: the input holds integers and no ``dtype`` is given.
 
-    >>> import retrograd as rg
     >>> rg.softmax(rg.tensor([1000.0, 1000.0]), 0)
     tensor([0.5, 0.5])
     """
@@ -149,7 +147,6 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: ``dim`` is out of range.
         NotImplementedError: the input holds integers and no ``dtype`` is given.
 
-    >>> import retrograd as rg
     >>> rg.log_softmax(rg.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
     """
@@ -165,7 +162,6 @@ for _each in (logsumexp, softmax, log_softmax):
 def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """As ``softmax``; without ``dim`` the one that PyTorch chooses, with a warning.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
     """
@@ -177,7 +173,6 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
 def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """As ``log_softmax``; without ``dim`` the one that PyTorch chooses, with a warning.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.log_softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
@@ -192,8 +187,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.softmin(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
     """
-    return _softmax_along(SOFTMAX, -operand("softmin", input), _implicit("softmin", input, dim), dtype)
+    return _softmax_along(SOFTMAX, -operand(input), _implicit("softmin", input, dim), dtype)

@@ -41,7 +41,7 @@ def tensor(value: Any) -> Tensor:
         return value
     if isinstance(value, (list, tuple)):
         return ops.stack([tensor(each) for each in value])
-    return operand("numpy", value)
+    return operand(value)
 
 
 def tensors(values: Sequence[Any]) -> list[Tensor]:
@@ -63,7 +63,7 @@ def _wrapped(value: Any) -> Any:
     if is_array(value):
         return new_tensor(value)
     if isinstance(value, np.generic):
-        return operand("numpy", value)
+        return operand(value)
     if isinstance(value, (list, tuple)):
         return type(value)(_wrapped(each) for each in value)
     return value
@@ -98,7 +98,7 @@ def _only(name: str, argument: str, value: Any, *accepted: Any) -> None:
 def _axes(x: Tensor, axis: Any) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(x.ndim))
-    return tuple(dimension("axis", each, x.ndim) for each in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    return tuple(dimension(each, x.ndim) for each in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
 def _flat(x: Any, axis: int | None) -> tuple[Tensor, int]:
@@ -184,7 +184,7 @@ def _quantile_rule(percent: float, name: str = "quantile") -> Callable[..., Tens
         # One last dimension of everything that is reduced.
         flat = ops.reshape(ops.permute(x, (*kept, *axes)), [*(x.shape[place] for place in kept), -1])
         levels = np.asarray(unwrapped(q), flat.dtype) / percent
-        result = getattr(ops, name)(flat, operand(name, levels.astype(flat.dtype)), -1, interpolation=method)
+        result = getattr(ops, name)(flat, operand(levels.astype(flat.dtype)), -1, interpolation=method)
         if keepdims:
             shape = [1 if place in axes else length for place, length in enumerate(x.shape)]
             result = ops.reshape(result, [*levels.shape, *shape])
@@ -254,7 +254,7 @@ def _split_along(name: str) -> Callable[..., list[Tensor]]:
 
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:
     x, dim = _flat(a, axis)
-    dim = dimension("np.take", dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     index = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
     if mode != "raise":
         length = x.shape[dim]
@@ -270,7 +270,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     x = tensor(array)
     if isinstance(pad_width, dict):
-        named = {dimension("np.pad", axis, x.ndim): width for axis, width in pad_width.items()}
+        named = {dimension(axis, x.ndim): width for axis, width in pad_width.items()}
         pad_width = [named.get(axis, 0) for axis in range(x.ndim)]
         pad_width = [(width, width) if np.ndim(width) == 0 else width for width in pad_width]
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
@@ -295,7 +295,7 @@ def _transpose(a: Any, axes: Any = None) -> Tensor:
 
 def _rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     x = tensor(a)
-    axis = dimension("np.rollaxis", axis, x.ndim)
+    axis = dimension(axis, x.ndim)
     start = start + x.ndim if start < 0 else start
     return ops.movedim(x, axis, start - 1 if axis < start else start)
 
@@ -312,7 +312,7 @@ def _expand_dims(a: Any, axis: Any) -> Tensor:
     x = tensor(a)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = x.ndim + len(places)
-    new = {dimension("np.expand_dims", place, ndim) for place in places}
+    new = {dimension(place, ndim) for place in places}
     lengths = iter(x.shape)
     return ops.reshape(x, [1 if place in new else next(lengths) for place in range(ndim)])
 

@@ -14,6 +14,7 @@ import numpy as np
 from ...core.devices import is_array
 from ...core.errors import describe
 from ...core.tensor import Tensor
+from ..table.errors import failure
 from ..table.registry import OPERATORS, UFUNCS, assign
 from .functions import RULES, rule_of
 
@@ -98,7 +99,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     elif method == "reduce" and ufunc in REDUCTIONS:
         result = _reduced(name, ufunc, *inputs, **kwargs)
     elif method == "accumulate" and ufunc in ACCUMULATIONS:
-        result = _accumulated(name, ufunc, *inputs, **kwargs)
+        result = _accumulated(ufunc, *inputs, **kwargs)
     elif method == "outer" and len(inputs) == 2:
         left, right = (x if isinstance(x, Tensor) or is_array(x) else np.asarray(x) for x in inputs)
         spread_left = left.reshape(tuple(left.shape) + (1,) * right.ndim)
@@ -131,7 +132,7 @@ def _reduced(
     return function(x, axes, keepdims=keepdims)
 
 
-def _accumulated(name: str, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _accumulated(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     x = array if dtype is None else array.astype(dtype)
     result = OPERATORS[ACCUMULATIONS[ufunc]].function(x, axis)
     return result[0] if isinstance(result, tuple) else result
@@ -162,7 +163,11 @@ def _array_function(
             "gradient is needed"
         )
     out = kwargs.pop("out", None)
-    result = rule(*args, **{key: value for key, value in kwargs.items() if value is not np._NoValue})
+    given = {key: value for key, value in kwargs.items() if value is not np._NoValue}
+    try:
+        result = rule(*args, **given)
+    except Exception as error:
+        raise failure(name, rule, args, given, error)  # noqa: B904  its cause is set
     return result if out is None else write_out(name, out, result)
 
 

@@ -34,19 +34,18 @@ def diff(
         IndexError: ``dim`` is out of range.
         RuntimeError: the input is 0-d, or ``n`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
-    x = operand("diff", input)
+    x = operand(input)
     if x.array.ndim == 0:
-        raise RuntimeError("diff: wanted an input of at least one dimension, got a 0-d Tensor")
+        raise RuntimeError("wanted an input of at least one dimension, got a 0-d Tensor")
     if n < 0:
-        raise RuntimeError(f"diff: n must not be negative, got {n}")
-    dim = dimension("diff", dim, x.array.ndim)
+        raise RuntimeError(f"n must not be negative, got {n}")
+    dim = dimension(dim, x.array.ndim)
     parts = [each for each in (prepend, x, append) if each is not None]
     if len(parts) > 1:
-        x = cat([operand("diff", part) for part in parts], dim)
+        x = cat([operand(part) for part in parts], dim)
     for _ in range(min(n, x.array.shape[dim])):
         later, earlier = x[along(dim, slice(1, None))], x[along(dim, slice(0, -1))]
         x = later ^ earlier if x.dtype.kind == "b" else later - earlier
@@ -58,22 +57,22 @@ def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
     return x.reshape([-1 if axis == dim else 1 for axis in range(ndim)]) if x.ndim == 1 else x
 
 
-def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
+def _areas(y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
     """The areas of the trapezoids between neighbours."""
-    values = operand(name, y, "y")
+    values = operand(y, "y")
     if values.array.ndim == 0:
-        raise IndexError(f"{name}: wanted y with at least one dimension, got a 0-d Tensor")
+        raise IndexError("wanted y with at least one dimension, got a 0-d Tensor")
     if values.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools are not supported, got {describe(values)}")
-    dim = dimension(name, dim, values.array.ndim)
+        raise RuntimeError(f"bools are not supported, got {describe(values)}")
+    dim = dimension(dim, values.array.ndim)
     if x is not None and dx is not None:
-        raise TypeError(f"{name}: got both x and dx")
+        raise TypeError("got both x and dx")
     step: Any = 1.0 if dx is None else dx
     if x is not None:
-        points = _lengthwise(operand(name, x, "x"), values.ndim, dim)
+        points = _lengthwise(operand(x, "x"), values.ndim, dim)
         place = dim - values.ndim + points.ndim
         if place < 0 or points.shape[place] != values.shape[dim]:
-            raise RuntimeError(f"{name}: y {describe(values)} and x {describe(x)} must have the same length")
+            raise RuntimeError(f"y {describe(values)} and x {describe(x)} must have the same length")
         step = diff(points, dim=place)
     later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]
     return (later + earlier) * step / 2, dim
@@ -94,11 +93,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
         IndexError: ``dim`` is out of range.
         RuntimeError: the lengths of y and x differ.
 
-    >>> import retrograd as rg
     >>> rg.trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
     """
-    areas, dim = _areas("trapezoid", y, x, dx, dim)
+    areas, dim = _areas(y, x, dx, dim)
     return areas.sum(dim)
 
 
@@ -107,11 +105,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running integral of y along ``dim`` by the trapezoidal rule, one element shorter than y; see ``trapezoid``.
 
-    >>> import retrograd as rg
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor([1.5, 4. ])
     """
-    areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
+    areas, dim = _areas(y, x, dx, dim)
     return cumsum(areas, dim)
 
 
@@ -136,19 +133,18 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         IndexError: a dimension is out of range.
         RuntimeError: too few points, a wrong number of spacings, or another ``edge_order``.
 
-    >>> import retrograd as rg
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """
-    x = operand("gradient", input)
+    x = operand(input)
     if edge_order not in (1, 2):
-        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
-    dims = tuple(range(x.ndim)) if dim is None else dimensions("gradient", dim, x.ndim)
+        raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
+    dims = tuple(range(x.ndim)) if dim is None else dimensions(dim, x.ndim)
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
-        raise RuntimeError(f"gradient: wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
+        raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":
-        raise RuntimeError(f"gradient: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if x.dtype.kind in "iu":
         x = converted(x, get_default_dtype())
     return tuple(_derivative(x, h, axis, edge_order) for axis, h in zip(dims, spacings, strict=True))
@@ -157,15 +153,15 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     length = x.array.shape[dim] if x.ndim else 0
     if length <= edge_order:
-        raise RuntimeError(f"gradient: dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
+        raise RuntimeError(f"dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")
 
     def at(start: int | None, stop: int | None) -> Any:
         return x[along(dim, slice(start, stop))]
 
     if np.ndim(getattr(spacing, "array", spacing)):
-        points = operand("gradient", spacing, "spacing")
+        points = operand(spacing, "spacing")
         if points.shape != (length,):
-            raise RuntimeError(f"gradient: wanted {length} coordinates for dimension {dim}, got {describe(points)}")
+            raise RuntimeError(f"wanted {length} coordinates for dimension {dim}, got {describe(points)}")
         h = _lengthwise(diff(points), x.ndim, dim)
         h1, h2 = h[along(dim, slice(0, -1))], h[along(dim, slice(1, None))]
         first, last = h[along(dim, slice(0, 1))], h[along(dim, slice(-1, None))]

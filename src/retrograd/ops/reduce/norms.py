@@ -75,7 +75,7 @@ def vector_norm(name: str, x: Tensor, p: Any, dim: Any, keepdim: bool) -> Tensor
         x = OPERATORS["abs"].function(x)
     axes = reduced(name, dim, x.array.ndim)
     if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
-        raise RuntimeError(f"{name}: the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
+        raise RuntimeError(f"the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
@@ -98,7 +98,6 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
         RuntimeError: the input holds integers, or ``p`` is another word.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
@@ -106,7 +105,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     if p == "nuc":
         return OPERATORS["linalg.matrix_norm"].function(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: argument p must be a number, 'fro' or 'nuc', not {p!r}")
+        raise RuntimeError(f"argument p must be a number, 'fro' or 'nuc', not {p!r}")
     return vector_norm("norm", x, 2 if p in ("fro", None) else p, dim, keepdim)
 
 
@@ -119,7 +118,6 @@ def linalg_vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool =
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
     """
@@ -133,11 +131,10 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     Raises:
         RuntimeError: the shapes do not broadcast, or the inputs hold integers.
 
-    >>> import retrograd as rg
     >>> rg.dist(rg.tensor([1.0, 2.0]), rg.tensor([4.0, 6.0]))
     tensor(5.)
     """
-    difference = OPERATORS["sub"].function(operand("dist", input), operand("dist", other, "other"))
+    difference = OPERATORS["sub"].function(operand(input), operand(other, "other"))
     return vector_norm("dist", floating("dist", difference), p, None, False)
 
 
@@ -150,17 +147,16 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         IndexError: ``dim`` is out of range.
         RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
             [0.3, 0.4]])
     """
     x = floating("renorm", input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"renorm: wanted an input of at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
     if p <= 0 or maxnorm < 0:
-        raise RuntimeError(f"renorm: wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
-    dim = dimension("renorm", dim, x.array.ndim)
+        raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
+    dim = dimension(dim, x.array.ndim)
     others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
     size: Any = vector_norm("renorm", x, p, others, True)
     # 1e-7 is PyTorch's guard against a division by zero.

@@ -28,7 +28,7 @@ def reduced(name: str, dim: Any, ndim: int) -> tuple[int, ...] | None:
     """The dimensions to reduce, counted from the front; None for all of them, as which PyTorch reads ``()``, too."""
     if dim is None:
         return None
-    axes = dimensions(name, dim, ndim)
+    axes = dimensions(dim, ndim)
     return (axes if ndim else None) or None
 
 
@@ -68,9 +68,9 @@ def floating(name: str, input: Any, dtype: Any = None) -> Tensor:
     Raises:
         RuntimeError: it holds integers and no floating ``dtype`` is asked for.
     """
-    x = converted(operand(name, input), dtype)
+    x = converted(operand(input), dtype)
     if x.array.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: wanted a floating or complex dtype, got {describe(x)}")
+        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
     return x
 
 
@@ -125,13 +125,12 @@ def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> rg.sum(x), rg.sum(x, 0), x.sum(axis=1, keepdims=True)
     (tensor(10.), tensor([4., 6.]), tensor([[3.],
             [7.]]))
     """
-    x = input if isinstance(input, Tensor) else operand("sum", input)
+    x = input if isinstance(input, Tensor) else operand(input)
     if dtype is not None:
         x = converted(x, dtype)
     return reduce_(SUM, x, dim, keepdim)
@@ -146,7 +145,6 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
         RuntimeError: the input holds integers and no floating ``dtype`` is given.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
     """
@@ -161,11 +159,11 @@ def _not_empty(x: Tensor, name: str, dim: Any) -> None:
     shape = x.array.shape
     if dim is None or dim == ():
         if x.array.size == 0:
-            raise RuntimeError(f"{name}: expected a dimension to reduce for {describe(x)}, which has no elements")
+            raise RuntimeError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         return
-    for axis in dimensions(name, dim, len(shape)):
+    for axis in dimensions(dim, len(shape)):
         if shape and shape[axis] == 0:
-            raise IndexError(f"{name}: expected dimension {axis} of {describe(x)} to have non-zero size")
+            raise IndexError(f"expected dimension {axis} of {describe(x)} to have non-zero size")
 
 
 def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
@@ -203,11 +201,10 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         RuntimeError, IndexError: there are no elements.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([5., 4.])
     """
-    x = operand("amax", input)
+    x = operand(input)
     _not_empty(x, "amax", dim)
     return reduce_(AMAX, x, dim, keepdim)
 
@@ -221,11 +218,10 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         RuntimeError, IndexError: there are no elements.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
     """
-    x = operand("amin", input)
+    x = operand(input)
     _not_empty(x, "amin", dim)
     return reduce_(AMIN, x, dim, keepdim)
 
@@ -238,7 +234,6 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argmax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1, 1])
     """
@@ -253,7 +248,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([0, 0])
     """
@@ -261,15 +255,15 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _index_of_extreme(name: str, input: Any, dim: int | None, keepdim: bool) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if dim is None:
         if x.array.size == 0:
-            raise IndexError(f"{name}: expected a dimension to reduce for {describe(x)}, which has no elements")
+            raise IndexError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
         index = getattr(x.array.reshape(-1), name)()
         return new_tensor(array_module(x).asarray(index).reshape((1,) * x.array.ndim if keepdim else ()))
-    return new_tensor(_indices(name, x, dimension(name, dim, x.array.ndim), keepdim))
+    return new_tensor(_indices(name, x, dimension(dim, x.array.ndim), keepdim))
 
 
 def _indices(name: str, x: Tensor, dim: int, keepdim: bool) -> Any:
@@ -285,13 +279,13 @@ def _indices(name: str, x: Tensor, dim: int, keepdim: bool) -> Any:
 
 def _by_index(primitive: Primitive, search: str, x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     """Values and indices along one dimension; the gradient goes to the element at the index."""
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    dim = dimension(dim, x.array.ndim)
     return selected(primitive, x, _indices(search, x, dim, True), dim, keepdim)
 
 
 def _extreme_forms(name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     """``f(x)``, ``f(x, dim)`` and ``f(x, y)``."""
-    x = operand(name, input)
+    x = operand(input)
     if other is None and (isinstance(dim, Tensor) or hasattr(dim, "__array_interface__")):
         other = dim
     if other is not None:
@@ -314,7 +308,6 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
     >>> rg.max(x)
     tensor(5.)
@@ -336,7 +329,6 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
     """
@@ -359,11 +351,10 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         RuntimeError, IndexError: there are no elements.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
     MinMax(min=tensor(1.), max=tensor(3.))
     """
-    x = operand("aminmax", input)
+    x = operand(input)
     _not_empty(x, "aminmax", dim)
     return MinMax(reduce_(AMIN, x, dim, keepdim), reduce_(AMAX, x, dim, keepdim))
 
@@ -395,15 +386,14 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
     >>> x.grad
     tensor([0., 8., 0.])
     """
-    x = converted(operand("prod", input), dtype)
+    x = converted(operand(input), dtype)
     if dim is not None:
-        dim = dimension("prod", dim, x.array.ndim)
+        dim = dimension(dim, x.array.ndim)
         if x.array.ndim == 0:
             dim = None
     return apply(PROD, (x,), {"dim": dim, "keepdim": keepdim})
@@ -428,13 +418,12 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    x = converted(operand("nansum", input), dtype)
+    x = converted(operand(input), dtype)
     if x.array.dtype.kind == "c":
-        raise RuntimeError(f"nansum: complex numbers are not supported, got {describe(x)}")
+        raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
     axes = reduced("nansum", dim, x.array.ndim)
     return reduce_(SUM, apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind == "f" else x, axes, keepdim)
 
@@ -448,7 +437,6 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
         RuntimeError: the input holds integers and no floating ``dtype`` is given.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)
     """
@@ -462,7 +450,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 
 def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Tensor:
-    x = operand(name, input)
+    x = operand(input)
     axes = () if dim == () else reduced(name, dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
     out = getattr(x.array != 0, name)(axis=axes, keepdims=keepdim)
     out = array_module(x).asarray(out)
@@ -477,7 +465,6 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
     tensor([ True, False])
     """
@@ -492,7 +479,6 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.any(rg.tensor([[0, 0], [0, 1]]), dim=1)
     tensor([False,  True])
     """
@@ -507,10 +493,9 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     Raises:
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])
     """
-    x = operand("count_nonzero", input)
+    x = operand(input)
     axes = reduced("count_nonzero", dim, x.array.ndim)
     return new_tensor(array_module(x).asarray((x.array != 0).sum(axis=axes, dtype=int64)))

@@ -111,8 +111,8 @@ def product_of_others(x: Any, dim: int) -> Any:
 
 
 def _scan(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
-    x = operand(primitive.name, input)
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     if dtype is None and x.array.dtype.kind in "biu":
         dtype = int64
     if dtype is not None and x.array.dtype != dtype:
@@ -130,7 +130,6 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
@@ -147,7 +146,6 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
     >>> rg.cumprod(x, 0).sum().backward()
     >>> x.grad
@@ -163,8 +161,8 @@ CUMMIN = picking("cummin", repeats=True)
 
 
 def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> ValuesIndices:
-    x = operand(primitive.name, input)
-    dim = dimension(primitive.name, dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     array = x.array
     xp = array_module(array)
     if not array.ndim:
@@ -185,7 +183,6 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
     """
@@ -200,7 +197,6 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
     ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
     """
@@ -239,10 +235,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor([100.    , 100.6931])
     """
-    return _scan(
-        LOGCUMSUMEXP, input, dim, get_default_dtype() if operand("logcumsumexp", input).dtype.kind in "biu" else None
-    )
+    return _scan(LOGCUMSUMEXP, input, dim, get_default_dtype() if operand(input).dtype.kind in "biu" else None)

@@ -118,12 +118,11 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
     """
-    x = operand("sort", input)
-    dim = dimension("sort", dim, x.array.ndim)
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
     return selected(SORT, x, argsorted(x.array, dim, descending), dim)
 
 
@@ -135,19 +134,17 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
     """
-    x = operand("argsort", input)
-    return new_tensor(argsorted(x.array, dimension("argsort", dim, x.array.ndim), descending))
+    x = operand(input)
+    return new_tensor(argsorted(x.array, dimension(dim, x.array.ndim), descending))
 
 
 @operator(real=True)
 def msort(input: Tensor) -> Tensor:
     """The elements in ascending order along the first dimension.
 
-    >>> import retrograd as rg
     >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([1., 2., 3.])
     """
@@ -163,17 +160,16 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is negative or larger than the dimension.
 
-    >>> import retrograd as rg
     >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
     ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))
     """
-    x = operand("topk", input)
+    x = operand(input)
     array = x.array
-    dim = dimension("topk", dim, array.ndim)
+    dim = dimension(dim, array.ndim)
     k = as_integer(k)
     length = array.shape[dim] if array.ndim else 1
     if not 0 <= k <= length:
-        raise RuntimeError(f"topk: k={k} is out of range for dimension {dim} of {describe(x)}")
+        raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     if not array.ndim:
         return sort(x)
     if k > 0 and 8 * k < length:
@@ -218,14 +214,13 @@ def unique(
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    x = operand("unique", input)
+    x = operand(input)
     array = x.array
     if dim is not None:
-        dim = dimension("unique", dim, array.ndim)
+        dim = dimension(dim, array.ndim)
     found, inverse, counts = array_module(array).unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
@@ -246,18 +241,17 @@ def unique_consecutive(
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    x = operand("unique_consecutive", input)
+    x = operand(input)
     array = x.array
     xp = array_module(array)
     shape: tuple[int, ...] = array.shape
     if dim is None:
         array, dim = array.reshape(-1), 0
     else:
-        dim = dimension("unique_consecutive", dim, array.ndim)
+        dim = dimension(dim, array.ndim)
         shape = (array.shape[dim],) if array.ndim else (1,)
         array = array.reshape(1) if not array.ndim else array
     length = array.shape[dim]
@@ -287,29 +281,26 @@ def searchsorted(
     Raises:
         RuntimeError: the leading dimensions differ, or ``side`` and ``right`` disagree.
 
-    >>> import retrograd as rg
     >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
     tensor([1, 3])
     """
-    sequence, values = operand("searchsorted", sorted_sequence, "sorted_sequence"), operand("searchsorted", input)
+    sequence, values = operand(sorted_sequence, "sorted_sequence"), operand(input)
     if side not in (None, "left", "right") or side == "left" and right:
-        raise RuntimeError(f"searchsorted: side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
+        raise RuntimeError(f"side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
     rows, wanted = sequence.array, values.array
     if not rows.ndim:
-        raise RuntimeError(f"searchsorted: sorted_sequence must have a dimension, got {describe(sequence)}")
+        raise RuntimeError(f"sorted_sequence must have a dimension, got {describe(sequence)}")
     xp = array_module(rows)
     if sorter is not None:
         if sorter.shape != sequence.shape:
-            raise RuntimeError(f"searchsorted: sorter {describe(sorter)} must have the shape of {describe(sequence)}")
+            raise RuntimeError(f"sorter {describe(sorter)} must have the shape of {describe(sequence)}")
         rows = rows[mesh(sorter.array, rows.ndim - 1)]
     place = "right" if right or side == "right" else "left"
     if rows.ndim == 1:
         out = xp.searchsorted(rows, wanted, side=place)
     else:
         if rows.shape[:-1] != wanted.shape[:-1]:
-            raise RuntimeError(
-                f"searchsorted: the leading dimensions of {describe(sequence)} and {describe(values)} must be equal"
-            )
+            raise RuntimeError(f"the leading dimensions of {describe(sequence)} and {describe(values)} must be equal")
         lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
         flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
         found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
@@ -324,13 +315,12 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     Raises:
         RuntimeError: ``boundaries`` is not 1-dimensional.
 
-    >>> import retrograd as rg
     >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
-    edges = operand("bucketize", boundaries, "boundaries")
+    edges = operand(boundaries, "boundaries")
     if edges.array.ndim != 1:
-        raise RuntimeError(f"bucketize: boundaries must have 1 dimension, got {describe(edges)}")
+        raise RuntimeError(f"boundaries must have 1 dimension, got {describe(edges)}")
     return searchsorted(edges, input, out_int32=out_int32, right=right)
 
 
@@ -338,12 +328,11 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: a row per element, or with ``as_tuple`` a Tensor per dimension.
 
-    >>> import retrograd as rg
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
             [1, 0]])
     """
-    x = operand("nonzero", input)
+    x = operand(input)
     array = x.array
     found = (array.reshape(1) if not array.ndim else array).nonzero()
     if as_tuple:

@@ -98,7 +98,6 @@ def var(
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.var(rg.tensor([1.0, 2.0, 3.0])), rg.var(rg.tensor([1.0, 3.0]), correction=0)
     (tensor(1.), tensor(1.))
     """
@@ -116,7 +115,6 @@ def std(
         RuntimeError: the input holds integers.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.std(rg.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
@@ -130,12 +128,11 @@ def var_mean(
 ) -> VarMean:
     """The variance and the mean; see ``var``.
 
-    >>> import retrograd as rg
     >>> rg.var_mean(rg.tensor([1.0, 2.0, 3.0]))
     VarMean(var=tensor(1.), mean=tensor(2.))
     """
     variance = _spread(VAR, input, dim, unbiased, keepdim, correction)
-    return VarMean(variance, reduce_(MEAN, operand("mean", input), None if isinstance(dim, bool) else dim, keepdim))
+    return VarMean(variance, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
 
 
 @operator(method=False, note="the gradient of the deviation is 0 where it is 0")
@@ -145,22 +142,21 @@ def std_mean(
 ) -> StdMean:
     """The standard deviation and the mean; see ``std``.
 
-    >>> import retrograd as rg
     >>> rg.std_mean(rg.tensor([1.0, 2.0, 3.0]))
     StdMean(std=tensor(1.), mean=tensor(2.))
     """
     deviation = _spread(STD, input, dim, unbiased, keepdim, correction)
-    return StdMean(deviation, reduce_(MEAN, operand("mean", input), None if isinstance(dim, bool) else dim, keepdim))
+    return StdMean(deviation, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
 
 
 # Order statistics
 
 
-def _dimension_of(name: str, x: Tensor, dim: int) -> int:
+def _dimension_of(x: Tensor, dim: int) -> int:
     """The dimension, which must have elements to select from."""
-    dim = dimension(name, dim, x.array.ndim)
+    dim = dimension(dim, x.array.ndim)
     if x.array.ndim and x.array.shape[dim] == 0:
-        raise IndexError(f"{name}: expected dimension {dim} of {describe(x)} to have non-zero size")
+        raise IndexError(f"expected dimension {dim} of {describe(x)} to have non-zero size")
     return dim
 
 
@@ -185,15 +181,14 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
-    x = operand("kthvalue", input)
-    dim = _dimension_of("kthvalue", x, dim)
+    x = operand(input)
+    dim = _dimension_of(x, dim)
     length = x.array.shape[dim] if x.array.ndim else 1
     if not 1 <= k <= length:
-        raise RuntimeError(f"kthvalue: k={k} is out of range for dimension {dim} of {describe(x)}")
+        raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     return selected(KTHVALUE, x, _column(argsorted(x.array, dim), k - 1, dim), dim, keepdim)
 
 
@@ -224,11 +219,11 @@ ORDER_TIES = "without dim equal elements share the gradient evenly; with dim it 
 
 def _median(primitive: Primitive, input: Any, dim: int | None, keepdim: bool) -> Any:
     name = primitive.name
-    x = operand(name, input)
+    x = operand(input)
     ignore_nan = name == "nanmedian"
     if dim is None:
         return apply(MEDIAN_OF_ALL, (x,), {"ignore_nan": ignore_nan})
-    dim = _dimension_of(name, x, dim)
+    dim = _dimension_of(x, dim)
     return selected(primitive, x, _median_index(x.array, dim, ignore_nan), dim, keepdim)
 
 
@@ -240,7 +235,6 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
@@ -257,7 +251,6 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
     tensor(1.)
     """
@@ -272,12 +265,11 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     Raises:
         IndexError: ``dim`` is out of range or empty.
 
-    >>> import retrograd as rg
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))
     """
-    x = operand("mode", input)
-    dim = _dimension_of("mode", x, dim)
+    x = operand(input)
+    dim = _dimension_of(x, dim)
     order = argsorted(x.array, dim)
     if not x.array.ndim:
         return selected(MODE, x, order, dim, keepdim)
@@ -298,27 +290,25 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     x = floating(name, input)
     if x.array.dtype.itemsize < 4 or x.array.dtype.kind == "c":
-        raise RuntimeError(f"{name}: wanted float32 or float64, got {describe(x)}")
+        raise RuntimeError(f"wanted float32 or float64, got {describe(x)}")
     if interpolation not in INTERPOLATIONS:
-        raise RuntimeError(
-            f"{name}: argument interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r}"
-        )
+        raise RuntimeError(f"argument interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r}")
     if x.array.size == 0:
-        raise RuntimeError(f"{name}: the input {describe(x)} has no elements")
+        raise RuntimeError(f"the input {describe(x)} has no elements")
     xp = array_module(x)
-    levels = operand(name, q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
+    levels = operand(q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
     if levels.array.ndim > 1:
-        raise RuntimeError(f"{name}: argument q must be a number or have 1 dimension, got {describe(levels)}")
+        raise RuntimeError(f"argument q must be a number or have 1 dimension, got {describe(levels)}")
     if levels.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
+        raise RuntimeError(f"argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
     if not bool(((levels.array >= 0) & (levels.array <= 1)).all()):
-        raise RuntimeError(f"{name}: argument q must lie in [0, 1], got {describe(q)}")
+        raise RuntimeError(f"argument q must lie in [0, 1], got {describe(q)}")
     shape = x.array.shape
     if dim is None:
         rows = x.reshape((-1,))
         outer = (1,) * len(shape) if keepdim else ()
     else:
-        dim = dimension(name, dim, len(shape))
+        dim = dimension(dim, len(shape))
         rows = movedim(x, dim, -1) if shape else x.reshape((1,))
         outer = shape[:dim] + ((1,) if keepdim else ()) + shape[dim + 1 :] if shape else ()
     array = rows.array
@@ -368,7 +358,6 @@ def quantile(
         RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
     """
@@ -382,7 +371,6 @@ def nanquantile(
 ) -> Tensor:
     """The quantiles of the elements that are not NaN; see ``quantile``.
 
-    >>> import retrograd as rg
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)
     """
@@ -407,16 +395,15 @@ def cov(
     Raises:
         RuntimeError: more than 2 dimensions, or weights that do not fit.
 
-    >>> import retrograd as rg
     >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[2., 4.],
             [4., 8.]])
     """
-    x = operand("cov", input)
+    x = operand(input)
     if x.array.ndim > 2:
-        raise RuntimeError(f"cov: wanted at most 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}")
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"cov: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     x = floating("cov", x if x.array.dtype.kind in "fc" else x * 1.0)
     rows = x.reshape((1, -1)) if x.array.ndim < 2 else x
     observations = rows.array.shape[1]
@@ -438,14 +425,14 @@ def _observation_weights(fweights: Any, aweights: Any, observations: int) -> Ten
     for name, weights, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
         if weights is not None:
             if weights.shape != (observations,):
-                raise RuntimeError(f"cov: {name} must have shape ({observations},), got {describe(weights)}")
+                raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
             if weights.dtype.kind not in kinds:
-                raise RuntimeError(f"cov: {name} has the wrong dtype: {describe(weights)}")
+                raise RuntimeError(f"{name} has the wrong dtype: {describe(weights)}")
             if bool((getattr(weights, "array", weights) < 0).any()):
-                raise RuntimeError(f"cov: {name} must not be negative")
+                raise RuntimeError(f"{name} must not be negative")
     if fweights is None:
-        return None if aweights is None else operand("cov", aweights, "aweights")
-    return operand("cov", fweights) if aweights is None else operand("cov", fweights) * aweights
+        return None if aweights is None else operand(aweights, "aweights")
+    return operand(fweights) if aweights is None else operand(fweights) * aweights
 
 
 @operator()
@@ -455,7 +442,6 @@ def corrcoef(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: more than 2 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
     tensor([[1., 1.],
             [1., 1.]])
@@ -481,24 +467,23 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         NotImplementedError: the input is not floating.
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
 
-    >>> import retrograd as rg
     >>> rg.histc(rg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    x = operand("histc", input)
+    x = operand(input)
     array = x.array
     xp = array_module(array)
     if array.dtype.kind != "f":
-        raise NotImplementedError(f"histc: wanted a floating dtype, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating dtype, got {describe(x)}")
     if bins <= 0:
-        raise RuntimeError(f"histc: bins must be positive, got {bins}")
+        raise RuntimeError(f"bins must be positive, got {bins}")
     low, high = float(min), float(max)
     if low == high and array.size:
         low, high = float(array.min().item()), float(array.max().item())
     if low == high:
         low, high = low - 1, high + 1
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise RuntimeError(f"histc: the range [{low}, {high}] is not finite or empty")
+        raise RuntimeError(f"the range [{low}, {high}] is not finite or empty")
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
     place = xp.minimum(((flat - low) * (bins / (high - low))).astype(np.int64), bins - 1)
@@ -512,20 +497,19 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     Raises:
         RuntimeError: the input is not 1-dimensional, does not hold integers from 0, or the weights do not fit.
 
-    >>> import retrograd as rg
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
     """
-    x = operand("bincount", input)
+    x = operand(input)
     array = x.array
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(f"bincount: wanted integers, got {describe(x)}")
+        raise NotImplementedError(f"wanted integers, got {describe(x)}")
     if array.ndim != 1 or (array.size and bool((array < 0).any())):
-        raise RuntimeError(f"bincount: wanted one dimension of integers that are not negative, got {describe(x)}")
+        raise RuntimeError(f"wanted one dimension of integers that are not negative, got {describe(x)}")
     if minlength < 0:
-        raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
-    heavy = None if weights is None else operand("bincount", weights, "weights").array
+        raise RuntimeError(f"minlength must not be negative, got {minlength}")
+    heavy = None if weights is None else operand(weights, "weights").array
     if heavy is not None and heavy.shape != array.shape:
-        raise RuntimeError(f"bincount: the weights {describe(heavy)} must have the shape of {describe(x)}")
+        raise RuntimeError(f"the weights {describe(heavy)} must have the shape of {describe(x)}")
     out = array_module(array).bincount(array, weights=heavy, minlength=minlength)
     return new_tensor(out.astype(np.float32) if heavy is not None and heavy.dtype == np.float32 else out)

@@ -44,22 +44,21 @@ def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
     if keywords:
-        repeats = (only_keyword("repeat", "repeats", repeats, keywords),)
-    sizes = integers("repeat", repeats, "repeats")
+        repeats = (only_keyword("repeats", repeats, keywords),)
+    sizes = integers(repeats, "repeats")
     if len(sizes) < self.array.ndim:
-        raise RuntimeError(f"repeat: wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
-    return _tiled("repeat", self, sizes)
+        raise RuntimeError(f"wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
+    return _tiled(self, sizes)
 
 
-def _tiled(name: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     if any(size < 0 for size in sizes):
-        raise RuntimeError(f"{name}: the numbers of repeats must not be negative, got {sizes}")
+        raise RuntimeError(f"the numbers of repeats must not be negative, got {sizes}")
     return apply(REPEAT, (x,), {"sizes": sizes})
 
 
@@ -67,16 +66,15 @@ def _tiled(name: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 def tile(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     """Copies side by side, as ``repeat``; where there are fewer numbers than dimensions, 1 is put in front of them.
 
-    >>> import retrograd as rg
     >>> rg.tile(rg.tensor([[1], [2]]), (3,))
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
     if keywords:
-        dims = (only_keyword("tile", "dims", dims, keywords),)
-    x = operand("tile", input)
-    sizes = integers("tile", dims, "dims")
-    return _tiled("tile", x, (1,) * (x.array.ndim - len(sizes)) + sizes)
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    sizes = integers(dims, "dims")
+    return _tiled(x, (1,) * (x.array.ndim - len(sizes)) + sizes)
 
 
 def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, ...]) -> Any:
@@ -102,37 +100,34 @@ def repeat_interleave(
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
 
-    >>> import retrograd as rg
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
     """
     if repeats is None:
-        counts = operand("repeat_interleave", input)
+        counts = operand(input)
         return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
-    x = operand("repeat_interleave", input)
+    x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0
-    place = dimension("repeat_interleave", dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     if not x.array.ndim:
         x = reshape(x, (1,))
     if not isinstance(repeats, (Tensor, list, tuple, np.ndarray)):
-        count = integer("repeat_interleave", repeats, "repeats")
+        count = integer(repeats, "repeats")
         if count < 0:
-            raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {count}")
+            raise RuntimeError(f"repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
     xp = array_module(x)
     each = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
     length = x.array.shape[place]
     if each.dtype.kind not in "iu" or each.ndim > 1 or each.size not in (1, length):
-        raise RuntimeError(
-            f"repeat_interleave: wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}"
-        )
+        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}")
     if each.size and int(each.min().item()) < 0:
-        raise RuntimeError("repeat_interleave: repeats must not be negative")
+        raise RuntimeError("repeats must not be negative")
     ends = xp.broadcast_to(each, (length,)).cumsum()
     total = int(ends[-1].item()) if length else 0
     if output_size is not None and output_size != total:
-        raise RuntimeError(f"repeat_interleave: output_size {output_size} does not match the sum of repeats {total}")
+        raise RuntimeError(f"output_size {output_size} does not match the sum of repeats {total}")
     source = xp.searchsorted(ends, xp.arange(total), side="right")
     return apply(REPEAT_EACH, (x,), {"index": Index((*(slice(None),) * place, source))})
 
@@ -170,15 +165,14 @@ def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         RuntimeError: a dimension appears twice.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
     tensor([[3, 4],
             [1, 2]])
     """
     if keywords:
-        dims = (only_keyword("flip", "dims", dims, keywords),)
-    x = operand("flip", input)
-    return apply(FLIP, (x,), {"dims": dimensions("flip", integers("flip", dims, "dims"), x.ndim)})
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    return apply(FLIP, (x,), {"dims": dimensions(integers(dims, "dims"), x.ndim)})
 
 
 @operator()
@@ -188,13 +182,12 @@ def fliplr(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.fliplr(rg.tensor([[1, 2]]))
     tensor([[2, 1]])
     """
-    x = operand("fliplr", input)
+    x = operand(input)
     if x.ndim < 2:
-        raise RuntimeError(f"fliplr: wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     return flip(x, 1)
 
 
@@ -205,13 +198,12 @@ def flipud(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the input is 0-d.
 
-    >>> import retrograd as rg
     >>> rg.flipud(rg.tensor([1, 2]))
     tensor([2, 1])
     """
-    x = operand("flipud", input)
+    x = operand(input)
     if x.ndim < 1:
-        raise RuntimeError(f"flipud: wanted at least 1 dimension, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 1 dimension, got {describe(x)}")
     return flip(x, 0)
 
 
@@ -222,17 +214,16 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     Raises:
         RuntimeError: not two different dimensions are given.
 
-    >>> import retrograd as rg
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
             [1, 3]])
     """
-    x = operand("rot90", input)
-    plane = integers("rot90", (dims,), "dims")
+    x = operand(input)
+    plane = integers((dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
-        raise RuntimeError(f"rot90: wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
-    turns = integer("rot90", k, "k")
-    return apply(ROT90, (x,), {"k": turns, "dims": dimensions("rot90", plane, x.ndim)})
+        raise RuntimeError(f"wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
+    turns = integer(k, "k")
+    return apply(ROT90, (x,), {"k": turns, "dims": dimensions(plane, x.ndim)})
 
 
 @operator()
@@ -245,19 +236,18 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     Raises:
         RuntimeError: shifts and dimensions differ in number.
 
-    >>> import retrograd as rg
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    x = operand("roll", input)
-    moves = integers("roll", (shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
+    x = operand(input)
+    moves = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
     if dims is None or dims == ():
         if len(moves) != 1:
-            raise RuntimeError(f"roll: wanted one shift without dims, got {moves}")
+            raise RuntimeError(f"wanted one shift without dims, got {moves}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
-    places = tuple([dimension("roll", each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
+    places = tuple([dimension(each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
     if len(places) != len(moves):
-        raise RuntimeError(f"roll: shifts {moves} and dims {places} differ in number")
+        raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
     return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
 
 
@@ -271,11 +261,11 @@ TRIU: Primitive = Primitive(
 )
 
 
-def _triangle(name: str, primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
-    x = operand(name, input)
+def _triangle(primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
+    x = operand(input)
     if x.ndim < 2:
-        raise RuntimeError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
-    place = integer(name, diagonal, "diagonal")
+        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
+    place = integer(diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
 
@@ -286,12 +276,11 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.tril(rg.ones(2, 2))
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return _triangle("tril", TRIL, input, diagonal)
+    return _triangle(TRIL, input, diagonal)
 
 
 @operator(inplace=True)
@@ -301,24 +290,23 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.triu(rg.ones(2, 2))
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return _triangle("triu", TRIU, input, diagonal)
+    return _triangle(TRIU, input, diagonal)
 
 
 # Grids
 
 
-def _vectors(name: str, tensors: tuple[Any, ...]) -> list[Tensor]:
+def _vectors(tensors: tuple[Any, ...]) -> list[Tensor]:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
-    xs = tensor_list(name, list(tensors))
+    xs = tensor_list(list(tensors))
     for x in xs:
         if x.ndim > 1:
-            raise RuntimeError(f"{name}: wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
+            raise RuntimeError(f"wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
     return [x if x.ndim else reshape(x, (1,)) for x in xs]
 
 
@@ -333,15 +321,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
 
-    >>> import retrograd as rg
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],
             [2, 2]]), tensor([[3, 4],
             [3, 4]]))
     """
-    xs = _vectors("meshgrid", tensors)
+    xs = _vectors(tensors)
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+        raise RuntimeError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
@@ -353,7 +340,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, as rows; of a single vector, itself.
 
-    >>> import retrograd as rg
     >>> rg.cartesian_prod(rg.tensor([1, 2]), rg.tensor([3, 4]))
     tensor([[1, 3],
             [1, 4],
@@ -361,9 +347,9 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             [2, 4]])
     """
     for x in tensors:
-        if operand("cartesian_prod", x).ndim != 1:
-            raise RuntimeError(f"cartesian_prod: wanted vectors, got {describe(x)}")
-    xs = _vectors("cartesian_prod", tensors)
+        if operand(x).ndim != 1:
+            raise RuntimeError(f"wanted vectors, got {describe(x)}")
+    xs = _vectors(tensors)
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
 
@@ -377,15 +363,14 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     Raises:
         RuntimeError: the input is no vector, or ``r`` is negative.
 
-    >>> import retrograd as rg
     >>> rg.combinations(rg.tensor([1, 2, 3]))
     tensor([[1, 2],
             [1, 3],
             [2, 3]])
     """
-    x = operand("combinations", input)
+    x = operand(input)
     if x.ndim != 1 or r < 0:
-        raise RuntimeError(f"combinations: wanted a vector and r >= 0, got {describe(x)} and r={r}")
+        raise RuntimeError(f"wanted a vector and r >= 0, got {describe(x)} and r={r}")
     if r == 0:
         return x.new_empty(0)
     choose: Callable[..., Any] = _combinations_with_replacement if with_replacement else _combinations
@@ -396,13 +381,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # Channels and pixels
 
 
-def _channels(name: str, input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
-    x = operand(name, input)
-    r = integer(name, factor, argument)
+def _channels(input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
+    x = operand(input)
+    r = integer(factor, argument)
     if x.ndim < 3:
-        raise RuntimeError(f"{name}: wanted at least 3 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted at least 3 dimensions, got {describe(x)}")
     if r <= 0:
-        raise RuntimeError(f"{name}: {argument} must be positive, got {r}")
+        raise RuntimeError(f"{argument} must be positive, got {r}")
     *batch, channels, height, width = x.array.shape
     return x, tuple(batch), channels, height, width, r
 
@@ -414,16 +399,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Raises:
         RuntimeError: the number of channels is no multiple of r².
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pixel_shuffle(rg.arange(4).reshape(4, 1, 1), 2)
     tensor([[[0, 1],
              [2, 3]]])
     """
-    x, batch, channels, height, width, r = _channels("pixel_shuffle", input, upscale_factor, "upscale_factor")
+    x, batch, channels, height, width, r = _channels(input, upscale_factor, "upscale_factor")
     if channels % (r * r):
-        raise RuntimeError(
-            f"pixel_shuffle: the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}"
-        )
+        raise RuntimeError(f"the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}")
     n = len(batch)
     x = reshape(x, (*batch, channels // (r * r), r, r, height, width))
     x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
@@ -437,15 +419,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Raises:
         RuntimeError: height or width is no multiple of r.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
     """
-    x, batch, channels, height, width, r = _channels("pixel_unshuffle", input, downscale_factor, "downscale_factor")
+    x, batch, channels, height, width, r = _channels(input, downscale_factor, "downscale_factor")
     if height % r or width % r:
-        raise RuntimeError(
-            f"pixel_unshuffle: height and width of {describe(x)} must be multiples of downscale_factor = {r}"
-        )
+        raise RuntimeError(f"height and width of {describe(x)} must be multiples of downscale_factor = {r}")
     n = len(batch)
     x = reshape(x, (*batch, channels, height // r, r, width // r, r))
     x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
@@ -459,16 +438,13 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Raises:
         RuntimeError: the number of channels is no multiple of ``groups``.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)
     tensor([0, 2, 1, 3])
     """
-    x = operand("channel_shuffle", input)
-    count = integer("channel_shuffle", groups, "groups")
+    x = operand(input)
+    count = integer(groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
-        raise RuntimeError(
-            f"channel_shuffle: wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}"
-        )
+        raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     x = reshape(x, (n, count, channels // count, *rest))
     return reshape(transpose(x, 1, 2), (n, channels, *rest))

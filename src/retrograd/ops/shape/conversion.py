@@ -30,13 +30,13 @@ TRANSFER: Primitive = Primitive(
 )
 
 
-def _as_dtype(name: str, dtype: Any) -> DType:
+def _as_dtype(dtype: Any) -> DType:
     try:
         result = np.dtype(dtype)
     except TypeError:
         result = None
     if result is None or result.kind not in "biufc" or dtype is None:
-        raise TypeError(f"{name}: wanted a dtype, got {dtype!r}")
+        raise TypeError(f"wanted a dtype, got {dtype!r}")
     return result
 
 
@@ -56,11 +56,10 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
 def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """The Tensor in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
     """
-    return _converted(operand("astype", self), _as_dtype("astype", dtype), copy=copy)
+    return _converted(operand(self), _as_dtype(dtype), copy=copy)
 
 
 @operator(namespace="Tensor")
@@ -89,7 +88,6 @@ def to(
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0])
     >>> x.to(rg.float64)
     tensor([1., 2.], dtype=float64)
@@ -111,12 +109,12 @@ def to(
         copy = rest.pop(0)
     if rest or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
         raise TypeError(
-            "to: wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
+            "wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
             f"{', '.join(map(repr, args))}"
         )
     return _converted(
         self,
-        None if dtype is None else _as_dtype("to", dtype),
+        None if dtype is None else _as_dtype(dtype),
         None if device is None else Device(device),
         copy,
     )
@@ -141,7 +139,6 @@ _TYPE_NAMES = {
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The Tensor in another dtype; without one, the name of its type.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
@@ -151,19 +148,18 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         module = "retrograd.cuda" if self.is_cuda else "retrograd"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype("type", dtype))
+    return _converted(self, _as_dtype(dtype))
 
 
 @operator(namespace="Tensor")
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The Tensor in the dtype, and on the device, of another.
 
-    >>> import retrograd as rg
     >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
     tensor([1., 2.])
     """
     if not isinstance(other, Tensor):
-        raise TypeError(f"type_as: wanted a Tensor, got {type(other).__name__}")
+        raise TypeError(f"wanted a Tensor, got {type(other).__name__}")
     return _converted(self, other.array.dtype, other.device)
 
 
@@ -176,7 +172,6 @@ def _dtype_method(name: str, dtype: str) -> None:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"""The Tensor in {dtype}; itself where it has that dtype already.
 
-    >>> import retrograd as rg
     >>> rg.tensor([0, 1]).{name}().dtype
     dtype('{dtype}')
     """
@@ -203,7 +198,6 @@ for _name, _dtype in {
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The Tensor in the CPU's memory; itself where it is there already.
 
-    >>> import retrograd as rg
     >>> rg.ones(2).cpu().device
     device(type='cpu')
     """
@@ -222,15 +216,14 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
     else:
         place = Device(device)
     if place.type != "cuda":
-        raise RuntimeError(f"cuda: wanted a CUDA device, got {device!r}")
+        raise RuntimeError(f"wanted a CUDA device, got {device!r}")
     return _converted(self, device=place)
 
 
-@operator()
+@operator(direct=True)
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy in memory of its own, through which gradients flow.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
     >>> x.grad
@@ -243,7 +236,6 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The Tensor with its elements in row-major order in memory; itself where they are so already.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
     """
@@ -254,8 +246,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def detach(input: Tensor) -> Tensor:
     """The Tensor's values, on the same memory, without its history.
 
-    >>> import retrograd as rg
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False
     """
-    return operand("detach", input).detach()
+    return operand(input).detach()

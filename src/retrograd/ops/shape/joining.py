@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import result_type
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ..indexing.indexing import GETITEM
@@ -67,19 +67,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
     if isinstance(tensors, (list, tuple)) and not tensors:
-        raise ValueError("cat: expected a non-empty list of Tensors")
-    xs = tensor_list("cat", tensors)
+        raise InvalidValue("expected a non-empty list of Tensors")
+    xs = tensor_list(tensors)
     shapes = [x.array.shape for x in xs]
     if () in shapes:
-        raise RuntimeError(f"cat: zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+        raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
     if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
         xs = [x for x in xs if x.array.shape != (0,)] or xs[:1]
-    return apply(CAT, of_one_dtype(xs), {"dim": dimension("cat", dim, xs[0].array.ndim)})
+    return apply(CAT, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim)})
 
 
 @operator(method=False)
@@ -91,17 +90,16 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         RuntimeError: the list is empty or the shapes differ.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
             [2, 4]])
     """
-    xs = tensor_list("stack", tensors)
-    return apply(STACK, of_one_dtype(xs), {"dim": dimension("stack", dim, xs[0].array.ndim + 1)})
+    xs = tensor_list(tensors)
+    return apply(STACK, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim + 1)})
 
 
-def _joined(name: str, tensors: Any, widen: Any, dim: int) -> Tensor:
-    xs = [widen(x) for x in tensor_list(name, tensors)]
+def _joined(tensors: Any, widen: Any, dim: int) -> Tensor:
+    xs = [widen(x) for x in tensor_list(tensors)]
     return cat(xs, dim if xs[0].ndim > dim else 0)
 
 
@@ -109,46 +107,42 @@ def _joined(name: str, tensors: Any, widen: Any, dim: int) -> Tensor:
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors side by side: along dimension 1, or 0 where they have only one.
 
-    >>> import retrograd as rg
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
-    return _joined("hstack", tensors, atleast_1d, 1)
+    return _joined(tensors, atleast_1d, 1)
 
 
 @operator(method=False, aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors below each other: along dimension 0, vectors as rows.
 
-    >>> import retrograd as rg
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
             [3, 4]])
     """
-    return _joined("vstack", tensors, atleast_2d, 0)
+    return _joined(tensors, atleast_2d, 0)
 
 
 @operator(method=False)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors behind each other: along dimension 2 (see ``atleast_3d``).
 
-    >>> import retrograd as rg
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
     """
-    return _joined("dstack", tensors, atleast_3d, 2)
+    return _joined(tensors, atleast_3d, 2)
 
 
 @operator(method=False)
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """The Tensors side by side, vectors as columns.
 
-    >>> import retrograd as rg
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
             [2, 4]])
     """
-    return _joined("column_stack", tensors, lambda x: x if x.ndim >= 2 else reshape(x, (x.array.size, 1)), 1)
+    return _joined(tensors, lambda x: x if x.ndim >= 2 else reshape(x, (x.array.size, 1)), 1)
 
 
 def _block_diag(*xs: Any) -> Any:
@@ -185,15 +179,14 @@ def block_diag(*tensors: Any) -> Tensor:
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.block_diag(rg.tensor([[1, 2]]), rg.tensor(3))
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
-    xs = [operand("block_diag", x, "tensors") for x in tensors]
+    xs = [operand(x, "tensors") for x in tensors]
     for place, x in enumerate(xs):
         if x.ndim > 2:
-            raise RuntimeError(f"block_diag: wanted at most 2 dimensions, got {describe(x)} at position {place}")
+            raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
     return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
 
 
@@ -223,10 +216,10 @@ def _pieces(name: str, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Ten
     return apply(SPLIT, (x,), {"sizes": sizes, "dim": dim}) if sizes else ()
 
 
-def _with_dimensions(name: str, input: Any, least: int = 1) -> Tensor:
-    x = operand(name, input)
+def _with_dimensions(input: Any, least: int = 1) -> Tensor:
+    x = operand(input)
     if x.array.ndim < least:
-        raise RuntimeError(f"{name}: wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
+        raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
     return x
 
 
@@ -238,18 +231,17 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     Raises:
         RuntimeError: a size is negative, or the sizes do not add up to the length.
 
-    >>> import retrograd as rg
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    x = _with_dimensions("split", tensor)
-    size = integer("split", split_size_or_sections, "split_size_or_sections")
-    place = dimension("split", dim, x.array.ndim)
+    x = _with_dimensions(tensor)
+    size = integer(split_size_or_sections, "split_size_or_sections")
+    place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     if size < 0 or size == 0 and length:
-        raise RuntimeError(f"split: the size of the pieces must be positive, got {size} for {describe(x)}")
+        raise RuntimeError(f"the size of the pieces must be positive, got {size} for {describe(x)}")
     return _pieces("split", x, _even(length, size), place)
 
 
@@ -268,16 +260,15 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     Raises:
         RuntimeError: a size is negative, or they do not add up to the length.
 
-    >>> import retrograd as rg
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-    x = _with_dimensions("split_with_sizes", input)
-    sizes = integers("split_with_sizes", (split_sizes,), "split_sizes")
-    place = dimension("split_with_sizes", dim, x.array.ndim)
+    x = _with_dimensions(input)
+    sizes = integers((split_sizes,), "split_sizes")
+    place = dimension(dim, x.array.ndim)
     if any(size < 0 for size in sizes) or sum(sizes) != x.array.shape[place]:
         raise RuntimeError(
-            f"split_with_sizes: the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
+            f"the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
             f"length of dimension {dim} of {describe(x)}"
         )
     return _pieces("split_with_sizes", x, sizes, place)
@@ -291,15 +282,14 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: ``chunks`` is not positive.
 
-    >>> import retrograd as rg
     >>> rg.chunk(rg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    x = _with_dimensions("chunk", input)
-    count = integer("chunk", chunks, "chunks")
+    x = _with_dimensions(input)
+    count = integer(chunks, "chunks")
     if count <= 0:
-        raise RuntimeError(f"chunk: chunks must be greater than 0, got {count}")
-    place = dimension("chunk", dim, x.array.ndim)
+        raise RuntimeError(f"chunks must be greater than 0, got {count}")
+    place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     sizes = _even(length, -(-length // count)) if length else (0,) * count
     return _pieces("chunk", x, sizes, place)
@@ -313,25 +303,24 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     Raises:
         RuntimeError: the number of pieces is not positive.
 
-    >>> import retrograd as rg
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
     """
-    return _tensor_split("tensor_split", _with_dimensions("tensor_split", input), indices_or_sections, dim)
+    return _tensor_split("tensor_split", _with_dimensions(input), indices_or_sections, dim)
 
 
 def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> tuple[Tensor, ...]:
-    place = dimension(name, dim, x.array.ndim)
+    place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     if not isinstance(indices_or_sections, (tuple, list)):
-        count = integer(name, indices_or_sections, "indices_or_sections")
+        count = integer(indices_or_sections, "indices_or_sections")
         if count <= 0:
-            raise RuntimeError(f"{name}: the number of sections must be larger than 0, got {count}")
+            raise RuntimeError(f"the number of sections must be larger than 0, got {count}")
         short, longer = divmod(length, count)
         return _pieces(name, x, (short + 1,) * longer + (short,) * (count - longer), place)
-    cuts = integers(name, (indices_or_sections,), "indices_or_sections")
+    cuts = integers((indices_or_sections,), "indices_or_sections")
     bounds = [0, *[slice(cut).indices(length)[1] for cut in cuts], length]
     if bounds == sorted(bounds):
         return _pieces(name, x, tuple([stop - start for start, stop in zip(bounds, bounds[1:])]), place)
@@ -340,10 +329,10 @@ def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> t
 
 
 def _split_along(name: str, input: Any, indices_or_sections: Any, least: int, dim: int) -> tuple[Tensor, ...]:
-    x = _with_dimensions(name, input, least)
+    x = _with_dimensions(input, least)
     if isinstance(indices_or_sections, int) and x.array.shape[dim] % (indices_or_sections or 1):
         raise RuntimeError(
-            f"{name}: dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
+            f"dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
         )
     return _tensor_split(name, x, indices_or_sections, dim)
 
@@ -356,11 +345,10 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: the input is 0-d, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> rg.hsplit(rg.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    return _split_along("hsplit", input, indices_or_sections, 1, 1 if operand("hsplit", input).ndim > 1 else 0)
+    return _split_along("hsplit", input, indices_or_sections, 1, 1 if operand(input).ndim > 1 else 0)
 
 
 @operator()
@@ -371,7 +359,6 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
     [(2, 3), (2, 3)]
     """
@@ -386,7 +373,6 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of sections.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
@@ -402,14 +388,13 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         RuntimeError: the input is 0-d.
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unbind(rg.arange(2))
     (tensor(0), tensor(1))
     """
-    x = operand("unbind", input)
+    x = operand(input)
     if not x.array.ndim:
-        raise IndexError(f"unbind: wanted at least one dimension, got {describe(x)}")
-    place = dimension("unbind", dim, x.array.ndim)
+        raise IndexError(f"wanted at least one dimension, got {describe(x)}")
+    place = dimension(dim, x.array.ndim)
     return apply(UNBIND, (x,), {"dim": place}) if x.array.shape[place] else ()
 
 

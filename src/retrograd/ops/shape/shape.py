@@ -26,7 +26,7 @@ from ..table.registry import named_errors, operator
 def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
     """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only."""
     if not isinstance(a, Tensor):
-        a = operand(primitive.name, a)
+        a = operand(a)
     x = a.array
     try:
         out = primitive.forward(x, **params)
@@ -76,10 +76,10 @@ FLATTEN: Primitive = _reshaping("flatten")
 UNFLATTEN: Primitive = _reshaping("unflatten")
 
 
-def _checked_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, in which NumPy would read any negative number as the one length to infer."""
     if shape and min(shape) < -1:
-        raise RuntimeError(f"{name}: invalid length {min(shape)} in the shape {shape} for {describe(x)}")
+        raise RuntimeError(f"invalid length {min(shape)} in the shape {shape} for {describe(x)}")
     return shape
 
 
@@ -92,15 +92,14 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: the number of elements differs.
 
-    >>> import retrograd as rg
     >>> rg.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
     if keywords:
-        shape = (only_keyword("reshape", "shape", shape, keywords),)
-    x = operand("reshape", input)
-    return apply_view(RESHAPE, x, {"shape": _checked_shape("reshape", x, integers("reshape", shape, "shape"))})
+        shape = (only_keyword("shape", shape, keywords),)
+    x = operand(input)
+    return apply_view(RESHAPE, x, {"shape": _checked_shape(x, integers(shape, "shape"))})
 
 
 @operator(namespace="Tensor")
@@ -112,15 +111,14 @@ def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
-    >>> import retrograd as rg
     >>> rg.arange(6).view(3, 2).shape
     (3, 2)
     """
     if keywords:
-        shape = (keywords.pop("dtype", None) or only_keyword("view", "size", shape, keywords),)
+        shape = (keywords.pop("dtype", None) or only_keyword("size", shape, keywords),)
     if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return _view_as_dtype(self, np.dtype(shape[0]))
-    return apply_view(VIEW, self, {"shape": _checked_shape("view", self, integers("view", shape))})
+    return apply_view(VIEW, self, {"shape": _checked_shape(self, integers(shape))})
 
 
 def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
@@ -136,7 +134,6 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -147,7 +144,6 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.reshape(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.arange(4).reshape_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -161,13 +157,12 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
     ((2, 3), (2, 3, 1))
     """
-    x = operand("squeeze", input)
+    x = operand(input)
     shape = x.array.shape
-    dims = range(len(shape)) if dim is None else dimensions("squeeze", dim, len(shape))
+    dims = range(len(shape)) if dim is None else dimensions(dim, len(shape))
     shape = tuple([length for place, length in enumerate(shape) if length != 1 or place not in dims])
     return apply_view(SQUEEZE, x, {"shape": shape})
 
@@ -179,13 +174,12 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
     (2, 1, 3)
     """
-    x = operand("unsqueeze", input)
+    x = operand(input)
     shape = x.array.shape
-    place = dimension("unsqueeze", dim, len(shape) + 1)
+    place = dimension(dim, len(shape) + 1)
     return apply_view(UNSQUEEZE, x, {"shape": (*shape[:place], 1, *shape[place:])})
 
 
@@ -197,15 +191,14 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
 
-    >>> import retrograd as rg
     >>> rg.flatten(rg.zeros(2, 3, 4), 1).shape
     (2, 12)
     """
-    x = operand("flatten", input)
+    x = operand(input)
     shape = x.array.shape
-    start, end = dimension("flatten", start_dim, len(shape)), dimension("flatten", end_dim, len(shape))
+    start, end = dimension(start_dim, len(shape)), dimension(end_dim, len(shape))
     if start > end:
-        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
+        raise RuntimeError(f"start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
     return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
 
 
@@ -213,7 +206,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order; a view where the input is contiguous.
 
-    >>> import retrograd as rg
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
     """
@@ -227,28 +219,27 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     Raises:
         RuntimeError: the sizes do not multiply to the length of ``dim``.
 
-    >>> import retrograd as rg
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
     (2, 3, 4)
     """
-    x = operand("unflatten", input)
+    x = operand(input)
     shape = x.array.shape
-    place = dimension("unflatten", dim, len(shape))
-    lengths = _checked_shape("unflatten", x, integers("unflatten", (sizes,), "sizes"))
+    place = dimension(dim, len(shape))
+    lengths = _checked_shape(x, integers((sizes,), "sizes"))
     if not lengths:
-        raise RuntimeError("unflatten: sizes must not be empty")
+        raise RuntimeError("sizes must not be empty")
     known = prod(length for length in lengths if length != -1)
     missing = lengths.count(-1)
     if missing > 1 or (known == 0 or shape[place] % known if missing else known != shape[place]):
-        raise RuntimeError(f"unflatten: sizes {lengths} do not multiply to the length of dim {dim} of {describe(x)}")
+        raise RuntimeError(f"sizes {lengths} do not multiply to the length of dim {dim} of {describe(x)}")
     lengths = tuple([shape[place] // known if length == -1 else length for length in lengths])
     return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
 
-def _at_least(name: str, tensors: tuple[Any, ...], widen: Any) -> Any:
+def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        return tuple([widen(x) for x in tensor_list(name, tensors[0])])
-    results = [widen(operand(name, x)) for x in tensors]
+        return tuple([widen(x) for x in tensor_list(tensors[0])])
+    results = [widen(operand(x)) for x in tensors]
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -256,22 +247,20 @@ def _at_least(name: str, tensors: tuple[Any, ...], widen: Any) -> Any:
 def atleast_1d(*tensors: Any) -> Any:
     """Each Tensor with at least one dimension: 0-d becomes shape (1,). Several, or a list, give a tuple.
 
-    >>> import retrograd as rg
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
     """
-    return _at_least("atleast_1d", tensors, lambda x: x if x.ndim else reshape(x, (1,)))
+    return _at_least(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
 @operator(method=False)
 def atleast_2d(*tensors: Any) -> Any:
     """Each Tensor with at least two dimensions: shape (n,) becomes (1, n). Several, or a list, give a tuple.
 
-    >>> import retrograd as rg
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
     """
-    return _at_least("atleast_2d", tensors, _two_dimensional)
+    return _at_least(tensors, _two_dimensional)
 
 
 def _two_dimensional(x: Tensor) -> Tensor:
@@ -282,11 +271,10 @@ def _two_dimensional(x: Tensor) -> Tensor:
 def atleast_3d(*tensors: Any) -> Any:
     """Each Tensor with at least three dimensions: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
 
-    >>> import retrograd as rg
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
     """
-    return _at_least("atleast_3d", tensors, lambda x: x if x.ndim >= 3 else unsqueeze(_two_dimensional(x), -1))
+    return _at_least(tensors, lambda x: x if x.ndim >= 3 else unsqueeze(_two_dimensional(x), -1))
 
 
 # The dimensions in another order
@@ -322,11 +310,10 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         IndexError: a dimension is out of range.
         RuntimeError: the new order does not name every dimension once.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
-    x = operand("transpose", input)
+    x = operand(input)
     if keywords:
         dims = _two_keywords(dims, keywords)
     if len(dims) != 2:
@@ -334,7 +321,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
             return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
         return permute(x, *dims)
     ndim = x.array.ndim
-    dim0, dim1 = dimension("transpose", dims[0], ndim), dimension("transpose", dims[1], ndim)
+    dim0, dim1 = dimension(dims[0], ndim), dimension(dims[1], ndim)
     if not ndim:
         return apply_view(PERMUTE, x, {"dims": ()})
     return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
@@ -345,7 +332,7 @@ def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any,
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):
             return (*dims, *[keywords[name] for name in rest])
-    raise TypeError(f"transpose: wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
+    raise TypeError(f"wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
 
 
 @operator()
@@ -355,13 +342,12 @@ def t(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: there are more than two dimensions.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3).t().shape
     (3, 2)
     """
-    x = operand("t", input)
+    x = operand(input)
     if x.ndim > 2:
-        raise RuntimeError(f"t: wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
@@ -373,19 +359,16 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
         RuntimeError: ``dims`` does not name every dimension once.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
     if keywords:
-        dims = (only_keyword("permute", "dims", dims, keywords),)
-    x = operand("permute", input)
-    order = integers("permute", dims, "dims")
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    order = integers(dims, "dims")
     if len(order) != x.array.ndim:
-        raise RuntimeError(
-            f"permute: dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once"
-        )
-    return apply_view(PERMUTE, x, {"dims": dimensions("permute", order, x.array.ndim)})
+        raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
+    return apply_view(PERMUTE, x, {"dims": dimensions(order, x.array.ndim)})
 
 
 @operator(aliases=("moveaxis",))
@@ -395,14 +378,13 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     Raises:
         RuntimeError: they differ in number, or name a dimension twice.
 
-    >>> import retrograd as rg
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
-    x = operand("movedim", input)
-    sources, places = dimensions("movedim", source, x.ndim), dimensions("movedim", destination, x.ndim)
+    x = operand(input)
+    sources, places = dimensions(source, x.ndim), dimensions(destination, x.ndim)
     if len(sources) != len(places):
-        raise RuntimeError(f"movedim: source {source} and destination {destination} differ in number")
+        raise RuntimeError(f"source {source} and destination {destination} differ in number")
     if not x.ndim:
         return apply_view(PERMUTE, x, {"dims": ()})
     order = [dim for dim in range(x.ndim) if dim not in sources]
@@ -452,7 +434,7 @@ for _name, _function in (
 def _reshaping_method(name: str, function: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
-            raise RuntimeError(f"{name}: a leaf Tensor that requires grad cannot change its shape in place")
+            raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
         with set_grad_enabled(self._node is not None):  # the history, where there is one, has the shape, too
             view = function(self, *args, **kwargs)
         self.array = view.array
@@ -497,14 +479,13 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
 
-    >>> import retrograd as rg
     >>> rg.tensor([[1], [2]]).expand(-1, 3)
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
     if keywords:
-        sizes = (only_keyword("expand", "size", sizes, keywords),)
-    lengths = integers("expand", sizes)
+        sizes = (only_keyword("size", sizes, keywords),)
+    lengths = integers(sizes)
     own = self.array.shape
     new = len(lengths) - len(own)
     if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
@@ -519,7 +500,6 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
-    >>> import retrograd as rg
     >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
     (3, 2)
     """
@@ -530,12 +510,11 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """As ``input.expand(size)``.
 
-    >>> import retrograd as rg
     >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(operand("broadcast_to", input), size)
+    return expand(operand(input), size)
 
 
 @operator(method=False)
@@ -545,17 +524,14 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     Raises:
         RuntimeError: the shapes do not broadcast.
 
-    >>> import retrograd as rg
     >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
     [(3, 2), (3, 2)]
     """
-    inputs = [operand("broadcast_tensors", x, "tensors") for x in tensors]
+    inputs = [operand(x, "tensors") for x in tensors]
     try:
         shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
-        raise RuntimeError(
-            f"broadcast_tensors: the shapes do not broadcast: {', '.join(map(describe, inputs))}"
-        ) from None
+        raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
     return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
 
 
@@ -566,15 +542,14 @@ def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
     Raises:
         RuntimeError: ``size`` does not broadcast to the shape.
 
-    >>> import retrograd as rg
     >>> rg.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
     if keywords:
-        size = (only_keyword("sum_to_size", "size", size, keywords),)
-    shape, own = integers("sum_to_size", size), self.array.shape
+        size = (only_keyword("size", size, keywords),)
+    shape, own = integers(size), self.array.shape
     new = len(own) - len(shape)
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
-        raise RuntimeError(f"sum_to_size: {shape} does not broadcast to the shape of {describe(self)}")
+        raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
     dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
     return reshape(self.sum(tuple(dims)), shape) if dims else reshape(self, shape)

@@ -23,23 +23,20 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         RuntimeError: the slices do not lie within the dimension.
         IndexError: ``dim`` or ``start`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
     """
-    x = operand("narrow", input)
+    x = operand(input)
     if not x.array.ndim:
-        raise RuntimeError("narrow: cannot be applied to a 0-d tensor")
-    place = dimension("narrow", dim, x.array.ndim)
-    first, count = integers("narrow", (start, length), "start, length")
+        raise RuntimeError("cannot be applied to a 0-d tensor")
+    place = dimension(dim, x.array.ndim)
+    first, count = integers((start, length), "start, length")
     size = x.array.shape[place]
     if not -size <= first <= size:
-        raise IndexError(f"narrow: start {first} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"start {first} is out of range of dimension {dim} of {describe(x)}")
     first += size * (first < 0)
     if count < 0 or first + count > size:
-        raise RuntimeError(
-            f"narrow: start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}"
-        )
+        raise RuntimeError(f"start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
 
 
@@ -50,17 +47,16 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     Raises:
         IndexError: ``dim`` or ``index`` is out of range.
 
-    >>> import retrograd as rg
     >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
     tensor([0, 3])
     """
-    x = operand("select", input)
+    x = operand(input)
     if not x.array.ndim:
-        raise IndexError("select: cannot be applied to a 0-d tensor")
-    place = dimension("select", dim, x.array.ndim)
-    position = integer("select", index, "index")
+        raise IndexError("cannot be applied to a 0-d tensor")
+    place = dimension(dim, x.array.ndim)
+    position = integer(index, "index")
     if not -x.array.shape[place] <= position < x.array.shape[place]:
-        raise IndexError(f"select: index {position} is out of range of dimension {dim} of {describe(x)}")
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
 
 
@@ -97,12 +93,12 @@ DIAG_EMBED: Primitive = Primitive(
 )
 
 
-def _two_dimensions(name: str, x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+def _two_dimensions(x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
-        raise IndexError(f"{name}: wanted at least 2 dimensions, got {describe(x)}")
-    first, second = dimension(name, dim1, ndim), dimension(name, dim2, ndim)
+        raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
+    first, second = dimension(dim1, ndim), dimension(dim2, ndim)
     if first == second:
-        raise RuntimeError(f"{name}: diagonal dimensions cannot be identical, got {dim1} and {dim2}")
+        raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
     return first, second
 
 
@@ -116,13 +112,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         RuntimeError: the two dimensions are the same.
         IndexError: a dimension is out of range.
 
-    >>> import retrograd as rg
     >>> rg.diagonal(rg.arange(4).reshape(2, 2))
     tensor([0, 3])
     """
-    x = operand("diagonal", input)
-    first, second = _two_dimensions("diagonal", x, dim1, dim2, x.array.ndim)
-    place = integer("diagonal", offset, "offset")
+    x = operand(input)
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim)
+    place = integer(offset, "offset")
     # NumPy reaches past the end of the matrix with offsets that do.
     place = max(-x.array.shape[first], min(place, x.array.shape[second]))
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
@@ -135,16 +130,15 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     Raises:
         RuntimeError: the two dimensions are the same, or the input is 0-d.
 
-    >>> import retrograd as rg
     >>> rg.diag_embed(rg.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
     """
-    x = operand("diag_embed", input)
+    x = operand(input)
     if not x.array.ndim:
-        raise RuntimeError("diag_embed: wanted at least 1 dimension, got a 0-d tensor")
-    first, second = _two_dimensions("diag_embed", x, dim1, dim2, x.array.ndim + 1)
-    place = integer("diag_embed", offset, "offset")
+        raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim + 1)
+    place = integer(offset, "offset")
     shape = list(x.array.shape[:-1])
     side = x.array.shape[-1] + abs(place)
     for each in sorted((first, second)):
@@ -159,14 +153,13 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         RuntimeError: the input is neither a vector nor a matrix.
 
-    >>> import retrograd as rg
     >>> rg.diag(rg.tensor([1, 2])), rg.diag(rg.tensor([[1, 2], [3, 4]]), 1)
     (tensor([[1, 0],
             [0, 2]]), tensor([2]))
     """
-    x = operand("diag", input)
+    x = operand(input)
     if x.array.ndim not in (1, 2):
-        raise RuntimeError(f"diag: wanted 1 or 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
     return diag_embed(x, diagonal) if x.array.ndim == 1 else _diagonal_of(x, diagonal).clone()
 
 
@@ -177,12 +170,11 @@ _diagonal_of = diagonal
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of the input, flattened, on its diagonal.
 
-    >>> import retrograd as rg
     >>> rg.diagflat(rg.tensor([[1, 2]]))
     tensor([[1, 0],
             [0, 2]])
     """
-    return diag_embed(flatten(operand("diagflat", input)), offset)
+    return diag_embed(flatten(operand(input)), offset)
 
 
 # Windows
@@ -243,20 +235,17 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
 
-    >>> import retrograd as rg
     >>> rg.arange(5).unfold(0, 3, 2)
     tensor([[0, 1, 2],
             [2, 3, 4]])
     """
     x = self if self.array.ndim else self.reshape(1)
-    (dim,) = dimensions("unfold", dimension, x.array.ndim)
-    width, stride = integers("unfold", (size, step), "size, step")
+    (dim,) = dimensions(dimension, x.array.ndim)
+    width, stride = integers((size, step), "size, step")
     if width < 0 or width > x.array.shape[dim]:
-        raise RuntimeError(
-            f"unfold: size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}"
-        )
+        raise RuntimeError(f"size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}")
     if stride <= 0:
-        raise RuntimeError(f"unfold: step is {stride} but must be > 0")
+        raise RuntimeError(f"step is {stride} but must be > 0")
     return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
 
 
@@ -336,19 +325,16 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     Raises:
         RuntimeError: the view would leave the memory, or size and stride differ in number.
 
-    >>> import retrograd as rg
     >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
     tensor([[0, 2],
             [1, 3],
             [2, 4]])
     """
-    x = operand("as_strided", input)
+    x = operand(input)
     array = x.array
-    shape, strides = integers("as_strided", (size,)), integers("as_strided", (stride,), "stride")
+    shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(each < 0 for each in (*shape, *strides)):
-        raise RuntimeError(
-            f"as_strided: wanted as many strides as lengths, none of them negative, got {shape} and {strides}"
-        )
+        raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize
@@ -357,7 +343,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     extent = (memory_stop - memory_start) // itemsize
     if start < 0 or 0 not in shape and last >= extent:
         raise RuntimeError(
-            f"as_strided: size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
+            f"size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
             f"memory of {describe(x)}"
         )
     base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)

@@ -1,88 +1,64 @@
-"""How an operator tells that a call went wrong: whatever failed inside names the operator, its arguments, and what
-they are, in the type that PyTorch raises.
+"""How an operator reports that a call went wrong: whatever failed inside becomes an error of the call, which names the
+operator and its arguments, in the type that PyTorch raises.
 
 Nothing here runs while calls succeed.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from ...core.errors import describe, describe_call
+from ...core.errors import InvalidValue, LinAlgError, call_error
 
-# Ours begin with the operator that speaks: "sum: ...", "add(float32(2,), 3): ...". NumPy's do not.
-_SPEAKER = re.compile(r"(?:\w+\.)*(\w+)(?:: |\()")
-
-
-class LinAlgError(RuntimeError):
-    """A matrix that has no such inverse, solution or decomposition; as ``torch.linalg.LinAlgError``."""
+KINDS = (TypeError, IndexError, NotImplementedError, MemoryError)
 
 
-# What float("a") and int("a") say, as ValueErrors.
-_NO_NUMBER = re.compile("could not convert string to float|invalid literal for int")
-
-
-def retold(
+def failure(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> Exception:
-    """``error`` as operator ``name`` tells it; unchanged where it is not about bad input.
+    """``error`` as that of a call of operator ``name``; unchanged where it is not about bad input.
 
     An argument that is not of the kind its annotation says is a TypeError, whatever it led to.
     """
-    if type(error).__module__.partition(".")[0] not in ("builtins", "numpy") and not isinstance(error, LinAlgError):
+    if not _is_about_input(error):
         return error
-    if isinstance(error, (Warning, MemoryError, ImportError, OSError, RecursionError)):
-        return error
-    message = str(error)
-    speaker = _SPEAKER.match(message)
-    kind = _kind(error, message, speaker is not None)
-    own = speaker is not None and speaker[1] == name.removeprefix("__").removesuffix("__")
-    if not (own and kind is TypeError or speaker is not None and kind is ValueError):
-        misfit = _misfit(function, args, kwargs)
-        if misfit:
-            kind, message, own = TypeError, misfit, False
-    if not (own and _tells_shapes(message, (*args, *kwargs.values()))):
-        cause = message.removeprefix(f"{name}: ")
-        message = f"{describe_call(name, args, kwargs)}: {cause}"
-    if type(error) is kind:
-        error.args = (message,)
-        return error
-    told = kind(message)
-    told.__cause__ = error
-    return told
+    reason = getattr(error, "reason", None) or str(error).removeprefix(f"{name}: ")
+    kind = _kind(error)
+    if kind is not ValueError:
+        mismatch = _mismatch(function, args, kwargs)
+        if mismatch:
+            kind, reason = TypeError, mismatch
+    failed = call_error(kind, name.strip("_") if name.startswith("__") else name, args, kwargs, reason)
+    failed.__cause__ = error.__cause__ if hasattr(error, "reason") else error
+    return failed
 
 
-def _kind(error: Exception, message: str, ours: bool) -> type[Exception]:
-    """The type that PyTorch raises; NumPy's ValueErrors are about shapes that do not fit."""
-    # A primitive retells what its forward raised.
-    if any(isinstance(each, (LinAlgError, np.linalg.LinAlgError)) for each in (error, error.__context__)):
+def _is_about_input(error: Exception) -> bool:
+    if isinstance(error, (LinAlgError, InvalidValue, MemoryError)):
+        return True
+    if isinstance(error, (Warning, ImportError, OSError, RecursionError)):
+        return False
+    return type(error).__module__.partition(".")[0] in ("builtins", "numpy")
+
+
+def _kind(error: Exception) -> type[Exception]:
+    """The type that PyTorch raises."""
+    if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
         return LinAlgError
-    if isinstance(error, (TypeError, AttributeError)) or _NO_NUMBER.search(message):
-        return TypeError
-    if isinstance(error, ValueError) and ours:
+    if isinstance(error, InvalidValue) or type(error) is ValueError and hasattr(error, "reason"):
         return ValueError
-    for kind in (IndexError, NotImplementedError):
-        if isinstance(error, kind):
-            return kind
-    return RuntimeError
+    if isinstance(error, AttributeError):
+        return TypeError
+    return next((kind for kind in KINDS if isinstance(error, kind)), RuntimeError)
 
 
-def _tells_shapes(message: str, values: Iterable[Any]) -> bool:
-    return all(
-        describe(each) in message
-        for value in values
-        for each in (value if isinstance(value, (list, tuple)) else (value,))
-        if hasattr(each, "shape")
-    )
-
-
-def _misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """What is wrong with the first argument that is not of the kind its annotation says; empty where none is."""
+    kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
     try:
         given = signature(function).bind(*args, **kwargs).arguments
     except TypeError as error:

@@ -16,7 +16,7 @@ from ...core.errors import describe
 from ...core.mutation import COPY, apply_inplace, check_writable
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
-from .errors import retold
+from .errors import failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -62,6 +62,8 @@ def operator(
     note: str = "",
     name: str | None = None,
     real: bool = False,
+    direct: bool = False,
+    also: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Enter a function in the operator table, and on Tensor.
 
@@ -76,14 +78,20 @@ def operator(
         note: what is chosen at points without a derivative, for the table in docs.
         name: the public name, by default the function's.
         real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
+        direct: the function only hands its arguments to a primitive of its name, which reports errors itself.
+        also: qualified names under which other namespaces have it, too.
     """
 
     def enter(plain: Function) -> Function:
         public = name or plain.__name__.rstrip("_")
-        function = named_errors(public, plain, real)
+        shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
+        function = plain if direct else named_errors(shown, plain, real)
         entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
         assert entry.qualified_name not in OPERATORS, f"{entry.qualified_name} is defined twice"
         OPERATORS[entry.qualified_name] = entry
+        for qualified in also:
+            other, _, same = qualified.rpartition(".")
+            OPERATORS[qualified] = Operator(same, function, other, False, False, differentiable, note)
         for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
             UFUNCS[ufunc] = function
         for each in (public, *aliases):
@@ -138,8 +146,6 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
 def named_errors(name: str, function: Function, real: bool = False) -> Function:
     """The function with errors that name the operator and its arguments, and with the other names of these."""
     other_names = getattr(function, "other_names", None)
-    if not (other_names or real) and _is_bare(name, function):
-        return function
 
     @functools.wraps(function)
     def named(*args: Any, **kwargs: Any) -> Any:
@@ -152,19 +158,12 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                 _rename(name, other_names, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            raise retold(name, function, args, kwargs, error)  # noqa: B904  its cause, if it is another, is set
+            raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
 
-    named.__name__ = name  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
+    named.__name__ = name.rpartition(".")[
+        2
+    ]  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
     return named  # type: ignore[return-value]
-
-
-def _is_bare(name: str, function: Any) -> bool:
-    """Whether a function only hands its arguments to a primitive of its name, which tells its errors itself."""
-    names = function.__code__.co_names
-    if function.__name__ != name or len(names) != 2 or names[0] not in ("apply1", "apply2"):
-        return False
-    primitive = function.__globals__.get(names[1])
-    return isinstance(primitive, Primitive) and primitive.name == name
 
 
 _REAL = frozenset({int, bool, float, str, type(None)})

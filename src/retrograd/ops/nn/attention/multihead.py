@@ -40,7 +40,7 @@ def _additive(argument: str, mask: Any, dtype: Any) -> Tensor | None:
     """A mask as numbers to add to the scores: True becomes -inf."""
     if mask is None:
         return None
-    mask = operand(NAME, mask, argument)
+    mask = operand(mask, argument)
     if mask.array.dtype == bool_:
         return mask.astype(dtype).masked_fill(mask, -math.inf)
     if mask.array.dtype.kind != "f":
@@ -130,8 +130,6 @@ def multi_head_attention_forward(
     Raises:
         AssertionError, RuntimeError: arguments that do not fit, as in PyTorch.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.ones(5, 2, 4)
     >>> out, weights = F.multi_head_attention_forward(
     ...     x, x, x, 4, 2, rg.ones(12, 4), None, None, None, False, 0.0, rg.eye(4), None
@@ -139,10 +137,10 @@ def multi_head_attention_forward(
     >>> out.shape, weights.shape
     ((5, 2, 4), (2, 5, 5))
     """
-    query = operand(NAME, query, "query")
+    query = operand(query, "query")
     same = key is query, value is query or value is key
-    key = query if same[0] else operand(NAME, key, "key")
-    value = key if same[1] else operand(NAME, value, "value")
+    key = query if same[0] else operand(key, "key")
+    value = key if same[1] else operand(value, "value")
     _check(query, key, value, key_padding_mask, attn_mask, num_heads)
     batched = query.array.ndim == 3
     if not batched:

@@ -243,29 +243,28 @@ ATTENTION = Primitive(
 
 
 def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout_p: float) -> None:
-    name = "scaled_dot_product_attention"
     shown = f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
     if min(x.array.ndim for x in (q, k, v)) < 2:
-        raise RuntimeError(f"{name}: wanted query, key and value of at least 2 dimensions, {shown}")
+        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown}")
     if not q.array.dtype == k.array.dtype == v.array.dtype or q.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: wanted query, key and value of one floating dtype, {shown}")
+        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown}")
     if q.array.shape[-1] != k.array.shape[-1]:
-        raise RuntimeError(f"{name}: wanted query (..., L, E) and key (..., S, E), {shown}")
+        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown}")
     if k.array.shape[-2] != v.array.shape[-2]:
-        raise RuntimeError(f"{name}: wanted key (..., S, E) and value (..., S, Ev), {shown}")
+        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown}")
     if not 0 <= dropout_p <= 1:
-        raise RuntimeError(f"{name}: dropout probability has to be between 0 and 1, got {dropout_p}")
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, got {dropout_p}")
     try:
         lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
         if mask is not None:
             scores = (*lead, q.array.shape[-2], k.array.shape[-2])
             if np.broadcast_shapes(scores, mask.array.shape) != scores:
-                raise RuntimeError(f"{name}: attn_mask {describe(mask)} does not broadcast to the scores {scores}")
+                raise RuntimeError(f"attn_mask {describe(mask)} does not broadcast to the scores {scores}")
     except ValueError:
         shown += "" if mask is None else f", attn_mask {describe(mask)}"
-        raise RuntimeError(f"{name}: the shapes do not broadcast: {shown}") from None
+        raise RuntimeError(f"the shapes do not broadcast: {shown}") from None
     if mask is not None and mask.array.dtype not in (bool_, q.array.dtype):
-        raise RuntimeError(f"{name}: wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
+        raise RuntimeError(f"wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
 
 
 @operator(
@@ -299,22 +298,23 @@ def scaled_dot_product_attention(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=1e3)
     tensor([[1., 0.],
             [0., 1.]])
     """
-    name = "scaled_dot_product_attention"
-    q, k, v = operand(name, query, "query"), operand(name, key, "key"), operand(name, value, "value")
-    mask = None if attn_mask is None else operand(name, attn_mask, "attn_mask")
+    q, k, v = (
+        operand(query, "query"),
+        operand(key, "key"),
+        operand(value, "value"),
+    )
+    mask = None if attn_mask is None else operand(attn_mask, "attn_mask")
     heads = None
     if enable_gqa and min(x.array.ndim for x in (q, k, v)) >= 3 and q.array.shape[-3] != k.array.shape[-3]:
         heads, groups = q.array.shape[-3], k.array.shape[-3]
         if groups == 0 or heads % groups or v.array.shape[-3] != groups:
             raise RuntimeError(
-                f"{name}: enable_gqa wants a multiple of the key's and value's heads in query, got {describe(q)}, "
+                f"enable_gqa wants a multiple of the key's and value's heads in query, got {describe(q)}, "
                 f"key {describe(k)}, value {describe(v)}"
             )
         q = q.reshape(*q.array.shape[:-3], groups, heads // groups, *q.array.shape[-2:])
@@ -326,7 +326,7 @@ def scaled_dot_product_attention(
     if mask is not None and mask.array.ndim < 2:
         mask = mask.reshape(1, -1) if mask.array.ndim else mask.reshape(1, 1)
     if mask is not None and is_causal:
-        raise RuntimeError(f"{name}: attn_mask must be None with is_causal=True, got {describe(mask)}")
+        raise RuntimeError(f"attn_mask must be None with is_causal=True, got {describe(mask)}")
     _check_attention(q, k, v, mask, is_causal, dropout_p)
     keep = None
     if dropout_p > 0:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ...table.composites import second_order
@@ -49,7 +49,7 @@ def _sum(rows: Any) -> Any:
     return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
 
 
-def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
+def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
     if target.size:
@@ -64,9 +64,7 @@ def _classes(name: str, x: Any, target: Any, weight: Any, ignore_index: int, red
     counted = target != ignore_index
     wrong = counted & ((target < 0) | (target >= x.shape[1]))
     if target.size and bool(wrong.any()):
-        raise IndexError(
-            f"{name}: target {int(target[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}"
-        )
+        raise IndexError(f"target {int(target[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
     factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
     divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
@@ -213,41 +211,35 @@ CROSS_ENTROPY = Primitive(
 )
 
 
-def _check_weight(name: str, weight: Any, x: Tensor, classes: int) -> Any:
+def _check_weight(weight: Any, x: Tensor, classes: int) -> Any:
     if weight is None:
         return None
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     if w.array.shape != (classes,):
-        raise RuntimeError(
-            f"{name}: weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}"
-        )
+        raise RuntimeError(f"weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
     if w.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: wanted weight in the dtype of the input, got {describe(w)} for {describe(x)}")
+        raise RuntimeError(f"wanted weight in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w.array
 
 
 def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
     """Input and class indices with a batch dimension, and whether it had to be added."""
-    t = operand(name, target, "target")
+    t = operand(target, "target")
     if t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: expected a target of integer class indices, got {describe(t)}")
+        raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
     index = t.array
     if x.array.ndim == 0:
-        kind = ValueError if name == "nll_loss" else RuntimeError
-        raise kind(f"{name}: wanted an input (N, C, ...) or (C,), got {describe(x)}")
+        kind = InvalidValue if name == "nll_loss" else RuntimeError
+        raise kind(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
-            raise RuntimeError(
-                f"{name}: a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}"
-            )
+            raise RuntimeError(f"a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
         return x.unsqueeze(0), index.reshape(1), True
     wanted = x.array.shape[:1] + x.array.shape[2:]
     if index.shape[:1] != wanted[:1]:
-        raise ValueError(
-            f"{name}: expected the batch of input to match that of target, got {describe(x)} and {describe(t)}"
-        )
+        raise InvalidValue(f"expected the batch of input to match that of target, got {describe(x)} and {describe(t)}")
     if index.shape != wanted:
-        raise RuntimeError(f"{name}: wanted a target {wanted} for input {describe(x)}, got {describe(t)}")
+        raise RuntimeError(f"wanted a target {wanted} for input {describe(x)}, got {describe(t)}")
     return x, index, False
 
 
@@ -277,22 +269,20 @@ def cross_entropy(
         ValueError: an unknown reduction, or batches of different length.
         RuntimeError: shapes or dtypes do not match, or label_smoothing is not in [0, 1].
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
     tensor([0.6931, 0.    ])
     """
     name = "cross_entropy"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, t = floating(name, input), operand(name, target, "target")
+    x, t = floating(name, input), operand(target, "target")
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"{name}: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if t.array.dtype.kind == "f":
         return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
     x, index, single = _batched(name, x, t)
-    w = _check_weight(name, weight, x, x.array.shape[1])
+    w = _check_weight(weight, x, x.array.shape[1])
     params = {
-        "classes": _classes(name, x.array, index, w, ignore_index, reduction),
+        "classes": _classes(x.array, index, w, ignore_index, reduction),
         "class_weight": w,
         "smoothing": label_smoothing,
     }
@@ -303,17 +293,14 @@ def cross_entropy(
 def _with_probabilities(
     x: Tensor, y: Tensor, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
-    name = "cross_entropy"
     if x.array.shape != y.array.shape or x.array.ndim == 0:
-        kind = ValueError if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
-        raise kind(
-            f"{name}: a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}"
-        )
+        kind = InvalidValue if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
+        raise kind(f"a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}")
     if ignore_index >= 0:
-        raise RuntimeError(f"{name}: ignore_index is not supported for a target of probabilities, got {ignore_index}")
+        raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
     classes = x.array.shape[dim]
-    w = _check_weight(name, weight, x, classes)
+    w = _check_weight(weight, x, classes)
     if label_smoothing > 0:
         y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     if w is not None:
@@ -346,16 +333,14 @@ def nll_loss(
         ValueError: an unknown reduction, or batches of different length.
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
     tensor(2.)
     """
     name = "nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     x, index, single = _batched(name, floating(name, input), target)
-    w = _check_weight(name, weight, x, x.array.shape[1])
-    loss = apply(NLL, (x,), {"classes": _classes(name, x.array, index, w, ignore_index, reduction)})
+    w = _check_weight(weight, x, x.array.shape[1])
+    loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
     return (
         loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ...reduce.reductions import divided
@@ -35,7 +35,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             reduction = "sum" if size_average is False else "mean"
         warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"reduction: {reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
+        raise InvalidValue(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
     return reduction
 
 
@@ -173,9 +173,9 @@ BCE = Primitive("binary_cross_entropy", _bce, "x y", [_bce_vjp_x, _bce_vjp_y], p
 
 def floating(name: str, input: Any, argument: str = "input") -> Tensor:
     """The argument as a Tensor of floating numbers."""
-    x = operand(name, input, argument)
+    x = operand(input, argument)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating {argument}, got {describe(x)}")
+        raise NotImplementedError(f"wanted a floating {argument}, got {describe(x)}")
     return x
 
 
@@ -186,7 +186,7 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     try:
         shape = np.broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
-        raise RuntimeError(f"{name}: input {describe(x)} and target {describe(y)} do not broadcast") from None
+        raise RuntimeError(f"input {describe(x)} and target {describe(y)} do not broadcast") from None
     warnings.warn(
         f"{name}: input {describe(x)} and target {describe(y)} differ in shape and are broadcast; is that meant?",
         stacklevel=5,
@@ -197,16 +197,16 @@ def same_size(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def _of_difference(
     name: str, primitive: Primitive, input: Any, target: Any, reduction: str, weight: Any, **params: Any
 ) -> Tensor:
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
-        raise NotImplementedError(f"{name}: wanted a floating input, got {describe(x)} and target {describe(y)}")
+        raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
     x, y = same_size(name, x, y)
     if weight is None:
         return apply(primitive, (x, y), {"reduction": reduction, **params})
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     if w.array.shape != shape:
-        raise ValueError(f"{name}: weight and input must have the same size, got {describe(w)} and {describe(x)}")
+        raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
     loss = apply(primitive, (x, y), {"reduction": "none", **params}) * w
     if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
         return loss.sum() / w.sum()
@@ -227,8 +227,6 @@ def mse_loss(
     Raises:
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
@@ -250,8 +248,6 @@ def l1_loss(
     Raises:
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -274,14 +270,12 @@ def smooth_l1_loss(
         RuntimeError: beta is negative.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.smooth_l1_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), reduction="none")
     tensor([0.5, 3.5])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+        raise RuntimeError(f"does not support negative values for beta, got {beta}")
     if beta == 0:
         return _of_difference("smooth_l1_loss", L1, input, target, reduction, None)
     return _of_difference("smooth_l1_loss", SMOOTH_L1, input, target, reduction, None, bound=beta)
@@ -297,14 +291,12 @@ def huber_loss(
         RuntimeError: delta is not positive.
         ValueError: an unknown reduction, or a weight of another size.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.huber_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), delta=2.0, reduction="none")
     tensor([0.5, 6. ])
     """
     reduction = reduction_of(reduction)
     if delta <= 0:
-        raise RuntimeError(f"huber_loss: does not support non-positive values for delta, got {delta}")
+        raise RuntimeError(f"does not support non-positive values for delta, got {delta}")
     return _of_difference("huber_loss", HUBER, input, target, reduction, weight, bound=delta)
 
 
@@ -323,21 +315,19 @@ def binary_cross_entropy(
         ValueError: input and target differ in size; an unknown reduction.
         RuntimeError: an input is not between 0 and 1.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
     tensor(0.6931)
     """
     name = "binary_cross_entropy"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
-        raise ValueError(f"{name}: input {describe(x)} and target {describe(y)} must have the same size")
+        raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
     if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
-        raise RuntimeError(f"{name}: all elements of input should be between 0 and 1, in {describe(x)}")
+        raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
     if weight is None:
         return apply(BCE, (x, y), {"reduction": reduction})
-    w = operand(name, weight, "weight")
+    w = operand(weight, "weight")
     return reduced(apply(BCE, (x, y), {"reduction": "none"}) * w, reduction)
 
 
@@ -362,16 +352,14 @@ def binary_cross_entropy_with_logits(
     Raises:
         ValueError: input and target differ in size; an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
     """
     name = "binary_cross_entropy_with_logits"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
-        raise ValueError(f"{name}: target size {describe(y)} must be the same as input size {describe(x)}")
+        raise InvalidValue(f"target size {describe(y)} must be the same as input size {describe(x)}")
     if weight is None and pos_weight is None:
         return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
@@ -379,9 +367,9 @@ def binary_cross_entropy_with_logits(
         # y log p has the factor pos_weight: once is in the loss, the rest is added.
         zero = new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype))
         softplus = apply(BCE_WITH_LOGITS, (-x, zero), {"reduction": "none"})
-        loss = loss + (operand(name, pos_weight, "pos_weight") - 1) * y * softplus
+        loss = loss + (operand(pos_weight, "pos_weight") - 1) * y * softplus
     if weight is not None:
-        loss = loss * operand(name, weight, "weight")
+        loss = loss * operand(weight, "weight")
     return reduced(loss, reduction)
 
 
@@ -398,16 +386,14 @@ def soft_margin_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.soft_margin_loss(rg.tensor([0.0, 100.0]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([  0.6931, 100.    ])
     """
     name = "soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape:
-        raise RuntimeError(f"{name}: input and target must have one shape, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
@@ -431,14 +417,12 @@ def kl_div(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.kl_div(rg.tensor([[0.5, 0.5]]).log(), rg.tensor([[1.0, 0.0]]), reduction="batchmean")
     tensor(0.6931)
     """
     batchmean = reduction == "batchmean" and size_average is None and reduce is None
     reduction = reduction_of("sum" if batchmean else reduction, size_average, reduce)
-    x, y = floating("kl_div", input), operand("kl_div", target, "target")
+    x, y = floating("kl_div", input), operand(target, "target")
     loss = y.exp() * (y - x) if log_target else y.xlogy(y) - y * x
     loss = reduced(loss, reduction)
     return loss / x.array.shape[0] if batchmean and x.array.ndim else loss
@@ -465,14 +449,11 @@ def poisson_nll_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
     tensor(1.)
     """
-    name = "poisson_nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
     if full:
         large = y.array > 1
@@ -496,29 +477,26 @@ def gaussian_nll_loss(
     Raises:
         ValueError: a negative variance, one of another size, or an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.gaussian_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]), rg.tensor([1.0]))
     tensor(2.)
     """
-    name = "gaussian_nll_loss"
-    x, y = operand(name, input), operand(name, target, "target")
+    x, y = operand(input), operand(target, "target")
     if isinstance(var, (int, float)):
         v = new_tensor(array_module(x).full(x.array.shape, var, x.array.dtype))
     else:
-        v = operand(name, var, "var")
+        v = operand(var, "var")
     if v.array.dtype.kind == "b":
-        raise RuntimeError(f"{name}: bools cannot be a variance, got {describe(v)}")
+        raise RuntimeError(f"bools cannot be a variance, got {describe(v)}")
     if v.array.size and bool((v.array < 0).any()):
-        raise ValueError(f"{name}: var has negative entries, in {describe(v)}")
+        raise InvalidValue(f"var has negative entries, in {describe(v)}")
     shape = x.array.shape
     if v.array.shape != shape:
         if v.array.shape == shape[:-1]:
             v = v.unsqueeze(-1)
         elif len(shape) != v.array.ndim or [n for m, n in zip(shape, v.array.shape, strict=True) if m != n] != [1]:
-            raise ValueError(f"{name}: var is of incorrect size: {describe(v)} for input {describe(x)}")
+            raise InvalidValue(f"var is of incorrect size: {describe(v)} for input {describe(x)}")
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{name}: {reduction} is not a valid value for reduction")
+        raise InvalidValue(f"{reduction} is not a valid value for reduction")
     v = v + (np.maximum(v.array, v.array.dtype.type(eps)) - v.array)
     loss = 0.5 * (v.log() + (x - y) * (x - y) / v)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -160,17 +160,15 @@ CTC = Primitive(
 def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> Any:
     xp = array_module(x)
     if not isinstance(lengths, Tensor):
-        lengths = integers("ctc_loss", (lengths,), argument)
+        lengths = integers((lengths,), argument)
     values = lengths.array if isinstance(lengths, Tensor) else xp.asarray(lengths, dtype=np.int64)
     if values.dtype.kind not in "iu" and values.size:
-        raise RuntimeError(f"ctc_loss: {argument} must be integral, got {describe(values)}")
+        raise RuntimeError(f"{argument} must be integral, got {describe(values)}")
     values = values.reshape(-1).astype(np.int64)
     if values.shape != (batch,):
-        raise RuntimeError(f"ctc_loss: {argument} must be of size batch_size {batch}, got {values.size} of them")
+        raise RuntimeError(f"{argument} must be of size batch_size {batch}, got {values.size} of them")
     if batch and (int(values.min()) < 0 or int(values.max()) > most):
-        raise RuntimeError(
-            f"ctc_loss: expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}"
-        )
+        raise RuntimeError(f"expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}")
     return values
 
 
@@ -178,22 +176,20 @@ def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any,
     """Lay out the targets, padded ``(N, S)`` or one after the other ``(sum of lengths,)``."""
     xp = array_module(x)
     steps, batch, classes = x.array.shape
-    t = operand("ctc_loss", targets, "targets")
+    t = operand(targets, "targets")
     if t.array.dtype.kind not in "iu" and t.array.size:
-        raise RuntimeError(f"ctc_loss: targets must be integral, got {describe(t)}")
+        raise RuntimeError(f"targets must be integral, got {describe(t)}")
     if t.array.ndim not in (1, 2) or t.array.ndim == 2 and t.array.shape[0] != batch:
-        raise RuntimeError(
-            f"ctc_loss: wanted targets ({batch}, S) or 1-D for log_probs {describe(x)}, got {describe(t)}"
-        )
+        raise RuntimeError(f"wanted targets ({batch}, S) or 1-D for log_probs {describe(x)}, got {describe(t)}")
     if not 0 <= blank < classes:
-        raise RuntimeError(f"ctc_loss: blank must be in label range, got {blank} for {describe(x)}")
+        raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
     widest = int(lengths.max()) if batch else 0
     columns = xp.arange(widest)
     valid = columns < lengths[:, None]
     if t.array.ndim == 1:
         if int(lengths.sum()) != t.array.size:
-            raise RuntimeError(f"ctc_loss: target_lengths sum to {int(lengths.sum())}, but targets are {describe(t)}")
+            raise RuntimeError(f"target_lengths sum to {int(lengths.sum())}, but targets are {describe(t)}")
         starts = xp.cumsum(lengths) - lengths
         index = xp.where(valid, starts[:, None] + columns, 0)
         padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
@@ -201,9 +197,9 @@ def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any,
         padded = t.array[:, :widest]
     padded = xp.where(valid, padded, blank).astype(np.int64)
     if padded.size and bool(((padded < 0) | (padded >= classes)).any()):
-        raise RuntimeError(f"ctc_loss: targets must be in label range [0, {classes}), in {describe(t)}")
+        raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
     if bool(((padded == blank) & valid).any()):
-        raise RuntimeError(f"ctc_loss: targets cannot hold the blank label {blank}, in {describe(t)}")
+        raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
     labels = xp.full((batch, 2 * widest + 1), blank, np.int64)
     labels[:, 1::2] = padded
     skips = xp.zeros(labels.shape, bool)
@@ -237,15 +233,13 @@ def ctc_loss(
         RuntimeError: lengths, labels or shapes do not match.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.ctc_loss(rg.zeros(2, 1, 3).log_softmax(-1), rg.tensor([[1]]), [2], [1])
     tensor(1.0986)
     """
     reduction = reduction_of(reduction)
-    x = operand("ctc_loss", log_probs, "log_probs")
+    x = operand(log_probs, "log_probs")
     if x.array.ndim not in (2, 3) or x.array.dtype.kind != "f":
-        raise RuntimeError(f"ctc_loss: wanted floating log_probs (T, N, C) or (T, C), got {describe(x)}")
+        raise RuntimeError(f"wanted floating log_probs (T, N, C) or (T, C), got {describe(x)}")
     single = x.array.ndim == 2
     if single:
         x = x.unsqueeze(1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ...table.registry import operator
@@ -35,14 +35,11 @@ def hinge_embedding_loss(
     Raises:
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
     """
-    name = "hinge_embedding_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = operand(name, input), operand(name, target, "target").array
+    x, y = operand(input), operand(target, "target").array
     loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
     return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
 
@@ -63,17 +60,14 @@ def margin_ranking_loss(
         RuntimeError: the inputs have different numbers of dimensions.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
     tensor(2.5)
     """
-    name = "margin_ranking_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x1, x2, y = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
+    x1, x2, y = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
     if not x1.array.ndim == x2.array.ndim == y.array.ndim:
         raise RuntimeError(
-            f"{name}: all inputs should have the same number of dimensions, got input1 {describe(x1)}, "
+            f"all inputs should have the same number of dimensions, got input1 {describe(x1)}, "
             f"input2 {describe(x2)}, target {describe(y)}"
         )
     return reduced((-y * (x1 - x2) + margin).clamp(min=0), reduction)
@@ -99,18 +93,15 @@ def cosine_embedding_loss(
         RuntimeError: the shapes do not match.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x, y = rg.tensor([[1.0, 0.0], [3.0, 4.0]]), rg.tensor([[0.0, 1.0], [3.0, 4.0]])
     >>> F.cosine_embedding_loss(x, y, rg.tensor([1, -1]), reduction="none")
     tensor([1., 1.])
     """
-    name = "cosine_embedding_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x1, x2, t = operand(name, input1, "input1"), operand(name, input2, "input2"), operand(name, target, "target")
+    x1, x2, t = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
     if t.array.ndim > 1 or x1.array.ndim != t.array.ndim + 1 or x2.array.ndim != t.array.ndim + 1:
         raise RuntimeError(
-            f"{name}: wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
+            f"wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
             f"input2 {describe(x2)}, target {describe(t)}"
         )
     tiny = 1e-12  # as PyTorch: keeps the derivative finite at zero vectors
@@ -118,15 +109,15 @@ def cosine_embedding_loss(
     cosine = dot / (one * two).sqrt()
     y = t.array
     if y.ndim and y.shape[0] not in (1, cosine.array.shape[0]):
-        raise RuntimeError(f"{name}: target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
+        raise RuntimeError(f"target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
     y = np.broadcast_to(y, cosine.array.shape)
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
-def _examples(name: str, x: Tensor) -> Tensor:
+def _examples(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
     if x.array.ndim not in (1, 2) or x.array.ndim and x.array.shape[-1] == 0:
-        raise RuntimeError(f"{name}: wanted a non-empty input (N, C) or (C,), got {describe(x)}")
+        raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
     return x.unsqueeze(0) if x.array.ndim == 1 else x
 
 
@@ -153,35 +144,33 @@ def multi_margin_loss(
         ValueError: p is not 1 or 2; an unknown reduction.
         RuntimeError: shapes do not match, or a class index is out of range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
     tensor(0.75)
     """
     name = "multi_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
-        raise ValueError(f"{name}: only p == 1 and p == 2 are supported, got {p}")
-    given, t = floating(name, input), operand(name, target, "target")
-    x = _examples(name, given)
+        raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: wanted a target of class indices, got {describe(t)}")
+        raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
     if t.array.shape != (n,) and not (given.array.ndim == 1 and t.array.ndim == 0):
-        raise RuntimeError(f"{name}: target should be of size ({n},), got {describe(t)} for input {describe(given)}")
+        raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
     index = t.array.reshape(n, 1)
     if n and bool(((index < 0) | (index >= c)).any()):
-        raise RuntimeError(f"{name}: target out of range for {c} classes of {describe(given)}")
+        raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
     picked = x.gather(1, new_tensor(index.astype(np.int64, copy=False)))
     hinge = (margin - picked + x).relu()
     hinge = hinge * hinge if p == 2 else hinge
     loss = _where(array_module(x).arange(c) != index, hinge)
     if weight is not None:
-        w = operand(name, weight, "weight").array
+        w = operand(weight, "weight").array
         if w.ndim != 1:
-            raise ValueError(f"{name}: weight must be one-dimensional, got {describe(w)}")
+            raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
         if w.shape != (c,):
-            raise RuntimeError(f"{name}: inconsistent weight size, expected {c}, got {describe(w)}")
+            raise RuntimeError(f"inconsistent weight size, expected {c}, got {describe(w)}")
         loss = loss * w[index]
     rows = loss.sum(1) / c
     return rows.squeeze(0) if reduction == "none" and t.array.ndim == 0 else reduced(rows, reduction)
@@ -205,23 +194,19 @@ def multilabel_margin_loss(
         RuntimeError: shapes do not match, or an index is out of range.
         ValueError: an unknown reduction.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
     tensor(0.85)
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    given, t = floating(name, input), operand(name, target, "target")
-    x = _examples(name, given)
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
     if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
-        raise RuntimeError(
-            f"{name}: wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}"
-        )
+        raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
     n, c = x.array.shape
     index = t.array.reshape(n, c)
     if index.size and bool(((index < -1) | (index >= c)).any()):
-        raise RuntimeError(f"{name}: target is out of range for {c} classes of {describe(given)}")
+        raise RuntimeError(f"target is out of range for {c} classes of {describe(given)}")
     xp = array_module(x)
     counts = xp.cumsum(index == -1, axis=1) == 0
     # one[n, j, i]: the j-th target of example n is class i
@@ -248,26 +233,21 @@ def multilabel_soft_margin_loss(
         ValueError: an unknown reduction.
         RuntimeError: the shapes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
     name = "multilabel_soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(name, target, "target")
+    x, y = floating(name, input), operand(target, "target")
     if x.array.shape != y.array.shape or x.array.ndim == 0:
-        raise RuntimeError(
-            f"{name}: input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}"
-        )
+        raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if weight is not None:
-        loss = loss * operand(name, weight, "weight")
+        loss = loss * operand(weight, "weight")
     return reduced(loss.mean(-1), reduction)
 
 
 def _triplet(
-    name: str,
     tensors: tuple[Any, Any, Any],
     distance: Callable[[Tensor, Tensor], Tensor],
     margin: float,
@@ -275,11 +255,11 @@ def _triplet(
     reduction: str,
 ) -> Tensor:
     if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
-    a, p, n = (operand(name, x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
+        raise InvalidValue(f"margin must be greater than 0, got {margin}")
+    a, p, n = (operand(x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
     if not a.array.ndim == p.array.ndim == n.array.ndim:
         raise RuntimeError(
-            f"{name}: anchor, positive and negative should have the same number of dimensions, got {describe(a)}, "
+            f"anchor, positive and negative should have the same number of dimensions, got {describe(a)}, "
             f"{describe(p)}, {describe(n)}"
         )
     near, far = distance(a, p), distance(a, n)
@@ -309,8 +289,6 @@ def triplet_margin_loss(
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.triplet_margin_loss(rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]]), eps=0.0)
     tensor(0.5)
     """
@@ -319,7 +297,7 @@ def triplet_margin_loss(
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
 
-    return _triplet("triplet_margin_loss", (anchor, positive, negative), distance, margin, swap, reduction)
+    return _triplet((anchor, positive, negative), distance, margin, swap, reduction)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -339,12 +317,9 @@ def triplet_margin_with_distance_loss(
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
     >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))
     tensor(0.5)
     """
     reduction = reduction_of(reduction)
-    name = "triplet_margin_with_distance_loss"
-    return _triplet(name, (anchor, positive, negative), distance_function or pairwise_distance, margin, swap, reduction)
+    return _triplet((anchor, positive, negative), distance_function or pairwise_distance, margin, swap, reduction)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
 from ...table.arguments import integer
@@ -26,11 +26,11 @@ def _output_size(name: str, x: Tensor, axes: int, output_size: Any) -> Ints:
     if len(wanted) == 1:
         wanted *= axes
     if len(wanted) != axes:
-        raise RuntimeError(f"{name}: output_size must be one integer or {axes}, got {describe(output_size)}")
+        raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
     wanted = tuple([length if each is None else each for each, length in zip(wanted, size)])
-    wanted = per_axis(name, "output_size", wanted, axes, 0)
+    wanted = per_axis("output_size", wanted, axes, 0)
     if 0 in size:
-        raise RuntimeError(f"{name}: expected input with non-zero spatial dimensions, but got {describe(x)}")
+        raise RuntimeError(f"expected input with non-zero spatial dimensions, but got {describe(x)}")
     return wanted
 
 
@@ -65,9 +65,9 @@ def _averages(size: int, out: int) -> AxisMap | None:
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     if x.dtype.kind not in "fc":
-        raise NotImplementedError(f"{name}: not implemented for {x.dtype}; wanted floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted floating numbers, got {describe(x)}")
     out = _output_size(name, x, axes, output_size)
     size = tuple(x.array.shape[2:])
     window = _even_windows(size, out)
@@ -108,7 +108,7 @@ def _span_maxima(x: Any, out: Ints) -> Any:
 
 def _adaptive_max(axes: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
     out = _output_size(name, x, axes, output_size)
     window = _even_windows(tuple(x.array.shape[2:]), out)
@@ -124,8 +124,6 @@ def _adaptive_max(axes: int, input: Tensor, output_size: Any, return_indices: bo
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over ``output_size`` windows that cover ``(N, C, L)`` or ``(C, L)``; see ``adaptive_avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
     tensor([[[1.5, 2.5]]])
     """
@@ -143,8 +141,6 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     Raises:
         RuntimeError: the rank is wrong, or an output size negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[7.5]]]])
     """
@@ -155,8 +151,6 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """The mean over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``adaptive_avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
     """
@@ -167,8 +161,6 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The maximum over ``output_size`` windows that cover ``(N, C, L)`` or ``(C, L)``; see ``adaptive_max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
     tensor([[[3., 3.]]])
     """
@@ -187,8 +179,6 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     Raises:
         RuntimeError: the rank is wrong, or an output size negative.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
     """
@@ -199,8 +189,6 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The maximum over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``adaptive_max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
     """
@@ -210,37 +198,31 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 def _max_unpool(
     axes: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
-    name = f"max_unpool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
-    places = operand(name, indices, "indices")
+    x, single = with_batch(operand(input), axes)
+    places = operand(indices, "indices")
     if places.dtype != np.int64:
-        raise RuntimeError(f"{name}: indices must be int64, got {describe(places)}")
-    if places.array.shape != operand(name, input).array.shape:
-        raise RuntimeError(f"{name}: indices must have the input's shape, got {describe(input)} and {describe(places)}")
-    kernel = per_axis(name, "kernel_size", kernel_size, axes, 1)
-    strides = kernel if stride is None or stride == () or stride == [] else per_axis(name, "stride", stride, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes)
+        raise RuntimeError(f"indices must be int64, got {describe(places)}")
+    if places.array.shape != operand(input).array.shape:
+        raise RuntimeError(f"indices must have the input's shape, got {describe(input)} and {describe(places)}")
+    kernel = per_axis("kernel_size", kernel_size, axes, 1)
+    strides = kernel if stride is None or stride == () or stride == [] else per_axis("stride", stride, axes, 1)
+    paddings = per_axis("padding", padding, axes)
     size = tuple([(t - 1) * s + k - 2 * p for t, s, k, p in zip(x.array.shape[2:], strides, kernel, paddings)])
     if output_size is not None:
         wanted = tuple(output_size)[2:] if len(output_size) == axes + 2 else tuple(output_size)
         if len(wanted) != axes:
-            raise ValueError(
-                f"{name}: output_size must have {axes} or {axes + 2} elements, got {describe(output_size)}"
-            )
+            raise InvalidValue(f"output_size must have {axes} or {axes + 2} elements, got {describe(output_size)}")
         for axis, (least, s, length) in enumerate(zip(size, strides, wanted)):
             if not least - s < length < least + s:
-                raise ValueError(
-                    f"{name}: invalid output_size {tuple(output_size)} (dim {axis} must be between {least - s} and "
-                    f"{least + s})"
+                raise InvalidValue(
+                    f"invalid output_size {tuple(output_size)} (dim {axis} must be between {least - s} and {least + s})"
                 )
         size = wanted
     if min(size) < 0:
-        raise ValueError(f"{name}: the output size {size} is negative for input {describe(input)}")
+        raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
     index = places.array[None] if single else places.array
     if index.size and bool(((index < 0) | (index >= prod(size))).any()):
-        raise RuntimeError(
-            f"{name}: found an invalid max index (output volumes are of size {size}), in {describe(places)}"
-        )
+        raise RuntimeError(f"found an invalid max index (output volumes are of size {size}), in {describe(places)}")
     result = apply(WRITE_AT, (x,), {"index": index, "size": size})
     return result[0] if single else result
 
@@ -251,8 +233,6 @@ def max_unpool1d(
 ) -> Tensor:
     """The partial inverse of ``max_pool1d``; see ``max_unpool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_unpool1d(rg.tensor([[[3.0, 2.0]]]), rg.tensor([[[1, 2]]]), 2)
     tensor([[[0., 3., 2., 0.]]])
     """
@@ -277,8 +257,6 @@ def max_unpool2d(
         RuntimeError: the shapes differ, or an index is out of range.
         ValueError: ``output_size`` can't have been the pooling's input.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(output, indices, 2)
     tensor([[[[0., 0.],
@@ -293,8 +271,6 @@ def max_unpool3d(
 ) -> Tensor:
     """The partial inverse of ``max_pool3d``; see ``max_unpool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(output, indices, 2).shape
     (1, 1, 2, 2, 2)
@@ -302,7 +278,7 @@ def max_unpool3d(
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, real=True)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """``x_c / (k + alpha / size * sum of x^2 over the size channels around c)^beta``, zeros outside of the channels.
 
@@ -316,20 +292,18 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         ValueError: the input has fewer than three dimensions.
         RuntimeError: ``size`` is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.local_response_norm(rg.ones(1, 1, 2), 1, alpha=3.0, beta=0.5)
     tensor([[[0.5, 0.5]]])
     """
-    x = operand("local_response_norm", input)
+    x = operand(input)
     shape = x.array.shape
     if len(shape) < 3:
-        raise ValueError(f"local_response_norm: expected 3D or higher dimensionality input, got {describe(x)}")
-    length = integer("local_response_norm", size, "size")
+        raise InvalidValue(f"expected 3D or higher dimensionality input, got {describe(x)}")
+    length = integer(size, "size")
     if length < 1:
-        raise RuntimeError(f"local_response_norm: size must be positive, got {length}")
+        raise RuntimeError(f"size must be positive, got {length}")
     if x.array.dtype.kind == "b":
-        raise RuntimeError(f"local_response_norm: bools are not supported, got {describe(x)}")
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if x.array.size == 0:
         return x
     rest = prod(shape[2:])

@@ -324,19 +324,19 @@ def _divisor(window: Window, count_include_pad: bool) -> Any:
 
 
 def _sliding(
-    name: str, x: Tensor, axes: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    x: Tensor, axes: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Window:
     """The windows of a pooling, checked."""
     size = tuple(x.array.shape[2:])
-    kernel = per_axis(name, "kernel_size", kernel_size, axes, 1)
-    strides = kernel if stride is None or stride == () or stride == [] else per_axis(name, "stride", stride, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes, 0)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
+    kernel = per_axis("kernel_size", kernel_size, axes, 1)
+    strides = kernel if stride is None or stride == () or stride == [] else per_axis("stride", stride, axes, 1)
+    paddings = per_axis("padding", padding, axes, 0)
+    dilations = per_axis("dilation", dilation, axes, 1)
     if 0 in x.array.shape[1:]:
-        raise RuntimeError(f"{name}: expected input with non-zero dimensions after the batch, but got {describe(x)}")
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
     if any(p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)):
         raise RuntimeError(
-            f"{name}: pad should be at most half of effective kernel size, but got padding={paddings}, "
+            f"pad should be at most half of effective kernel size, but got padding={paddings}, "
             f"kernel_size={kernel} and dilation={dilations}"
         )
     out = []
@@ -347,7 +347,7 @@ def _sliding(
         out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
     if min(out) < 1:
         raise RuntimeError(
-            f"{name}: for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
+            f"for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
         )
     return Window(size, kernel, strides, paddings, dilations, tuple(out))
 
@@ -363,14 +363,12 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:
     name = f"max_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
-    window = _sliding(name, x, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    window = _sliding(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if return_indices:
         if not all(_meets_all(window, axis) for axis in range(axes)):
-            raise RuntimeError(
-                f"{name}: a window lies wholly in the padding of {describe(x)}; it has no index: {window}"
-            )
+            raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
         _, winners = window_max(x.array, window, True)
         return at_maxima(x, flat_places(winners, window), single)
     # The winners are for the derivative alone.
@@ -392,7 +390,7 @@ def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
 
 def real(name: str, x: Tensor) -> None:
     if x.dtype.kind not in "fiu":
-        raise NotImplementedError(f"{name}: not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
 
 
 @operator(namespace="nn.functional", method=False, note=FIRST_OF_EQUALS)
@@ -407,8 +405,6 @@ def max_pool1d(
 ) -> Any:
     """The maximum over windows of ``(N, C, L)`` or ``(C, L)``; see ``max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
     """
@@ -445,8 +441,6 @@ def max_pool2d(
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
               [13., 15.]]]])
@@ -466,8 +460,6 @@ def max_pool3d(
 ) -> Any:
     """The maximum over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``max_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
     """
@@ -485,11 +477,11 @@ def _avg_pool(
     divisor_override: int | None = None,
 ) -> Tensor:
     name = f"avg_pool{axes}d"
-    x, single = with_batch(name, operand(name, input), axes)
+    x, single = with_batch(operand(input), axes)
     real(name, x)
-    window = _sliding(name, x, axes, kernel_size, stride, padding, 1, ceil_mode)
+    window = _sliding(x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
-        raise RuntimeError(f"{name}: divisor_override must be not zero")
+        raise RuntimeError("divisor_override must be not zero")
     divisor = _divisor(window, bool(count_include_pad)) if divisor_override is None else divisor_override
     result = apply(AVG_POOL, (x,), {"window": window, "divisor": divisor})
     return result[0] if single else result
@@ -506,8 +498,6 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean over windows of ``(N, C, L)`` or ``(C, L)``; see ``avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
     """
@@ -538,8 +528,6 @@ def avg_pool2d(
     Raises:
         RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 2.5,  4.5],
               [10.5, 12.5]]]])
@@ -559,8 +547,6 @@ def avg_pool3d(
 ) -> Tensor:
     """The mean over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``avg_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
     """
@@ -568,12 +554,12 @@ def avg_pool3d(
 
 
 def _lp_pool(axes: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
-    x = operand(f"lp_pool{axes}d", input)
+    x = operand(input)
     if norm_type in (inf, -inf):
         sign = 1 if norm_type > 0 else -1
         return sign * _max_pool(axes, sign * abs(x), kernel_size, stride, 0, 1, ceil_mode, False)
     mean = _avg_pool(axes, x**norm_type, kernel_size, stride, 0, ceil_mode, True)
-    total: Any = mean * prod(per_axis(f"lp_pool{axes}d", "kernel_size", kernel_size, axes, 1))
+    total: Any = mean * prod(per_axis("kernel_size", kernel_size, axes, 1))
     # A sum of zero has the gradient zero, where the root has none.
     total = np.where(new_tensor(total.array != 0), total, 0.0)
     return total ** (1.0 / norm_type)
@@ -583,8 +569,6 @@ def _lp_pool(axes: int, input: Tensor, norm_type: Any, kernel_size: Any, stride:
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm over windows of ``(N, C, L)`` or ``(C, L)``; see ``lp_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
     """
@@ -598,8 +582,6 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
     As in PyTorch no absolute value is taken, so an odd p with negative elements gives other numbers than a norm,
     and NaN for a negative sum.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
     tensor([[[[2.]]]])
     """
@@ -610,8 +592,6 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see ``lp_pool2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
     tensor([[[[[8.]]]]])
     """

@@ -460,28 +460,24 @@ def _check(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Ten
     assert w_ih is not None and w_hh is not None
     shown = f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
     if x.array.dtype.kind != "f":
-        raise RuntimeError(f"{name}: wanted a floating input, {shown}")
+        raise RuntimeError(f"wanted a floating input, {shown}")
     for each in (*states, *weights):
         if each is not None and each.array.dtype != x.array.dtype:
-            raise RuntimeError(
-                f"{name}: wanted states and weights in the dtype of the input, {describe(each)}; {shown}"
-            )
+            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(each)}; {shown}")
     if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
-        raise RuntimeError(f"{name}: input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
+        raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
     rows = w_hh.array.shape[0]
     hidden = rows // gates
     out = hidden if w_hr is None else w_hr.array.shape[0]
     if rows != gates * hidden or w_ih.array.shape[0] != rows or w_hh.array.shape[1] != out:
-        raise RuntimeError(f"{name}: wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
+        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
     for bias in (b_ih, b_hh):
         if bias is not None and bias.array.shape != (rows,):
-            raise RuntimeError(f"{name}: wanted biases ({rows},), got {describe(bias)}")
+            raise RuntimeError(f"wanted biases ({rows},), got {describe(bias)}")
     for index, state in enumerate(states):
         wanted = (x.array.shape[1], hidden if index else out)
         if state.array.shape != wanted:
-            raise RuntimeError(
-                f"{name}: wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}"
-            )
+            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}")
 
 
 def _layers(
@@ -499,20 +495,20 @@ def _layers(
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
     """Layers on top of each other, each in one direction or two."""
-    x = operand(name, input)
+    x = operand(input)
     if x.array.ndim != 3:
-        raise RuntimeError(f"{name}: wanted an input (T, N, features), got {describe(x)}")
-    initial = [operand(name, state, "hx") for state in states]
+        raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
+    initial = [operand(state, "hx") for state in states]
     directions = 2 if bidirectional else 1
     usual = 4 if has_biases else 2
     each, rest = divmod(len(params), num_layers * directions)
     projected = name == "lstm" and each == usual + 1
     if rest or each != usual + projected:
-        raise RuntimeError(f"{name}: wanted {usual} params per layer and direction, got {len(params)} in all")
+        raise RuntimeError(f"wanted {usual} params per layer and direction, got {len(params)} in all")
     for state in initial:
         if state.array.ndim != 3 or state.array.shape[0] != num_layers * directions:
             raise RuntimeError(
-                f"{name}: wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
+                f"wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
             )
     if batch_first:
         x = x.transpose(0, 1)
@@ -567,15 +563,14 @@ def lstm(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
     >>> out, h, c = rg.lstm(x, (state, state), [rg.ones(16, 3), rg.ones(16, 4)], False, 1, 0.0, False, False, False)
     >>> out.shape, h.shape
     ((5, 2, 4), (1, 2, 4))
     """
-    hx = tensor_list("lstm", hx, "hx")
+    hx = tensor_list(hx, "hx")
     if len(hx) != 2:
-        raise RuntimeError(f"lstm: expects two hidden states, got {len(hx)}")
+        raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _layers(  # type: ignore[return-value]
         "lstm", _lstm_layer, 4, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
@@ -614,7 +609,6 @@ def _sequence_operator(name: str, layer: Layer, gates: int, what: str) -> Callab
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> x, state, params = rg.ones(5, 2, 3), rg.zeros(1, 2, 4), [rg.ones({4 * gates}, 3), rg.ones({4 * gates}, 4)]
     >>> out, h = rg.{name}(x, state, params, False, 1, 0.0, False, False, False)
     >>> out.shape, h.shape
@@ -638,15 +632,15 @@ def _cell(
     name: str, layer: Layer, gates: int, input: Any, states: Sequence[Any], weights: Sequence[Any]
 ) -> tuple[Tensor, ...]:
     """A sequence of one step."""
-    x, hs = operand(name, input), [operand(name, state, "hx") for state in states]
+    x, hs = operand(input), [operand(state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):
-        raise RuntimeError(f"{name}: wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
-    given = [None if w is None else operand(name, w, "weights") for w in weights]
+        raise RuntimeError(f"wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
+    given = [None if w is None else operand(w, "weights") for w in weights]
     if not batched:
         hs = [h.unsqueeze(0) for h in hs]
     if (given[2] is None) != (given[3] is None):
-        raise RuntimeError(f"{name}: b_ih and b_hh must both be given or both be None")
+        raise RuntimeError("b_ih and b_hh must both be given or both be None")
     x = x.unsqueeze(0) if batched else x.reshape(1, 1, -1)
     _check(name, x, hs, [*given, None], gates)
     _, *last = layer(x, hs, [*given, None], False)
@@ -673,15 +667,14 @@ def lstm_cell(
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> state = rg.zeros(2, 4)
     >>> h, c = rg.lstm_cell(rg.ones(2, 3), (state, state), rg.ones(16, 3), rg.ones(16, 4))
     >>> h.shape
     (2, 4)
     """
-    hx = tensor_list("lstm_cell", hx, "hx")
+    hx = tensor_list(hx, "hx")
     if len(hx) != 2:
-        raise RuntimeError(f"lstm_cell: expects two hidden states, got {len(hx)}")
+        raise RuntimeError(f"expects two hidden states, got {len(hx)}")
     return _cell("lstm_cell", _lstm_layer, 4, input, hx, (w_ih, w_hh, b_ih, b_hh))  # type: ignore[return-value]
 
 
@@ -709,7 +702,6 @@ def _cell_operator(name: str, layer: Layer, gates: int, what: str) -> Callable[.
     Raises:
         RuntimeError: shapes or dtypes do not match.
 
-    >>> import retrograd as rg
     >>> rg.{name}(rg.ones(2, 3), rg.zeros(2, 4), rg.ones({4 * gates}, 3), rg.ones({4 * gates}, 4)).shape
     (2, 4)
     """

@@ -225,34 +225,34 @@ CONV_WEIGHT: Primitive = Primitive(
 
 
 def _operands(
-    name: str, axes: int, input: Any, weight: Any, bias: Any, groups: int, transposed: bool
+    axes: int, input: Any, weight: Any, bias: Any, groups: int, transposed: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, bool]:
     """The checked operands, the input with a batch axis, and whether it had none."""
-    x, single = with_batch(name, operand(name, input), axes)
-    w = operand(name, weight, "weight")
+    x, single = with_batch(operand(input), axes)
+    w = operand(weight, "weight")
     if w.array.ndim != axes + 2:
-        raise RuntimeError(f"{name}: expected a {axes + 2}D weight for input {describe(input)}, but got {describe(w)}")
+        raise RuntimeError(f"expected a {axes + 2}D weight for input {describe(input)}, but got {describe(w)}")
     if groups < 1:
-        raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
+        raise RuntimeError(f"non-positive groups is not supported, got {groups}")
     first, second = w.array.shape[:2]
     if first < groups or first % groups:
         raise RuntimeError(
-            f"{name}: given groups={groups}, expected weight to be divisible by {groups} at dimension 0, and at least "
+            f"given groups={groups}, expected weight to be divisible by {groups} at dimension 0, and at least "
             f"that long, but got {describe(w)}"
         )
     wanted = first if transposed else second * groups
     if x.array.shape[1] != wanted:
         raise RuntimeError(
-            f"{name}: given groups={groups} and weight {describe(w)}, expected input to have {wanted} channels, "
+            f"given groups={groups} and weight {describe(w)}, expected input to have {wanted} channels, "
             f"but got {describe(input)}"
         )
     if bias is None:
         return x, w, None, single
-    b = operand(name, bias, "bias")
+    b = operand(bias, "bias")
     channels = second * groups if transposed else first
     if b.array.shape != (channels,):
         raise RuntimeError(
-            f"{name}: given weight {describe(w)}, expected bias to be 1-dimensional with {channels} elements, "
+            f"given weight {describe(w)}, expected bias to be 1-dimensional with {channels} elements, "
             f"but got {describe(b)}"
         )
     return x, w, b, single
@@ -268,27 +268,25 @@ def _recorded(
 def _convolve(
     name: str, axes: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
-    x, w, b, single = _operands(name, axes, input, weight, bias, groups, False)
+    x, w, b, single = _operands(axes, input, weight, bias, groups, False)
     size, kernel = tuple(x.array.shape[2:]), tuple(w.array.shape[2:])
-    strides = per_axis(name, "stride", stride, axes, 1)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
+    strides = per_axis("stride", stride, axes, 1)
+    dilations = per_axis("dilation", dilation, axes, 1)
     reach = tuple([d * (k - 1) for d, k in zip(dilations, kernel)])
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise RuntimeError(f"{name}: invalid padding string {padding!r}; wanted 'same' or 'valid'")
+            raise RuntimeError(f"invalid padding string {padding!r}; wanted 'same' or 'valid'")
         if padding == "same" and max(strides) > 1:
-            raise RuntimeError(
-                f"{name}: padding='same' is not supported for strided convolutions, got stride={strides}"
-            )
+            raise RuntimeError(f"padding='same' is not supported for strided convolutions, got stride={strides}")
         total = reach if padding == "same" else (0,) * axes
         paddings = tuple([p // 2 for p in total])
     else:
-        paddings = per_axis(name, "padding", padding, axes, 0)
+        paddings = per_axis("padding", padding, axes, 0)
         total = tuple([2 * p for p in paddings])
     out = tuple([(length + p - r - 1) // s + 1 for length, p, r, s in zip(size, total, reach, strides)])
     if min(out) < 1 or 0 in kernel:
         raise RuntimeError(
-            f"{name}: calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
+            f"calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
             f"{describe(input)}; the kernel of {describe(w)} with dilation={dilations} can't be greater, or empty"
         )
     window = Window(size, kernel, strides, paddings, dilations, out)
@@ -296,7 +294,6 @@ def _convolve(
 
 
 def _convolve_transposed(
-    name: str,
     axes: int,
     input: Any,
     weight: Any,
@@ -307,15 +304,15 @@ def _convolve_transposed(
     groups: int,
     dilation: Any,
 ) -> Tensor:
-    y, w, b, single = _operands(name, axes, input, weight, bias, groups, True)
+    y, w, b, single = _operands(axes, input, weight, bias, groups, True)
     out, kernel = tuple(y.array.shape[2:]), tuple(w.array.shape[2:])
-    strides = per_axis(name, "stride", stride, axes, 1)
-    dilations = per_axis(name, "dilation", dilation, axes, 1)
-    paddings = per_axis(name, "padding", padding, axes, 0)
-    extra = per_axis(name, "output_padding", output_padding, axes, 0)
+    strides = per_axis("stride", stride, axes, 1)
+    dilations = per_axis("dilation", dilation, axes, 1)
+    paddings = per_axis("padding", padding, axes, 0)
+    extra = per_axis("output_padding", output_padding, axes, 0)
     if any(e >= s and e >= d for e, s, d in zip(extra, strides, dilations)):
         raise RuntimeError(
-            f"{name}: output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
+            f"output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
             f"stride={strides}, dilation={dilations}"
         )
     size = tuple(
@@ -326,7 +323,7 @@ def _convolve_transposed(
     )
     if min(size) < 1 or 0 in kernel or 0 in out:
         raise RuntimeError(
-            f"{name}: input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
+            f"input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
             f"dilation={dilations}, output_padding={extra} give the output size {size}, which is too small, or a "
             "kernel or input is empty"
         )
@@ -348,8 +345,6 @@ def conv1d(
 
     ``input (N, C, L)`` or ``(C, L)``, ``weight (O, C / groups, K)``, ``bias (O,)``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv1d(rg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), rg.tensor([[[-1.0, 1.0]]]))
     tensor([[[1., 2., 4.]]])
     """
@@ -388,8 +383,6 @@ def conv2d(
         RuntimeError: the shapes do not match, the kernel is larger than the padded image, or an argument is out of
             range.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv2d(rg.arange(9.0).reshape(1, 1, 3, 3), rg.ones(1, 1, 2, 2))
     tensor([[[[ 8., 12.],
               [20., 24.]]]])
@@ -411,8 +404,6 @@ def conv3d(
 
     ``input (N, C, D, H, W)`` or ``(C, D, H, W)``, ``weight (O, C / groups, kD, kH, kW)``, ``bias (O,)``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv3d(rg.ones(1, 2, 4, 4, 4), rg.ones(3, 2, 3, 3, 3)).shape
     (1, 3, 2, 2, 2)
     """
@@ -432,14 +423,10 @@ def conv_transpose1d(
 ) -> Tensor:
     """The transpose of ``conv1d``; see ``conv_transpose2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose1d(rg.tensor([[[1.0, 2.0]]]), rg.tensor([[[1.0, 10.0]]]), stride=2)
     tensor([[[ 1., 10.,  2., 20.]]])
     """
-    return _convolve_transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -471,16 +458,12 @@ def conv_transpose2d(
         RuntimeError: the shapes do not match, the result is empty, an argument is out of range, or
             ``output_padding`` is neither below ``stride`` nor below ``dilation``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose2d(rg.ones(1, 1, 2, 2), rg.ones(1, 1, 2, 2))
     tensor([[[[1., 2., 1.],
               [2., 4., 2.],
               [1., 2., 1.]]]])
     """
-    return _convolve_transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -496,11 +479,7 @@ def conv_transpose3d(
 ) -> Tensor:
     """The transpose of ``conv3d``; see ``conv_transpose2d``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.conv_transpose3d(rg.ones(1, 2, 2, 2, 2), rg.ones(2, 3, 3, 3, 3)).shape
     (1, 3, 4, 4, 4)
     """
-    return _convolve_transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

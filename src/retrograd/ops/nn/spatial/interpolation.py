@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ...table.arguments import number
 from ...table.registry import operator
 from ..pooling.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .patches import Ints
@@ -124,34 +125,30 @@ def interpolate(
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
         RuntimeError: a size is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), size=3, mode="linear", align_corners=True)
     tensor([[[1. , 1.5, 2. ]]])
     """
-    x = operand("interpolate", input)
+    x = operand(input)
     axes, shape = x.array.ndim - 2, x.array.shape
     needed, aligns = MODES.get(mode, (0, True))
     if needed is not None and needed != axes or not 1 <= axes <= 3:
         wanted = "; ".join(f"{name} {'3D to 5D' if n is None else f'{n + 2}D'}" for name, (n, _) in MODES.items())
-        raise NotImplementedError(f"interpolate: mode {mode!r} does not exist for {describe(x)}; there are {wanted}")
+        raise NotImplementedError(f"mode {mode!r} does not exist for {describe(x)}; there are {wanted}")
     if not aligns and align_corners is not None:
-        raise ValueError(f"interpolate: align_corners can't be set with mode {mode!r}")
+        raise InvalidValue(f"align_corners can't be set with mode {mode!r}")
     if antialias and mode not in _FILTERS:
-        raise ValueError(f"interpolate: antialias needs one of the modes {', '.join(_FILTERS)}, got {mode!r}")
+        raise InvalidValue(f"antialias needs one of the modes {', '.join(_FILTERS)}, got {mode!r}")
     if mode == "lanczos" and (align_corners or not antialias):
-        raise ValueError("interpolate: mode 'lanczos' needs antialias=True, and align_corners=False")
+        raise InvalidValue("mode 'lanczos' needs antialias=True, and align_corners=False")
     out, factors = _sizes(x, axes, size, scale_factor, mode, recompute_scale_factor)
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[axes - 1](x, out)
     if min(out) < 1 or 0 in shape[1:]:
-        raise RuntimeError(
-            f"interpolate: input and output sizes should be greater than 0, got {describe(x)} and size {out}"
-        )
+        raise RuntimeError(f"input and output sizes should be greater than 0, got {describe(x)} and size {out}")
     if x.dtype.kind != "f" and (x.dtype != np.uint8 or not mode.startswith("nearest")):
-        raise NotImplementedError(f"interpolate: mode {mode!r} is not implemented for {x.dtype}, got {describe(x)}")
+        raise NotImplementedError(f"mode {mode!r} is not implemented for {x.dtype}, got {describe(x)}")
     # A window of the cubic filter may leave the image even where the size stays.
     maps = tuple(
         [
@@ -167,20 +164,20 @@ def _sizes(
 ) -> tuple[Ints, tuple[float | None, ...]]:
     """The spatial size wanted, and the scale factors to go by (None: by the sizes)."""
     if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: exactly one of size and scale_factor should be defined")
+        raise InvalidValue("exactly one of size and scale_factor should be defined")
     given = size if scale_factor is None else scale_factor
     values = tuple(given) if isinstance(given, (tuple, list)) else (given,) * axes
     if len(values) != axes:
         name = "size" if scale_factor is None else "scale_factor"
-        raise ValueError(f"interpolate: {name} must be one number or {axes} for {describe(x)}, got {describe(given)}")
+        raise InvalidValue(f"{name} must be one number or {axes} for {describe(x)}, got {describe(given)}")
     if scale_factor is None:
         if recompute:
-            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size")
+            raise InvalidValue("recompute_scale_factor is not meaningful with an explicit size")
         try:
             return tuple([as_integer(value) for value in values]), (None,) * axes
         except TypeError:
-            raise TypeError(f"interpolate: size must be an integer or integers, got {describe(size)}") from None
-    factors = tuple([float(value) for value in values])
+            raise TypeError(f"size must be an integer or integers, got {describe(size)}") from None
+    factors = tuple([float(number(value, "scale_factor")) for value in values])
     out = tuple([int(length * factor) for length, factor in zip(x.array.shape[2:], factors)])
     return out, (None,) * axes if recompute or mode == "area" else factors
 
@@ -191,8 +188,6 @@ def upsample(
 ) -> Tensor:
     """``interpolate`` under its older name.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     """
@@ -203,8 +198,6 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode ``"nearest"``.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample_nearest(rg.tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])
     """
@@ -215,8 +208,6 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode ``"bilinear"`` and aligned corners.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
     tensor([1. , 1.5, 2. ])
     """
@@ -388,29 +379,27 @@ def grid_sample(
         ValueError: the mode or padding mode does not exist.
         RuntimeError: the shapes or dtypes do not match.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> x = rg.arange(4.0).reshape(1, 1, 2, 2)
     >>> F.grid_sample(x, rg.tensor([[[[0.0, 0.0], [1.0, -1.0]]]]), align_corners=True)
     tensor([[[[1.5, 1. ]]]])
     """
-    x, points = operand("grid_sample", input), operand("grid_sample", grid, "grid")
+    x, points = operand(input), operand(grid, "grid")
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+        raise InvalidValue(f"mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
+        raise InvalidValue(f"padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
     shape, axes = x.array.shape, x.array.ndim - 2
     given = f"input {describe(x)} and grid {describe(points)}"
     if axes not in (2, 3) or points.array.ndim != axes + 2:
-        raise RuntimeError(f"grid_sample: expected 4D or 5D input and a grid of the same rank, got {given}")
+        raise RuntimeError(f"expected 4D or 5D input and a grid of the same rank, got {given}")
     if points.array.shape[0] != shape[0] or points.array.shape[-1] != axes:
-        raise RuntimeError(f"grid_sample: expected a grid with batch {shape[0]} and last dimension {axes}, got {given}")
+        raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given}")
     if x.dtype != points.dtype or x.dtype.kind != "f":
-        raise RuntimeError(f"grid_sample: expected input and grid of one floating dtype, got {given}")
+        raise RuntimeError(f"expected input and grid of one floating dtype, got {given}")
     if 0 in shape[2:]:
-        raise RuntimeError(f"grid_sample: expected input with non-empty spatial dimensions, got {given}")
+        raise RuntimeError(f"expected input with non-empty spatial dimensions, got {given}")
     if mode == "bicubic" and axes != 2:
-        raise RuntimeError(f"grid_sample: mode 'bicubic' only supports 4D input, got {given}")
+        raise RuntimeError(f"mode 'bicubic' only supports 4D input, got {given}")
     align = bool(align_corners)
     size, out = shape[2:], points.array.shape[1:-1]
     points = points.reshape(shape[0], prod(out), axes)
@@ -458,25 +447,23 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         NotImplementedError: the size has neither four nor five elements.
         ValueError: theta does not fit, is not floating, or a size is not positive.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.affine_grid(rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
     tensor([[[[-0.5,  0. ],
               [ 0.5,  0. ]]]])
     """
-    t = operand("affine_grid", theta, "theta")
+    t = operand(theta, "theta")
     sizes = tuple([as_integer(length) for length in size])
     axes = len(sizes) - 2
     if t.dtype.kind != "f":
-        raise ValueError(f"affine_grid: expected theta to have floating point type, but got {describe(t)}")
+        raise InvalidValue(f"expected theta to have floating point type, but got {describe(t)}")
     if axes not in (2, 3):
-        raise NotImplementedError(f"affine_grid: only supports 4D and 5D sizes, got {sizes}")
+        raise NotImplementedError(f"only supports 4D and 5D sizes, got {sizes}")
     if t.array.ndim != 3 or t.array.shape[1:] != (axes, axes + 1):
-        raise ValueError(f"affine_grid: expected theta (N, {axes}, {axes + 1}) for size {sizes}, got {describe(t)}")
+        raise InvalidValue(f"expected theta (N, {axes}, {axes + 1}) for size {sizes}, got {describe(t)}")
     if min(sizes) < 1:
-        raise ValueError(f"affine_grid: expected non-zero, positive output size, got {sizes}")
+        raise InvalidValue(f"expected non-zero, positive output size, got {sizes}")
     if t.array.shape[0] != sizes[0]:
-        raise RuntimeError(f"affine_grid: theta {describe(t)} and size {sizes} differ in the batch")
+        raise RuntimeError(f"theta {describe(t)} and size {sizes} differ in the batch")
     coordinates = []
     for length in sizes[2:]:
         places = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)

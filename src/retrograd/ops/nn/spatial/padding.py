@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.devices import array_module
-from ....core.errors import describe
+from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -72,18 +72,18 @@ FOLD_EDGES: Primitive = Primitive(
 )
 
 
-def _widths(name: str, x: Tensor, pad: Any) -> Widths:
+def _widths(x: Tensor, pad: Any) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
-    sizes = integers(name, (pad,), "pad")
+    sizes = integers((pad,), "pad")
     if len(sizes) % 2:
-        raise RuntimeError(f"{name}: the length of pad must be divisible by 2, got {sizes}")
+        raise RuntimeError(f"the length of pad must be divisible by 2, got {sizes}")
     if len(sizes) > 2 * x.array.ndim:
-        raise RuntimeError(f"{name}: pad {sizes} has pairs for more dimensions than {describe(x)} has")
+        raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
     widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
     for length, (left, right) in zip(x.array.shape, widths):
         if length + left + right < 0 or length + min(left, 0) + min(right, 0) < 0:
-            raise RuntimeError(f"{name}: pad {sizes} leaves a negative length of {describe(x)}")
+            raise RuntimeError(f"pad {sizes} leaves a negative length of {describe(x)}")
     return widths
 
 
@@ -96,14 +96,11 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     Raises:
         RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
 
-    >>> import retrograd as rg
     >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
-    x = operand("constant_pad_nd", input)
-    return apply(
-        PAD, (x,), {"widths": _widths("constant_pad_nd", x, pad), "value": number("constant_pad_nd", value, "value")}
-    )
+    x = operand(input)
+    return apply(PAD, (x,), {"widths": _widths(x, pad), "value": number(value, "value")})
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
@@ -121,24 +118,23 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
         ValueError: a value is given with another mode than constant.
 
-    >>> import retrograd as rg
     >>> rg.nn.functional.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
     """
-    x = operand("pad", input)
-    widths = _widths("pad", x, pad)
+    x = operand(input)
+    widths = _widths(x, pad)
     if mode == "constant":
-        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number("pad", value, "value")})
+        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number(value, "value")})
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
-            f"pad: unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
+            f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
         )
     if value:
-        raise ValueError(f"pad: padding mode {mode!r} takes no value, got {value}")
-    padded = len(integers("pad", (pad,), "pad")) // 2
+        raise InvalidValue(f"padding mode {mode!r} takes no value, got {value}")
+    padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
             f"{describe(x)}"
         )
     if any(left < 0 or right < 0 for left, right in widths):
@@ -148,7 +144,7 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most:
             raise RuntimeError(
-                f"pad: width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
+                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
                 f"{describe(x)}"
             )
     return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

@@ -90,7 +90,7 @@ def scatter_windows(columns: Any, x: Any, window: Window) -> None:
         x[EVERY + reads] += columns[EVERY + offset + places]
 
 
-def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None = None) -> Ints:
+def per_axis(argument: str, value: Any, axes: int, least: int | None = None) -> Ints:
     """An argument given as one integer, or one per spatial axis.
 
     Raises:
@@ -101,20 +101,18 @@ def per_axis(name: str, argument: str, value: Any, axes: int, least: int | None 
     try:
         numbers = tuple([as_integer(each) for each in values])
     except TypeError:
-        raise TypeError(
-            f"{name}: argument {argument!r} must be an integer or integers, got {describe(value)}"
-        ) from None
+        raise TypeError(f"argument {argument!r} must be an integer or integers, got {describe(value)}") from None
     if len(numbers) == 1:
         numbers *= axes
     if len(numbers) != axes:
-        raise RuntimeError(f"{name}: argument {argument!r} must be one integer or {axes}, got {describe(value)}")
+        raise RuntimeError(f"argument {argument!r} must be one integer or {axes}, got {describe(value)}")
     if least is not None and min(numbers) < least:
         wanted = "negative" if least == 0 else "non-positive"
-        raise RuntimeError(f"{name}: {wanted} {argument} is not supported, got {describe(value)}")
+        raise RuntimeError(f"{wanted} {argument} is not supported, got {describe(value)}")
     return numbers
 
 
-def with_batch(name: str, x: Tensor, axes: int) -> tuple[Tensor, bool]:
+def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
     """The input as ``(N, C, *size)``, and whether it had no batch axis.
 
     Raises:
@@ -125,9 +123,7 @@ def with_batch(name: str, x: Tensor, axes: int) -> tuple[Tensor, bool]:
         return x, False
     if ndim == axes + 1:
         return x[None], True
-    raise RuntimeError(
-        f"{name}: expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}"
-    )
+    raise RuntimeError(f"expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}")
 
 
 # Unfold and fold
@@ -150,11 +146,11 @@ UNFOLD: Primitive = Primitive("unfold", _unfold, "x", [lambda g, window: FOLD(g,
 FOLD: Primitive = Primitive("fold", _fold, "x", [lambda g, window: UNFOLD(g, window=window)])
 
 
-def _patches(name: str, size: Ints, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Window:
-    kernel = per_axis(name, "kernel_size", kernel_size, 2, 1)
-    dilations = per_axis(name, "dilation", dilation, 2, 1)
-    paddings = per_axis(name, "padding", padding, 2, 0)
-    strides = per_axis(name, "stride", stride, 2, 1)
+def _patches(size: Ints, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Window:
+    kernel = per_axis("kernel_size", kernel_size, 2, 1)
+    dilations = per_axis("dilation", dilation, 2, 1)
+    paddings = per_axis("padding", padding, 2, 0)
+    strides = per_axis("stride", stride, 2, 1)
     out = tuple(
         [
             (length + 2 * p - d * (k - 1) - 1) // s + 1
@@ -163,7 +159,7 @@ def _patches(name: str, size: Ints, kernel_size: Any, dilation: Any, padding: An
     )
     if min(out) < 1:
         raise RuntimeError(
-            f"{name}: spatial size {size} with kernel_size={kernel}, dilation={dilations}, padding={paddings}, "
+            f"spatial size {size} with kernel_size={kernel}, dilation={dilations}, padding={paddings}, "
             f"stride={strides} gives {out} blocks, but there must be at least one per axis"
         )
     return Window(size, kernel, strides, paddings, dilations, out)
@@ -179,13 +175,11 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     Raises:
         RuntimeError: the input is not 3-D or 4-D, an argument is not positive, or no window fits.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.unfold(rg.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
     tensor([0., 1., 3., 4.])
     """
-    x, single = with_batch("unfold", operand("unfold", input), 2)
-    window = _patches("unfold", tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
+    x, single = with_batch(operand(input), 2)
+    window = _patches(tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
     result = apply(UNFOLD, (x,), {"window": window})
     return result[0] if single else result
 
@@ -200,21 +194,19 @@ def fold(
         RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or ``L`` is not the
             number of windows.
 
-    >>> import retrograd as rg
-    >>> import retrograd.nn.functional as F
     >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
     tensor([[1., 2., 1.],
             [2., 4., 2.],
             [1., 2., 1.]])
     """
-    x, single = with_batch("fold", operand("fold", input), 1)
-    size = per_axis("fold", "output_size", output_size, 2, 1)
-    window = _patches("fold", size, kernel_size, dilation, padding, stride)
+    x, single = with_batch(operand(input), 1)
+    size = per_axis("output_size", output_size, 2, 1)
+    window = _patches(size, kernel_size, dilation, padding, stride)
     if x.array.shape[1] % prod(window.kernel):
-        raise RuntimeError(f"fold: the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
+        raise RuntimeError(f"the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
     if x.array.shape[2] != prod(window.out):
         raise RuntimeError(
-            f"fold: output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "
+            f"output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "
             f"but the input {describe(input)} has {x.array.shape[2]}"
         )
     result = apply(FOLD, (x,), {"window": window})
