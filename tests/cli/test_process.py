@@ -40,7 +40,8 @@ def one_line(result):
 @pytest.mark.parametrize("module", ["numpy", "argparse"])
 def test_ctrl_c_during_the_imports_is_quiet(tmp_path, module):
     # A module of that name, found first, presses Ctrl-C.
-    (tmp_path / f"{module}.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)")
+    program = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)"
+    (tmp_path / f"{module}.py").write_text(program)
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     result = run("info", env={"PYTHONPATH": path})
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
@@ -114,7 +115,9 @@ def test_a_reader_that_has_gone_ends_it_quietly():
 
 
 def test_head_ends_a_training_run_quietly(tmp_path):
-    command = f"{shlex.join(COMMAND)} train housing --out {shlex.quote(str(tmp_path))} | head -1; exit ${{PIPESTATUS[0]}}"
+    command = (
+        f"{shlex.join(COMMAND)} train housing --out {shlex.quote(str(tmp_path))} | head -1; exit ${{PIPESTATUS[0]}}"
+    )
     result = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
     assert (result.returncode, result.stderr) == (141, b"")
     assert result.stdout.count(b"\n") == 1
@@ -150,21 +153,16 @@ def test_a_full_disk_is_one_line(tmp_path):
 
 
 def test_too_little_memory_is_one_line(tmp_path):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
-
-    prompt = ["generate", str(tmp_path), "--length", "3"]
-    assert run(*TRAIN, tmp_path, preexec_fn=limit).returncode == 0
-    assert "no language model" in one_line(run(*prompt, preexec_fn=limit))
-    (tmp_path / "big.toml").write_bytes(b"#" * 2**20 * 4)
     program = (
-        "import sys, numpy, retrograd.cli.train as train\n"
-        "train.make_run = lambda settings: numpy.zeros(2**45)\n"
-        f"sys.exit(train.__dict__ and __import__('retrograd.cli').cli.main({[*TRAIN, str(tmp_path)]!r}))"
+        "import sys\n"
+        "import numpy\n"
+        "from retrograd.cli import main, train\n"
+        "train.make_run = lambda settings: numpy.zeros(2**58)\n"
+        f"sys.exit(main({[*TRAIN, str(tmp_path)]!r}))"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, preexec_fn=limit)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True)
     assert result.returncode == 2
-    assert "not enough memory" in one_line(result)
+    assert "not enough memory: Unable to allocate" in one_line(result)
 
 
 # Odd environments

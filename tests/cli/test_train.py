@@ -16,8 +16,8 @@ from retrograd import data
 from retrograd.cli import main, tasks
 from retrograd.cli.checkpoints import FILE, read_run
 from retrograd.cli.recipes import RECIPES, Recipe
-from retrograd.cli.trainers import EngineTrainer, ManualTrainer
 from retrograd.cli.tasks import language
+from retrograd.cli.trainers import EngineTrainer, ManualTrainer
 from retrograd.data import ImageData
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
@@ -74,7 +74,7 @@ def test_run_leaves_metrics_checkpoint_weights_and_report(small_data, tmp_path, 
     parameters = sum(tensor.numel() for tensor in saved.weights.values())
     for text in ("Results", "parameters", "steps"):
         assert text in report
-    if not saved.config["model"] == "cnn":  # whose running means are no parameters
+    if saved.config["model"] != "cnn":  # whose running means are no parameters
         assert f"{parameters - tied(saved.weights):,}" in report
     part = "validation" if saved.vocabulary else "test"
     assert ("Samples" in report) == bool(saved.vocabulary)

@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return its exit code.
 
     0: done. 1: done, and the answer is no (a gradient check failed). 2: a bad argument, a missing file, an unwritable
-    folder, not enough memory or disk, a diverging run. 130: interrupted from the keyboard. 141: the reader of the output
-    has gone (`| head`). `--help` and `--version` leave by `SystemExit(0)`.
+    folder, too little memory or disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of
+    the output has gone (`| head`). `--help` and `--version` leave by `SystemExit(0)`.
 
     >>> from retrograd.cli import main
     >>> main(["train", "housing", "--epochs", "0"])

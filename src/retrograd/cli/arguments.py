@@ -33,7 +33,7 @@ def threads(text: str) -> int:
 def device(text: str) -> str:
     """The name of a device that this machine has; there is one CPU, and it has no number."""
     if text.startswith("cpu:"):
-        raise argparse.ArgumentTypeError(f"{text!r}: the CPU is one device, 'cpu'; --threads says how much of it is used")
+        raise argparse.ArgumentTypeError(f"{text!r}: there is one CPU, called 'cpu'; --threads limits its use")
     try:
         rg.zeros(1, device=rg.device(text))
     except (RuntimeError, ValueError, ImportError) as error:

@@ -25,5 +25,6 @@ def run(options: argparse.Namespace) -> int:
     task.model.load_state_dict(saved.weights)
     figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)
     title = f"{config['task']}: {config['model']} after {saved.step} steps"
-    print_table(Table(title, ["figure", "value"], [[n.replace("_", " "), figure_text(n, v)] for n, v in figures.items()]))
+    rows = [(name.replace("_", " "), figure_text(name, value)) for name, value in figures.items()]
+    print_table(Table(title, ["figure", "value"], rows))
     return 0

@@ -126,7 +126,8 @@ def _plot(plot: Plot) -> str:
 
 def _image(pixels: np.ndarray, caption: str) -> str:
     text = html.escape(caption)
-    return f'<figure class="small"><img alt="{text}" src="{_data(_png(pixels))}"><figcaption>{text}</figcaption></figure>'
+    image = f'<img alt="{text}" src="{_data(_png(pixels))}">'
+    return f'<figure class="small">{image}<figcaption>{text}</figcaption></figure>'
 
 
 def _data(png: bytes) -> str:

@@ -170,7 +170,8 @@ def results(loop: Loop) -> Table:
 
 
 def configuration(settings: Settings) -> Table:
-    return Table("Configuration", ["setting", "value"], [(name, str(value)) for name, value in settings.plain().items()])
+    rows = [(name, str(value)) for name, value in settings.plain().items()]
+    return Table("Configuration", ["setting", "value"], rows)
 
 
 def curves(run: Run) -> list[Plot]:
@@ -182,7 +183,7 @@ def curves(run: Run) -> list[Plot]:
     losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
     steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
     figure = plots.learning_curves(losses, steps=steps, xlabel=unit)
-    drawn = [Plot("loss", "Loss: of each step, the mean over the steps of an epoch, and on the rest of the data", figure)]
+    drawn = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
     if run.task.score == "accuracy":
         errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}
         figure = plots.learning_curves(errors, xlabel=unit, ylabel="share of wrong answers", title="Error")

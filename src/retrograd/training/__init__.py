@@ -1,4 +1,4 @@
-"""A training loop and what belongs to one: checkpoints, metrics, early stopping, averaged weights, a watch on gradients."""
+"""A training loop and its helpers: checkpoints, metrics, early stopping, averaged weights, a watch on gradients."""
 
 from .accumulation import accumulate as accumulate
 from .checkpoint import Checkpoint as Checkpoint

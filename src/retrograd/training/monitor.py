@@ -181,7 +181,8 @@ class GradientMonitor:
         if any(value is not None for value in before):
             unclipped = [nan if value is None else value for value in before]
             plots.draw_curve(totals, steps, unclipped, color=plots.GUIDE["color"], label="total, before clipping")
-        plots.draw_curve(totals, steps, [record.total_norm for record in self.records], color=plots.color(0), label="total")
+        norm = [record.total_norm for record in self.records]
+        plots.draw_curve(totals, steps, norm, color=plots.color(0), label="total")
         plots.label(totals, "total gradient norm", "step")
 
         names = list(dict.fromkeys(name for record in self.records for name in record.gradients))

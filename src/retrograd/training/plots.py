@@ -70,8 +70,9 @@ def draw_curve(axes: Axes, across: Sequence[float], values: Sequence[float], **s
     known = np.pad(np.isfinite(up), 1)
     alone = known[1:-1] & ~known[:-2] & ~known[2:]
     style = {"linewidth": 1.6, **style}
-    marks = {"marker": "o", "markersize": 4.5, "markevery": np.flatnonzero(alone).tolist()} if alone.any() else {}
-    axes.plot(across, up, **style, **marks)
+    if alone.any():
+        style |= {"marker": "o", "markersize": 4.5, "markevery": np.flatnonzero(alone).tolist()}
+    axes.plot(across, up, **style)
 
 
 def log_scale(axes: Axes) -> None:
@@ -86,7 +87,10 @@ def log_scale(axes: Axes) -> None:
     if not values.size:
         return
     axes.set_yscale("log", nonpositive="mask")
-    decades = np.log10(values.max() / values.min())
+    if values.max() == values.min():
+        axes.set_ylim(values.min() / 2, values.max() * 2)
+    low, high = axes.get_ylim()
+    decades = math.log10(high / low)
     if decades < 1:
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
     else:
@@ -115,7 +119,7 @@ def render(figure: Figure, dark: bool = False) -> bytes:
         for spine in axes.spines.values():
             spine.set_edgecolor(ink)
     for text in figure.findobj(Text):
-        text.set_color(ink)  # type: ignore[attr-defined]
+        text.set_color(ink)
     file = io.BytesIO()
     figure.savefig(file, format="png")
     return file.getvalue()

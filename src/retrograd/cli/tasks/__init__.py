@@ -2,7 +2,7 @@
 
 import retrograd as rg
 
-from .base import Task
+from .base import Task as Task
 from .housing import Housing
 from .images import Images
 from .language import Names, Shakespeare

@@ -60,7 +60,7 @@ class Task:
 
     def evaluate(self, predict: Predict) -> dict[str, float]:
         """The means over the test split."""
-        total, sums = 0, {}
+        total, sums = 0, dict[str, float]()
         for inputs, targets in self.test.batches():
             output = predict(inputs)
             with rg.no_grad():

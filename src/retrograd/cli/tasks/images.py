@@ -48,10 +48,7 @@ class Images(Classification):
         shown = wrong[np.argsort(-shares.max(axis=1)[wrong], kind="stable")][:SHOWN]
         gallery = Gallery(
             f"Wrong answers: {len(wrong):,} of {len(targets):,}" + (", the surest first" if len(wrong) else ""),
-            [
-                (self.pixels[i], f"{self.classes[targets[i]]} taken for {self.classes[predicted[i]]}")
-                for i in shown
-            ],
+            [(self.pixels[i], f"{self.classes[targets[i]]} taken for {self.classes[predicted[i]]}") for i in shown],
         )
         return [Confusion("Confusion matrix of the test images: true class down, answer across", confusion), gallery]
 
