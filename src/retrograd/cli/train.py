@@ -170,7 +170,7 @@ def results(loop: Loop) -> Table:
 
 
 def configuration(settings: Settings) -> Table:
-    rows = [(name, str(value)) for name, value in settings.plain().items()]
+    rows = [(name, str(value)) for name, value in settings.plain().items() if value is not None]
     return Table("Configuration", ["setting", "value"], rows)
 
 
@@ -182,7 +182,7 @@ def curves(run: Run) -> list[Plot]:
     across = [row["step"] / length for row in loop.history]
     losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
     steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
-    figure = plots.learning_curves(losses, steps=steps, xlabel=unit)
+    figure = plots.learning_curves(losses, steps=steps, references=run.task.references(), xlabel=unit)
     drawn = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
     if run.task.score == "accuracy":
         errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}

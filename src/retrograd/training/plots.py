@@ -21,6 +21,7 @@ INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"
 COLORS = ("#3b82c4", "#e07b39", "#3f9b62", "#b0559b", "#8f7a3c", "#5b6abf", "#c2474f", "#2f9a9a")
 GUIDE: dict[str, Any] = {"color": "#888888", "linestyle": "--", "linewidth": 1}
 POINTS: dict[str, Any] = {"s": 5, "alpha": 0.25, "linewidths": 0, "color": COLORS[0]}
+STEPS = (1, 2, 5, 10)  # between labels
 PAPER, INK = "#ffffff", "#222222"
 DARK_PAPER, DARK_INK = "#17191d", "#d6d6d6"
 
@@ -61,7 +62,7 @@ def whole_numbers(axes: Axes) -> None:
     left, right = axes.get_xlim()
     if right - left <= 1:  # else a single step would have no whole number beside it, and fractions as labels
         axes.set_xlim(math.floor(left), math.ceil(right))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=STEPS, integer=True))
 
 
 def draw_curve(axes: Axes, across: Sequence[float], values: Sequence[float], **style: Any) -> None:
@@ -92,7 +93,7 @@ def log_scale(axes: Axes) -> None:
     low, high = axes.get_ylim()
     decades = math.log10(high / low)
     if decades < 1:
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=STEPS))
     else:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 3 else (1,), numticks=9))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
@@ -173,8 +174,8 @@ def residuals(predicted: Array, actual: Array, *, unit: str = "") -> Figure:
     """
     _same_shape(predicted, actual)
     difference = actual - predicted
-    figure = new_figure(8.0, 3.7)
-    scatter, histogram = figure.subplots(1, 2)
+    figure = new_figure(5.0, 6.8)
+    scatter, histogram = figure.subplots(2, 1)
     scatter.scatter(predicted, difference, **POINTS)
     scatter.axhline(0, **GUIDE)
     label(scatter, "Residuals", f"predicted {unit}".strip(), f"actual - predicted {unit}".strip())

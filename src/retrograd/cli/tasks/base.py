@@ -71,6 +71,10 @@ class Task:
                 sums[name] = sums.get(name, 0.0) + value * count
         return {f"{self.test.name}_{name}": value / total for name, value in sums.items()}
 
+    def references(self) -> dict[str, float]:
+        """Losses to compare the model's with, by name, in the order of the curves: train, test."""
+        return {}
+
     def sections(self, predict: Predict, seed: int) -> list[Section]:
         """What the report shows of the trained model, beside its curves."""
         return []

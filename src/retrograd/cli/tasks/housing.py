@@ -52,6 +52,10 @@ class Housing(Task):
         figures = super().evaluate(predict)
         return {**figures, "test_r2": 1 - figures["test_loss"] / float(self.test.targets.var())}
 
+    def references(self) -> dict[str, float]:
+        exact = least_squares(self.fit)
+        return {f"{split.name}, least squares": errors(exact, split)[0] for split in (self.fit, self.test)}
+
     def sections(self, predict: Predict, seed: int) -> list[Section]:
         """The model beside the least squares on the same features, and its errors."""
         exact = least_squares(self.fit)
