@@ -1,6 +1,5 @@
 """The checkpoint of `retrograd train`, read back without the data it was trained on."""
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,6 @@ import retrograd as rg
 from .console import UserError
 
 FILE = "checkpoint.safetensors"
-
-
-def require_safetensors() -> None:
-    """UserError where checkpoints cannot be written: said before the work, not after it."""
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserError("checkpoints need safetensors: pip install 'retrograd[weights]'")
 
 
 @dataclass(frozen=True)
@@ -34,7 +27,6 @@ def read_run(path: Path) -> SavedRun:
 
     Raises UserError for a missing file and one that is no checkpoint of a run, CorruptFileError for a damaged one.
     """
-    require_safetensors()
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"there is no checkpoint {path}")

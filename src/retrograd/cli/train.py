@@ -12,7 +12,7 @@ import retrograd as rg
 from retrograd.training import DivergenceError, Loop, plots
 
 from .arguments import output_folder
-from .checkpoints import FILE, require_safetensors
+from .checkpoints import FILE
 from .console import ProgressLine, Table, UserError, figure_text, print_table
 from .info import environment
 from .metrics import MetricsWriter, TensorBoardWriter
@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
     settings = collect(options.task, options)
     set_threads(settings.threads)
     output_folder(settings.out)
-    require_safetensors()
     made: list[Run] = []
     try:
         made.append(make_run(settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import contextlib
 import hashlib
 import io
 import os
