@@ -49,6 +49,13 @@ def temperature(text: str) -> float:
     return value
 
 
+def path(text: str) -> Path:
+    """A path, which may be anything but a text with a NUL: no system can name such a file."""
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
+    return Path(text)
+
+
 def positive_float(text: str) -> float:
     """A finite number above zero.
 
@@ -62,18 +69,17 @@ def positive_float(text: str) -> float:
     return value
 
 
-def output_folder(path: Path) -> Path:
+def make_output_folder(folder: Path) -> None:
     """Make the folder where it is missing, and see that files can be written into it before any work is done.
 
     Raises `UserError` when the path is a file or the folder cannot be written.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"cannot write to the folder {path}: {error.strerror}") from None
-    return path
+        raise UserError(f"cannot write to the folder {folder}: {error.strerror}") from None
 
 
 def _number(text: str) -> float:

@@ -1,9 +1,9 @@
 """`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on the data it was not trained on."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from .arguments import path
 from .checkpoints import read_run
 from .console import Table, figure_text, print_table
 from .recipes import RECIPES
@@ -13,7 +13,7 @@ from .trainers import EngineTrainer
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("evaluate", help="measure a trained model on its test data")
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.set_defaults(run=run)
 
 

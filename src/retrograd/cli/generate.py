@@ -1,12 +1,11 @@
 """`retrograd generate CHECKPOINT`: text drawn from a trained language model."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .arguments import positive_int, seed, temperature
+from .arguments import path, positive_int, seed, temperature
 from .checkpoints import read_run
 from .console import UserError
 from .tasks.language import language_model, sample
@@ -19,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
         description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names'.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.add_argument("--prompt", default="", help="how the text begins")
     parser.add_argument("--length", type=positive_int, default=500, help="characters to draw at most")
     parser.add_argument("--temperature", type=temperature, default=0.8, help="0: always the likeliest character")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .arguments import device, positive_float, positive_int, seed, threads
+from .arguments import device, path, positive_float, positive_int, seed, threads
 from .checkpoints import SavedRun, read_run
 from .console import UserError
 from .recipes import OPTIMIZERS, RECIPES, Recipe
@@ -55,7 +55,7 @@ def settings_of(task: str) -> list[Setting]:
         Setting("lr", positive_float, "learning rate, at its highest"),
         Setting("optimizer", str, "what moves the parameters", OPTIMIZERS),
         Setting("seed", seed, "of the weights and of the order of the data (default: 0)"),
-        Setting("out", Path, f"folder for metrics, checkpoint, plots and report (default: runs/{task})"),
+        Setting("out", path, f"folder for metrics, checkpoint, plots and report (default: runs/{task})"),
         Setting("device", device, "cpu, cuda, cuda:1 ... (default: cpu)"),
         Setting("threads", threads, "of the BLAS"),
         Setting("tensorboard", bool, "also write TensorBoard event files"),
@@ -71,8 +71,8 @@ def add_options(parser: argparse.ArgumentParser, task: str) -> None:
             parser.add_argument(setting.option, action="store_true", default=None, help=setting.help)
         else:
             parser.add_argument(setting.option, type=setting.type, choices=setting.choices, help=setting.help)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; the command line overrules it")
-    parser.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on with a run that was stopped")
+    parser.add_argument("--config", type=path, metavar="FILE", help="settings in TOML; the command line overrules it")
+    parser.add_argument("--resume", type=path, metavar="CHECKPOINT", help="go on with a run that was stopped")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import retrograd as rg
 from retrograd.training import DivergenceError, Loop, plots
 
-from .arguments import output_folder
+from .arguments import make_output_folder
 from .checkpoints import FILE
 from .console import ProgressLine, Table, UserError, figure_text, print_table
 from .info import environment
@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     settings = collect(options.task, options)
     set_threads(settings.threads)
-    output_folder(settings.out)
+    make_output_folder(settings.out)
     made: list[Run] = []
     try:
         made.append(make_run(settings))
@@ -61,10 +61,11 @@ def run(options: argparse.Namespace) -> int:
 def how_to_resume(loop: Loop | None, settings: Settings) -> str:
     if loop is None or loop.saved is None:
         return "interrupted before there was a checkpoint; nothing to go on with"
-    path = shlex.quote(str(settings.out / FILE if settings.checkpoint is None else settings.checkpoint.path))
+    resumed = settings.checkpoint
+    path = resumed.path if resumed is not None and resumed.step == loop.saved else settings.out / FILE
     return (
         f"interrupted; the checkpoint is of step {loop.saved} of {loop.steps}; "
-        f"go on with: retrograd train {settings.task} --resume {path}"
+        f"go on with: retrograd train {settings.task} --resume {shlex.quote(str(path))}"
     )
 
 

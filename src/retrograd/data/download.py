@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import contextlib
+import gzip
 import hashlib
 import io
 import os

@@ -105,7 +105,7 @@ def legend_below(figure: Figure) -> None:
     """One legend for all of the figure, under it, where it hides nothing."""
     handles = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels())}
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def render(figure: Figure, dark: bool = False) -> bytes:

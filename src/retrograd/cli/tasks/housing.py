@@ -32,10 +32,10 @@ class Housing(Task):
         if model == "mlp":
             # Counts and averages of rooms, people and households have tails of a hundred deviations; their logarithms
             # do not.
-            features = np.column_stack([features[:, :2], np.log(features[:, 2:6]), features[:, 6:]]).astype(np.float32)
+            features = np.column_stack([features[:, :2], np.log(features[:, 2:6]), features[:, 6:]])
         self.names = table.feature_names
-        target = table.target[:, None].astype(features.dtype)
-        self.fit, test = standardized_split(features, target, np.random.default_rng(seed))
+        dtype = np.float64 if model == "linear" else np.float32
+        self.fit, test = standardized_split(features, table.target[:, None], np.random.default_rng(seed), dtype)
         super().__init__(
             linear(features.shape[1]) if model == "linear" else MLP([8, 128, 128, 64, 1]),
             shuffled(TensorDataset(self.fit.inputs, self.fit.targets), batch_size, order),
@@ -112,8 +112,11 @@ def linear(features: int) -> nn.Linear:
     return model
 
 
-def standardized_split(x: Array, y: Array, random: np.random.Generator) -> tuple[Split, Split]:
+def standardized_split(
+    x: Array, y: Array, random: np.random.Generator, dtype: type[np.floating] = np.float64
+) -> tuple[Split, Split]:
     """Rows to train on and to test on, 80/20 at random; features standardized by those to train on."""
     train, test = np.split(random.permutation(len(y)), [int(0.8 * len(y))])
-    x = (x - x[train].mean(axis=0)) / x[train].std(axis=0)
+    x = ((x - x[train].mean(axis=0)) / x[train].std(axis=0)).astype(dtype)
+    y = y.astype(dtype)
     return Split("train", x[train], y[train]), Split("test", x[test], y[test])
