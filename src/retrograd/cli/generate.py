@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             options.prompt,
             length=options.length,
             random=np.random.default_rng(options.seed),
-            single=task == "names",
+            of_names=task == "names",
             temperature=options.temperature,
             top_k=options.top_k,
         )

@@ -42,18 +42,18 @@ def run(options: argparse.Namespace) -> int:
     settings = collect(options.task, options)
     set_threads(settings.threads)
     make_output_folder(settings.out)
-    made: list[Run] = []
+    started: Run | None = None
     try:
-        made.append(make_run(settings))
-        train(made[0], settings)
+        started = make_run(settings)
+        train(started, settings)
         with without_advice():
-            finish(made[0], settings)
+            finish(started, settings)
     except DivergenceError as error:
         raise UserError(
             f"the {error.name} is {error.value} at step {error.step}; try a smaller --lr than {settings.lr:g}"
         ) from None
     except KeyboardInterrupt:
-        print(how_to_resume(made[0].loop if made else None, settings), file=sys.stderr)
+        print(how_to_resume(None if started is None else started.loop, settings), file=sys.stderr)
         return 130
     return 0
 

@@ -18,18 +18,16 @@ SAMPLE_CHARACTERS = 400
 
 
 class Language(Classification):
-    """The next character, given those before it."""
+    """The next character, given those before it. `of_names`: a text ends with its line."""
 
-    def samples(self) -> int:
-        """How many texts the report shows; each ends where a name does."""
-        return 1
+    of_names = False
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
         """Text that the model makes up."""
         random = np.random.default_rng(seed)
         texts = [
-            sample(self.model, self.vocabulary, length=SAMPLE_CHARACTERS, random=random, single=self.samples() > 1)
-            for _ in range(self.samples())
+            sample(self.model, self.vocabulary, length=SAMPLE_CHARACTERS, random=random, of_names=self.of_names)
+            for _ in range(SAMPLE_NAMES if self.of_names else 1)
         ]
         return [Text("Samples", "\n".join(texts).strip("\n"))]
 
@@ -71,6 +69,8 @@ class Shakespeare(Language):
 class Names(Language):
     """First names; a tenth of them is for validation."""
 
+    of_names = True
+
     def __init__(self, model: str, batch_size: int, order: rg.Generator) -> None:
         names = data.names()
         self.vocabulary = END + "".join(sorted(set("".join(names))))
@@ -88,9 +88,6 @@ class Names(Language):
             shuffled(dataset, batch_size, order),
             Split("validation", inputs[test], targets[test]),
         )
-
-    def samples(self) -> int:
-        return SAMPLE_NAMES
 
 
 def language_model(task: str, model: str, vocabulary: int, context: int = CONTEXT) -> nn.Module:
@@ -113,13 +110,13 @@ def sample(
     *,
     length: int,
     random: np.random.Generator,
-    single: bool,
+    of_names: bool,
     temperature: float = 0.8,
     top_k: int | None = None,
 ) -> str:
-    """Text drawn after the prompt; where a model is of names, `single` ends it with the first."""
+    """Text drawn after the prompt, up to the end of the first name where the model is one of names."""
     # A name begins after the end of another; text without a prompt, at a line's beginning.
-    start = END + prompt if single or not prompt else prompt
+    start = END + prompt if of_names or not prompt else prompt
     with np.errstate(all="ignore"):  # at a temperature near zero, unlikely characters underflow
         codes = generate(
             model,
@@ -127,7 +124,7 @@ def sample(
             length,
             temperature=temperature,
             top_k=top_k,
-            stop=vocabulary.index(END) if single else None,
+            stop=vocabulary.index(END) if of_names else None,
             random=random,
         )
     return prompt + "".join(vocabulary[code] for code in codes).rstrip("\n")
