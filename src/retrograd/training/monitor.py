@@ -182,7 +182,7 @@ class GradientMonitor:
             unclipped = [nan if value is None else value for value in before]
             plots.draw_curve(totals, steps, unclipped, color=plots.GUIDE["color"], label="total, before clipping")
         norm = [record.total_norm for record in self.records]
-        plots.draw_curve(totals, steps, norm, color=plots.color(0), label="total")
+        plots.draw_curve(totals, steps, norm, color=plots.color(6), label="total")
         plots.label(totals, "total gradient norm", "step")
 
         names = list(dict.fromkeys(name for record in self.records for name in record.gradients))
