@@ -15,8 +15,9 @@ from typing import Any
 from .devices import array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
-from .modes import modes, set_grad_enabled, watchers
+from .modes import modes, recording, watchers
 from .plan import ALONE
+from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
@@ -67,7 +68,7 @@ class Walk:
         """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
         leaf.
         """
-        with set_grad_enabled(self.create_graph), silent():
+        with recording(self.create_graph), silent():
             return self._run(roots)
 
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -137,6 +138,8 @@ class Walk:
                     like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
+                    if create_graph and plan.primitive.piecewise_linear and not gi._requires:
+                        gi = attached(gi, parent)
                     if anomaly is not None:
                         anomaly.after(node, index, gi)
                     before = get(parent)
@@ -327,7 +330,7 @@ def accumulate_gradients(
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
-    with set_grad_enabled(create_graph):
+    with recording(create_graph):
         for x in dict.fromkeys(inputs or ()):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
