@@ -102,8 +102,8 @@ from ..ops.nn.spatial.convolution import conv3d
 from ..ops.nn.spatial.convolution import conv_transpose1d
 from ..ops.nn.spatial.convolution import conv_transpose2d
 from ..ops.nn.spatial.convolution import conv_transpose3d
-from ..ops.nn.spatial.interpolation import affine_grid
-from ..ops.nn.spatial.interpolation import grid_sample
+from ..ops.nn.spatial.grid import affine_grid
+from ..ops.nn.spatial.grid import grid_sample
 from ..ops.nn.spatial.interpolation import interpolate
 from ..ops.nn.spatial.interpolation import upsample
 from ..ops.nn.spatial.interpolation import upsample_bilinear

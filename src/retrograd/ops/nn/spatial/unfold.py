@@ -52,13 +52,20 @@ def _patches(size: Ints, kernel_size: Size, dilation: Size, padding: Size, strid
 
 @operator(namespace="nn.functional", method=False)
 def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
-    """The windows of an image as columns: ``(N, C, H, W) -> (N, C * kH * kW, L)``, one column per window.
+    """``input[n, c, t * stride + k * dilation - padding]`` as columns, one per window t.
 
-    ``result[n, (c, u, v), (i, j)] = input[n, c, i * stride + u * dilation - padding, ...]``, zero outside of the image.
-    The batch axis may be left out.
+    The rows are the pairs of a channel c and an offset k; places outside of the image are zero.
+
+    Derivative: ``fold`` of g: each element gets the ``g`` of all columns that it is in.
+    Shape: ``(N, C, H, W)`` to ``(N, C * kH * kW, T)`` with T windows, or both without N.
+    Dtype: any; kept.
+
+    Args:
+        input: the image.
+        kernel_size, dilation, padding, stride: of the windows; one integer or one per axis.
 
     Raises:
-        RuntimeError: the input is not 3-D or 4-D, an argument is not positive, or no window fits.
+        RuntimeError: the input is not 3-D or 4-D, an argument is out of range, or no window fits.
 
     >>> F.unfold(rg.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
     tensor([0., 1., 3., 4.])
@@ -73,11 +80,20 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
 def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-    """The transpose of ``unfold``, ``(N, C * kH * kW, L) -> (N, C, H, W)``: each column is added to its window's place.
+    """The transpose of ``unfold``: each column is added to its window's place.
+
+    Derivative: ``unfold`` of g.
+    Shape: ``(N, C * kH * kW, T)`` with T windows to ``(N, C, *output_size)``, or both without N.
+    Dtype: any; kept.
+
+    Args:
+        input: the columns.
+        output_size: the image's size; one integer or one per axis, as are the others.
+        kernel_size, dilation, padding, stride: of the windows.
 
     Raises:
-        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or ``L`` is not the
-            number of windows.
+        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or T is not the number
+            of windows.
 
     >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
     tensor([[1., 2., 1.],
