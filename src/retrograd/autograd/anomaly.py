@@ -122,7 +122,8 @@ class _Anomaly:
             where = f"\nthe operator ran here:\n{node.site[0]}"
         raise RuntimeError(
             f"{node.name}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
-            f"{array.size} elements)\nit saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
+            f"{array.size} elements)\n"
+            f"it saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )
 
 
