@@ -16,6 +16,7 @@ from .optimizer import (
     check_not_negative,
     decay_towards,
     decay_towards_square,
+    descend,
     descent,
     number,
 )
@@ -121,12 +122,10 @@ class Adam(_Moments):
         for p, g, a, b, m, v, v_max in self._blocks(parameter, gradient, *moments, scratch=2):
             d = _direction(p, g, a, group, lr, weight_decay)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
+            decay_towards_square(v, d, beta2, b)
             np.sqrt(np.maximum(v_max, v, out=v_max) if amsgrad else v, out=b)
             b += eps
-            np.divide(m, b, out=b)
-            b *= rate
-            p -= b
+            descend(p, rate, m, b, a)
 
 
 class AdamW(Adam):
@@ -248,9 +247,7 @@ class Adamax(_Moments):
             b += eps
             u *= beta2
             np.maximum(u, b, out=u)
-            np.divide(m, u, out=b)
-            b *= rate
-            p -= b
+            descend(p, rate, m, u, b)
 
 
 class NAdam(_Moments):
@@ -338,14 +335,12 @@ class NAdam(_Moments):
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
             d = _direction(p, g, a, group, lr, weight_decay)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
-            np.multiply(d, gradient_rate, out=a)
-            a += np.multiply(m, moment_rate, out=b)
+            decay_towards_square(v, d, beta2, b)
             np.multiply(v, correction, out=b)
             np.sqrt(b, out=b)
             b += eps
-            a /= b
-            p -= a
+            descend(p, gradient_rate, d, b, a)
+            descend(p, moment_rate, m, b, a)
 
 
 class RAdam(_Moments):
@@ -423,12 +418,10 @@ class RAdam(_Moments):
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
             d = _direction(p, g, a, group, lr, weight_decay)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
+            decay_towards_square(v, d, beta2, b)
             if certain:
                 np.sqrt(v, out=b)
                 b += eps
-                np.divide(m, b, out=b)
-                b *= rate
+                descend(p, rate, m, b, a)
             else:
-                np.multiply(m, rate, out=b)
-            p -= b
+                p -= np.multiply(m, rate, out=b)

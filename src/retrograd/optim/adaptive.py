@@ -15,6 +15,7 @@ from .optimizer import (
     check_not_negative,
     decay_towards,
     decay_towards_square,
+    descend,
     descent,
     number,
 )
@@ -106,9 +107,7 @@ class Adagrad(Optimizer):
             total += np.multiply(d, d, out=b)
             np.sqrt(total, out=b)
             b += eps
-            np.divide(d, b, out=b)
-            b *= rate
-            p -= b
+            descend(p, rate, d, b, a)
 
 
 class Adadelta(Optimizer):
@@ -181,12 +180,12 @@ class Adadelta(Optimizer):
             parameter, gradient, state["square_avg"], state["acc_delta"], scratch=3
         ):
             d = descent(p, g, a, weight_decay, maximize)
-            decay_towards_square(v, d, 1 - rho, b)
-            move = np.add(u, eps, out=c)
-            move /= np.add(v, eps, out=b)
-            np.sqrt(move, out=move)
+            decay_towards_square(v, d, rho, b)
+            np.sqrt(np.add(u, eps, out=c), out=c)
+            np.sqrt(np.add(v, eps, out=b), out=b)
+            move = np.divide(c, b, out=c)  # of roots: the quotient of the squares may leave the numbers' range
             move *= d
-            decay_towards_square(u, move, 1 - rho, b)
+            decay_towards_square(u, move, rho, b)
             move *= lr
             p -= move
 
@@ -272,20 +271,21 @@ class RMSprop(Optimizer):
             parameter, gradient, state["square_avg"], *buffers, scratch=2
         ):
             d = descent(p, g, a, weight_decay, maximize)
-            decay_towards_square(v, d, 1 - alpha, b)
+            decay_towards_square(v, d, alpha, b)
             if centered:
                 decay_towards(mean, d, 1 - alpha, b)
-                np.multiply(mean, mean, out=b)
+                # mean**2 <= v: where the square overflows, v has, and their difference is infinite, not inf - inf
+                np.minimum(np.multiply(mean, mean, out=b), np.finfo(b.dtype).max, out=b)
                 np.sqrt(np.subtract(v, b, out=b), out=b)
             else:
                 np.sqrt(v, out=b)
             b += eps
-            move = np.divide(d, b, out=b)
-            if velocity is not None:
+            if velocity is None:
+                descend(p, lr, d, b, a)
+            else:
                 velocity *= momentum
-                velocity += move
-                move = velocity
-            p -= np.multiply(move, lr, out=b)
+                velocity += np.divide(d, b, out=b)
+                p -= np.multiply(velocity, lr, out=b)
 
 
 class Rprop(Optimizer):
@@ -361,6 +361,7 @@ class Rprop(Optimizer):
             size *= np.where(agreement > 0, grow, np.where(turned, shrink, 1.0))
             np.minimum(np.maximum(size, smallest, out=size), largest, out=size)
             last[...] = np.where(turned, 0, d)
-            np.sign(last, out=b)
+            b[...] = last > 0
+            b -= last < 0  # NaN has no sign: its coordinate rests, as in PyTorch
             b *= size
             p -= b

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import float16, float32
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
 from .optimizer import Optimizer, check_not_negative, decay_towards, number, writable
@@ -15,6 +16,8 @@ from .optimizer import Optimizer, check_not_negative, decay_towards, number, wri
 
 def _norm(x: Any) -> float:
     flat = x.reshape(-1)
+    if flat.dtype == float16:
+        flat = flat.astype(float32)  # the squares of most numbers leave float16's range
     return sqrt(float(np.dot(flat, flat)))
 
 
@@ -113,15 +116,14 @@ class Adafactor(Optimizer):
         share = step ** number(group["beta2_decay"])
         if g.ndim > 1:
             row, column = state["row_var"].array, state["col_var"].array
-            row += share * (squares.mean(axis=-1, keepdims=True) - row)
-            column += share * (squares.mean(axis=-2, keepdims=True) - column)
+            for average, axis in ((row, -1), (column, -2)):
+                mean = squares.sum(axis=axis, keepdims=True) / g.shape[axis]
+                decay_towards(average, mean, share, np.empty_like(mean))
             np.multiply(row, column, out=update)
             update /= np.maximum(row.mean(axis=-2, keepdims=True), floor)
         else:
             variance = state["variance"].array
-            squares -= variance
-            squares *= share
-            variance += squares
+            decay_towards(variance, squares, share, np.empty_like(squares))
             update[...] = variance
         np.maximum(update, floor * floor, out=update)
         np.sqrt(update, out=update)

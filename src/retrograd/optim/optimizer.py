@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.devices import backend_of, is_array
-from ..core.dtypes import DType, float32, float64, get_default_dtype
+from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
 from ..core.modes import enable_grad
 from ..core.quiet import silent
@@ -100,16 +100,33 @@ def descent(p: Any, g: Any, out: Any, weight_decay: float, maximize: bool) -> An
 def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
     """``average += rate * (value - average)``: the exponential moving average."""
     np.subtract(value, average, out=scratch)
-    scratch *= rate
+    if rate < 0.5:
+        scratch *= rate
+        average += scratch
+    else:  # from the nearer end, as PyTorch's lerp: value itself where rate is 1
+        scratch *= 1 - rate
+        np.subtract(value, scratch, out=average)
+
+
+def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -> None:
+    """``average = decay * average + (1 - decay) * value**2``.
+
+    In this order ``average`` stays finite for a value whose square is not, and an infinite one is no ``inf - inf``.
+    """
+    np.multiply(value, 1 - decay, out=scratch)
+    scratch *= value
+    average *= decay
     average += scratch
 
 
-def decay_towards_square(average: Any, value: Any, rate: float, scratch: Any) -> None:
-    """``average += rate * (value**2 - average)``."""
-    np.multiply(value, value, out=scratch)
-    scratch -= average
-    scratch *= rate
-    average += scratch
+def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any) -> None:
+    """``p -= rate * numerator / denominator``, the product first, as in PyTorch: a quotient alone may overflow."""
+    if p.dtype == float16:  # whose range is too small even for the product
+        p -= rate * numerator.astype(float32) / denominator
+        return
+    np.multiply(numerator, rate, out=scratch)
+    scratch /= denominator
+    p -= scratch
 
 
 def with_hooks(step: Step) -> Step:
