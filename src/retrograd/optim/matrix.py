@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ..core.dtypes import float16, float32
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
-from .optimizer import Optimizer, check_not_negative, decay_towards, number, writable
+from .hyperparameters import LearningRate, NotNegative, Range, hyperparameters, number, numbers
+from .optimizer import Optimizer, ParamsT, decay_towards, writable
 
 
 def _norm(x: Any) -> float:
@@ -55,31 +55,20 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
+        params: ParamsT,
+        lr: LearningRate = 1e-2,
+        beta2_decay: Annotated[float, Range("<= 0", lambda x: x <= 0)] = -0.8,
+        eps: Annotated[
+            tuple[float | None, float],
+            Range("None or >= 0, and >= 0", lambda eps: (eps[0] is None or eps[0] >= 0) and eps[1] >= 0),
+        ] = (None, 1e-3),
+        d: Annotated[float, Range(">= 1", lambda x: x >= 1)] = 1.0,
+        weight_decay: NotNegative = 0.0,
         *,
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_not_negative("Adafactor", lr=lr, weight_decay=weight_decay, epsilon1=eps[0] or 0, epsilon2=eps[1])
-        if not beta2_decay <= 0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if not d >= 1:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
         shape = parameter.array.shape
@@ -95,18 +84,14 @@ class Adafactor(Optimizer):
             raise RuntimeError("Adafactor does not support complex parameters")
         if g.size == 0:
             return
-        lr, weight_decay = number(group["lr"]), number(group["weight_decay"])
+        lr, weight_decay = numbers(group, "lr", "weight_decay")
         floor, smallest_rms = group["eps"]
         floor = float(np.finfo(g.dtype).eps) if floor is None else floor
         state = self.state[parameter]
-        if not state:
-            state["step"] = self._scalar(0)
-            if g.ndim > 1:
-                state["row_var"] = new_tensor(np.zeros_like(g[..., :1]))
-                state["col_var"] = new_tensor(np.zeros_like(g[..., :1, :]))
-            else:
-                state["variance"] = self._zeros_like(parameter)
-        step = self._count_step(state)
+        if not state and g.ndim > 1:
+            state["row_var"] = new_tensor(np.zeros_like(g[..., :1]))
+            state["col_var"] = new_tensor(np.zeros_like(g[..., :1, :]))
+        state, step = self._begin(parameter, *([] if g.ndim > 1 else ["variance"]))
         p = writable(parameter)
         rate = max(smallest_rms, _norm(p) / sqrt(p.size)) * min(lr, 1 / sqrt(step))
         if weight_decay:
@@ -169,34 +154,22 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        weight_decay: NotNegative = 0.1,
+        momentum: NotNegative = 0.95,
         nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        ns_coefficients: Annotated[
+            tuple[float, float, float], Range("three numbers", lambda coefficients: len(coefficients) == 3)
+        ] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
+        ns_steps: Annotated[int, Range("< 100", lambda steps: steps < 100)] = 5,
+        adjust_lr_fn: Annotated[
+            str | None,
+            Range("None, 'original' or 'match_rms_adamw'", {None, "original", "match_rms_adamw"}.__contains__),
+        ] = None,
     ) -> None:
-        check_not_negative("Muon", lr=lr, momentum=momentum, weight_decay=weight_decay)
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        if ns_steps >= 100:
-            raise ValueError(f"Muon: ns_steps must be less than 100, got {ns_steps}")
-        if len(ns_coefficients) != 3:
-            raise ValueError(f"Muon: ns_coefficients must be three numbers, got {ns_coefficients}")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimize further matrices; ValueError for a parameter that is none."""
@@ -212,7 +185,7 @@ class Muon(Optimizer):
             raise RuntimeError("Muon does not support complex parameters")
         if g.size == 0:
             return
-        lr, momentum = number(group["lr"]), number(group["momentum"])
+        lr, momentum = numbers(group, "lr", "momentum")
         state = self.state[parameter]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = self._zeros_like(parameter)

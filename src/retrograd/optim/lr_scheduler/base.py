@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.tensor import Tensor
-from ..optimizer import Optimizer, number
+from ..hyperparameters import number
+from ..optimizer import Optimizer
 
 EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; call scheduler.step() after each epoch"
 

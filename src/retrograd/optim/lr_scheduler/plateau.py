@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import SupportsFloat
 
-from ..optimizer import Optimizer, number
+from ..hyperparameters import number
+from ..optimizer import Optimizer
 from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, per_group, rates_of
 
 
