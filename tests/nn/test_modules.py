@@ -389,9 +389,8 @@ def test_signatures(name: str) -> None:
         return [(p.name, p.default) for p in taken if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
     ours, theirs = getattr(rg.nn, name), getattr(torch.nn, name)
-    older = ("min_value", "max_value")  # deprecated names of Hardtanh's arguments
     assert [p for p in parameters(ours) if p[0] != "activation"] == [
-        p for p in parameters(theirs) if p[0] not in ("activation", *older)
+        p for p in parameters(theirs) if p[0] != "activation"
     ]
     assert [p[0] for p in parameters(ours.forward)] == [p[0] for p in parameters(theirs.forward)]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
+
+Size: TypeAlias = int | tuple[int, ...]
 
 
-def ntuple(value: Any, count: int) -> tuple[Any, ...]:
+def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     """``value`` repeated, or the tuple it is already.
 
     >>> ntuple(3, 2), ntuple((1, 2), 2)

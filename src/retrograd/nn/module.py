@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class Module:
     >>> [name for name, _ in Scale().named_parameters()]
     ['factor']
     """
+
+    # Of modules declared by fields (fields.py): the fields, and the attributes that forward hands to its function.
+    _declaration: ClassVar[type | None] = None
+    _settings: ClassVar[tuple[str, ...]] = ()
 
     training: bool
     _parameters: dict[str, Parameter | None]

@@ -12,11 +12,12 @@ from ..core.tensor import Tensor
 from ..ops.creation import ones, tensor, zeros
 from . import functional as F
 from . import init
+from .fields import calls, init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
-class _RunningNorm(Module):
+class _NormBase(Module):
     """Normalization per channel that may keep running statistics; ``ranks`` are the numbers of dimensions it takes."""
 
     ranks: ClassVar[tuple[int, ...]]
@@ -68,7 +69,7 @@ class _RunningNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
             wanted = " or ".join(f"{rank}D" for rank in self.ranks)
             raise ValueError(f"{type(self).__name__}: expected {wanted} input, got {describe(input)}")
@@ -80,7 +81,7 @@ class _RunningNorm(Module):
         )
 
 
-class _BatchNorm(_RunningNorm):
+class _BatchNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -96,7 +97,7 @@ class _BatchNorm(_RunningNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         momentum = self.momentum
         mean, var = self.running_mean, self.running_var
         by_batch = self.training or mean is None
@@ -160,7 +161,7 @@ class BatchNorm3d(_BatchNorm):
     ranks = (5,)
 
 
-class _InstanceNorm(_RunningNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -176,7 +177,7 @@ class _InstanceNorm(_RunningNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         unbatched = input.ndim == self.ranks[0]
         channels = input.shape[0 if unbatched else 1]
         if self.affine and channels != self.num_features:
@@ -384,23 +385,26 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={bias}"
 
 
+@calls(F.local_response_norm)
+@init_from_fields
 class LocalResponseNorm(Module):
-    """``x / (k + alpha * mean of x^2 over size neighbouring channels)^beta`` (Krizhevsky et al., 2012).
+    """``x / (k + alpha * mean of x^2 over size neighbouring channels)^beta``: ``(N, C, *)``, which is kept.
+
+    Args:
+        size: the number of channels averaged over, with zeros beyond the ends.
+        alpha, beta, k: the constants of the formula.
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, 2012.
 
     >>> import retrograd as rg
     >>> rg.nn.LocalResponseNorm(2, alpha=1.0, beta=1.0)(rg.ones(1, 2, 1)).flatten()
     tensor([0.6667, 0.5   ])
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

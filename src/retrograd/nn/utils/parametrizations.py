@@ -10,7 +10,7 @@ from ...core.modes import no_grad
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..convolution import _Transposed
+from ..convolution import _ConvTransposeNd
 from ..module import Module
 from ..parameter import Buffer
 from .parametrize import register_parametrization
@@ -131,5 +131,5 @@ def spectral_norm(
     """
     weight = _tensor_of("spectral_norm", module, name)
     if dim is None:
-        dim = 1 if isinstance(module, _Transposed) else 0
+        dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
