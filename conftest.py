@@ -7,12 +7,15 @@ import os
 import random
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd import nn
 from retrograd.core.devices import get_default_device, set_default_device
 from retrograd.core.dtypes import get_default_dtype, set_default_dtype
 from retrograd.core.modes import modes
+from retrograd.nn import functional as F
 
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "anomaly")
@@ -24,6 +27,12 @@ def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""
     random.seed(0)
     rg.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def names_of_examples(doctest_namespace: dict[str, object]) -> None:
+    """What the examples in docstrings need not import."""
+    doctest_namespace.update(rg=rg, np=np, nn=nn, F=F)
 
 
 @pytest.fixture(autouse=True)

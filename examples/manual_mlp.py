@@ -36,7 +36,7 @@ def accuracy(net: manual.Net, x: np.ndarray, labels: np.ndarray) -> float:
     right = 0
     for start in range(0, len(x), 1000):
         batch = slice(start, start + 1000)
-        right += int((net.forward(x[batch]).argmax(axis=1) == labels[batch]).sum())
+        right += int((net(x[batch]).argmax(axis=1) == labels[batch]).sum())
     return right / len(x)
 
 
@@ -70,7 +70,7 @@ def main() -> None:
         if place == 0:
             order, total = rng.permutation(len(x)), 0.0
         batch = order[place * arguments.batch_size : (place + 1) * arguments.batch_size]
-        total += loss.forward(net.forward(x[batch]), data.train_labels[batch])
+        total += loss(net(x[batch]), data.train_labels[batch])
         net.backward(loss.backward())
         optimizer.lr = arguments.lr * (1 - step / steps)
         optimizer.step()

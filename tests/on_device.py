@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd.cases import Case
-from retrograd.autograd.comparison import assert_close, numbers, to_numpy
 from retrograd.autograd.gradcheck import differentiable_outputs, gradient_function, gradients, random_like, tensors_of
-from retrograd.autograd.programs import Program, program_of, programs
 from retrograd.core.modes import enable_grad
 from retrograd.core.tensor import Tensor, new_tensor
-from retrograd.ops.registry import Operator
+from retrograd.ops.table.registry import Operator
+from retrograd.testing.case import Case
+from retrograd.testing.comparison import assert_close, numbers, to_numpy
+from retrograd.testing.programs import Program, program_of, programs
 
 
 def compare_with_numpy(operator: Operator, case: Case, xp: Any, tolerance: float) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from retrograd.autograd.against_torch import check_torch, torch_function
-from retrograd.autograd.cases import all_cases
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
+from tests.against_torch import check_torch, torch_function
 
 pytest.importorskip("torch")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.autograd.comparison import to_numpy
+from retrograd.testing.comparison import to_numpy
 
 inf, nan = np.inf, np.nan
 
@@ -373,6 +373,9 @@ DIFFERENT = {
     "sinc": Difference("PyTorch's formula cancels near 0", lambda x: np.abs(x) < 0.01),
     "erfcx": Difference("both formulas cancel for large numbers", lambda x: np.abs(x) > 1e3, SECOND),
     "softsign": Difference("the limit 0 at infinity; PyTorch's formula gives NaN", np.isinf),
+    "gelu": Difference(
+        "the limits at infinity; PyTorch's vector loops give NaN on some processors", np.isinf, (0, 1, 2)
+    ),
     "gelu by tanh": Difference(
         "the limits 0 and 1 at infinity; near them both formulas cancel", lambda x: np.abs(x) > 2
     ),

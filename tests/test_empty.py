@@ -15,12 +15,12 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.autograd.against_torch import torch_call, torch_function
-from retrograd.autograd.cases import all_cases
-from retrograd.autograd.comparison import numbers, to_numpy
 from retrograd.autograd.gradcheck import differentiable_outputs
-from retrograd.autograd.programs import Program, program_of, programs, rewritten
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
+from retrograd.testing.comparison import numbers, to_numpy
+from retrograd.testing.programs import Program, program_of, programs, rewritten
+from tests.against_torch import torch_call, torch_function
 
 try:
     import torch

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.autograd.against_torch import torch_function, torch_value
-from retrograd.autograd.cases import Call, Case, Fixed, all_cases
-from retrograd.autograd.comparison import assert_close, numbers
-from retrograd.autograd.programs import make_tensor, replaced, rewritten
 from retrograd.core.errors import describe
-from retrograd.ops.registry import OPERATORS, Operator
+from retrograd.ops.table.registry import OPERATORS, Operator
+from retrograd.testing.case import Call, Case, Fixed
+from retrograd.testing.cases import all_cases
+from retrograd.testing.comparison import assert_close, numbers
+from retrograd.testing.programs import make_tensor, replaced, rewritten
+from tests.against_torch import torch_function, torch_value
 
 try:
     import torch
@@ -384,7 +385,7 @@ EXAMPLES = {
         ("t", lambda: rg.ones(2, 3, 4).t(), RuntimeError, ["float32(2, 3, 4)", "2"]),
         ("index_select", lambda: x.index_select(0, rg.tensor([[0]])), IndexError, ["vector", "int64(1, 1)"]),
         ("pad", lambda: F.pad(x, (1, 1, 1, 1, 1, 1)), RuntimeError, ["float32(2, 3)"]),
-        ("fft", lambda: rg.fft.fft(rg.tensor(1.0)), IndexError, ["float32()"]),
+        ("fft.fft", lambda: rg.fft.fft(rg.tensor(1.0)), IndexError, ["float32()"]),
     ],
     "mismatched sizes": [
         ("add", lambda: x + rg.ones(4), RuntimeError, ["float32(2, 3)", "float32(4,)"]),
@@ -398,9 +399,9 @@ EXAMPLES = {
         ("cat", lambda: rg.cat([x, square, rg.ones(2, 4)]), RuntimeError, ["float32(2, 3)", "float32(2, 4)"]),
         ("stack", lambda: rg.stack([x, square]), RuntimeError, ["float32(2, 3)", "float32(3, 3)"]),
         ("einsum", lambda: rg.einsum("ij,jk->ik", x, x), RuntimeError, ["ij,jk->ik", "float32(2, 3)"]),
-        ("reshape", lambda: x.reshape(4, 2), RuntimeError, ["float32(2, 3)", "(4, 2)"]),
-        ("view", lambda: x.view(-1, 4), RuntimeError, ["float32(2, 3)", "(-1, 4)"]),
-        ("expand", lambda: x.expand(2, 4), RuntimeError, ["float32(2, 3)", "(2, 4)"]),
+        ("reshape", lambda: x.reshape(4, 2), RuntimeError, ["float32(2, 3)", "4, 2"]),
+        ("view", lambda: x.view(-1, 4), RuntimeError, ["float32(2, 3)", "-1, 4"]),
+        ("expand", lambda: x.expand(2, 4), RuntimeError, ["float32(2, 3), 2, 4"]),
         ("split", lambda: x.split([1, 3], 1), RuntimeError, ["float32(2, 3)", "(1, 3)"]),
         ("nll_loss", lambda: F.nll_loss(x, rg.tensor([0])), ValueError, ["float32(2, 3)", "int64(1,)"]),
         ("cross_entropy", lambda: F.cross_entropy(x, rg.tensor([0])), ValueError, ["float32(2, 3)", "int64(1,)"]),
@@ -423,12 +424,12 @@ EXAMPLES = {
         ("chunk", lambda: x.chunk(2, 5), IndexError, ["float32(2, 3)", "5"]),
         ("topk", lambda: x.topk(1, 4), IndexError, ["float32(2, 3)", "4"]),
         ("permute", lambda: x.permute(0, 2), IndexError, ["float32(2, 3)", "2"]),
-        ("fft", lambda: rg.fft.fft(x, dim=2), IndexError, ["float32(2, 3)", "[-2, 1]"]),
+        ("fft.fft", lambda: rg.fft.fft(x, dim=2), IndexError, ["float32(2, 3)", "[-2, 1]"]),
         ("squeeze_", lambda: x.clone().squeeze_(4), IndexError, ["float32(2, 3)", "[-2, 1]"]),
     ],
     "index out of range": [
         ("getitem", lambda: x[100], IndexError, ["float32(2, 3)", "100"]),
-        ("__setitem__", lambda: x.__setitem__((0, 3), 1.0), IndexError, ["float32(2, 3)", "3"]),
+        ("setitem", lambda: x.__setitem__((0, 3), 1.0), IndexError, ["float32(2, 3)", "3"]),
         ("gather", lambda: x.gather(1, rg.tensor([[3]])), RuntimeError, ["index 3", "float32(2, 3)"]),
         ("index_select", lambda: x.index_select(0, rg.tensor([2])), IndexError, ["index 2", "float32(2, 3)"]),
         ("scatter_", lambda: x.scatter_(1, rg.tensor([[-1]]), 1.0), RuntimeError, ["index -1", "float32(2, 3)"]),
@@ -458,7 +459,7 @@ EXAMPLES = {
     ],
     "negative sizes": [
         ("zeros", lambda: rg.zeros(2, -3), RuntimeError, ["negative", "(2, -3)"]),
-        ("reshape", lambda: x.reshape(-1, -1), RuntimeError, ["float32(2, 3)", "(-1, -1)"]),
+        ("reshape", lambda: x.reshape(-1, -1), RuntimeError, ["float32(2, 3)", "-1, -1"]),
         ("expand", lambda: x.expand(-2, 3), RuntimeError, ["float32(2, 3)", "(-2, 3)"]),
         ("split", lambda: x.split(-1), RuntimeError, ["float32(2, 3)", "-1"]),
         ("chunk", lambda: x.chunk(-2), RuntimeError, ["greater than 0", "-2"]),
@@ -468,7 +469,7 @@ EXAMPLES = {
         ("max_pool2d", lambda: F.max_pool2d(image, 0), RuntimeError, ["kernel_size", "0"]),
         ("interpolate", lambda: F.interpolate(image, size=-1), RuntimeError, ["size", "-1"]),
         ("topk", lambda: x.topk(-1), RuntimeError, ["float32(2, 3)", "-1"]),
-        ("fft", lambda: rg.fft.fft(x, n=-4), RuntimeError, ["-4", "float32(2, 3)"]),
+        ("fft.fft", lambda: rg.fft.fft(x, n=-4), RuntimeError, ["-4", "float32(2, 3)"]),
         ("eye", lambda: rg.eye(-1), RuntimeError, ["negative", "-1"]),
     ],
     "unknown choice": [
@@ -478,7 +479,7 @@ EXAMPLES = {
         ("scatter_reduce", lambda: x.scatter_reduce(1, whole[None], x, "avg"), RuntimeError, ["avg", "amax"]),
         ("pad", lambda: F.pad(x, (1, 1), "mirror"), NotImplementedError, ["mirror", "reflect"]),
         ("interpolate", lambda: F.interpolate(image, size=4, mode="best"), NotImplementedError, ["best", "bilinear"]),
-        ("fft", lambda: rg.fft.fft(x, norm="big"), RuntimeError, ["big", "ortho"]),
+        ("fft.fft", lambda: rg.fft.fft(x, norm="big"), RuntimeError, ["big", "ortho"]),
         ("sum", lambda: rg.sum(x, axes=0), TypeError, ["axes", "float32(2, 3)"]),
         ("softmax", lambda: x.softmax(), TypeError, ["dim"]),
     ],

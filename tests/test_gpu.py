@@ -2,9 +2,9 @@
 
 import pytest
 
-from retrograd.autograd.cases import all_cases
 from retrograd.core.devices import is_cuda_available
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
 from tests.on_device import compare_with_numpy
 
 CASES = {case.name: case for case in all_cases()}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from retrograd.autograd.cases import all_cases
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
 from tests.guarded import GuardedArray, NotOffered, cupy, guarded_backend
 from tests.on_device import compare_with_numpy
 

@@ -5,16 +5,16 @@ import sys
 import numpy as np
 import pytest
 
-from retrograd.autograd import harness
-from retrograd.autograd.against_torch import check_edges, check_torch
-from retrograd.autograd.cases import Call, Case
 from retrograd.autograd.gradcheck import GradcheckError
-from retrograd.core import graph
+from retrograd.core import backward as walk
 from retrograd.core.graph import Node
 from retrograd.core.primitive import Primitive, apply, apply1
 from retrograd.core.tensor import Tensor, new_tensor
-from retrograd.ops.elementwise import mul
-from retrograd.ops.registry import Operator
+from retrograd.ops.math.arithmetic import mul
+from retrograd.ops.table.registry import Operator
+from retrograd.testing import harness
+from retrograd.testing.case import Call, Case
+from tests.against_torch import check_edges, check_torch
 
 FAILURE = (AssertionError, GradcheckError)
 
@@ -150,7 +150,7 @@ def test_where_without_unbroadcasting_fails(monkeypatch):
         return apply(where, (condition, x, y), {})
 
     harness.check_gradient(*toy(function, where_calls))
-    monkeypatch.setattr(graph, "fit", lambda g, parent, node: g)
+    monkeypatch.setattr(walk, "fit", lambda g, parent, node: g)
     with pytest.raises(FAILURE, match=r"input 1, float64\(3,\), is float64\(2, 3\)"):
         harness.check_gradient(*toy(function, where_calls))
 
@@ -158,7 +158,7 @@ def test_where_without_unbroadcasting_fails(monkeypatch):
 def test_a_gradient_promoted_to_float64_fails(monkeypatch):
     operator, case = toy(square(rule=lambda g, x: 2 * g * x * np.ones(x.shape, np.float64)))
     harness.check_dtypes(operator, case)
-    monkeypatch.setattr(graph, "fit", lambda g, parent, node: g)
+    monkeypatch.setattr(walk, "fit", lambda g, parent, node: g)
     with pytest.raises(AssertionError, match="the gradient has dtype float64, its input float32"):
         harness.check_dtypes(operator, case)
 
@@ -215,7 +215,7 @@ def test_a_recursive_topological_sort_fails(monkeypatch):
         return order[::-1], {}
 
     assert harness.check_chain(*toy(square(lambda x: x * 1.0, lambda g: g)))
-    monkeypatch.setattr(graph, "reachable", recursive)
+    monkeypatch.setattr(walk, "reachable", recursive)
     with pytest.raises(RecursionError):
         harness.check_chain(*toy(square(lambda x: x * 1.0, lambda g: g)))
 
@@ -309,7 +309,7 @@ def test_gradients_that_share_memory_fail(monkeypatch):
         lambda x, y: apply(add, (x, y), {}), lambda rng: [Call(rng.standard_normal(3), rng.standard_normal(3))]
     )
     harness.check_no_aliasing(operator, case)
-    monkeypatch.setattr(graph, "accumulate", lambda leaf, g, owned, create_graph: setattr(leaf, "_grad", new_tensor(g)))
+    monkeypatch.setattr(walk, "accumulate", lambda leaf, g, owned, create_graph: setattr(leaf, "_grad", new_tensor(g)))
     with pytest.raises(AssertionError, match="shares memory with"):
         harness.check_no_aliasing(operator, case)
 

@@ -3,9 +3,10 @@
 import pytest
 
 import retrograd.ops  # noqa: F401
-from retrograd.autograd import against_torch, harness
-from retrograd.autograd.cases import all_cases
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing import harness
+from retrograd.testing.cases import all_cases
+from tests import against_torch
 
 CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)

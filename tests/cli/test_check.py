@@ -4,7 +4,7 @@ import dataclasses
 
 import retrograd as rg
 from retrograd.cli import main
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
 
 EXP = OPERATORS["exp"].function
 

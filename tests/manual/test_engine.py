@@ -109,7 +109,7 @@ def test_value_manual_layers_and_engine_agree_on_a_network():
         )
     )
     tensors = [rg.tensor(a, requires_grad=True) for pair in zip(weights, biases) for a in pair]
-    model = scalar.MLP(3, [4, 4, 1])
+    model = scalar.MLP(3, [4, 4, 1], activation="relu")
     for index, (w, b) in enumerate(zip(weights, biases)):
         net.parameters[f"{2 * index}.weight"][...] = w
         net.parameters[f"{2 * index}.bias"][...] = b

@@ -8,13 +8,20 @@ from retrograd import manual
 F32 = np.float32
 
 
-def ran(layer, *arguments):
+def after_forward(layer, *arguments):
     layer.forward(*arguments)
     return layer
 
 
 def ones(*shape, dtype=F32):
     return np.ones(shape, dtype)
+
+
+class Broken:
+    """A layer with one parameter and its gradient, whatever they are."""
+
+    def __init__(self, parameter, gradient):
+        self.parameters, self.gradients = {"theta": parameter}, {"theta": gradient}
 
 
 LAYERS = [
@@ -51,17 +58,19 @@ def test_input_of_a_wrong_kind(layer):
             layer.forward(x, *target)
 
 
+NET_WITHOUT_INPUT_GRADIENT = manual.Net(manual.Tanh(), manual.Linear(2, 2, input_gradient=False))
+
 WRONG = {
     "Linear, last axis": (lambda: manual.Linear(4, 3).forward(ones(5, 3)), ValueError, r"Linear\(4, 3\).*\(5, 3\)"),
     "Linear, 0-d": (lambda: manual.Linear(4, 3).forward(ones()), ValueError, r"Linear\(4, 3\).*\(\)"),
     "Linear, float64": (lambda: manual.Linear(4, 3).forward(np.ones((5, 4))), TypeError, "float64.*float32"),
     "Linear, dout shape": (
-        lambda: ran(manual.Linear(4, 3), ones(5, 4)).backward(ones(3)),
+        lambda: after_forward(manual.Linear(4, 3), ones(5, 4)).backward(ones(3)),
         ValueError,
         r"Linear\(4, 3\).*\(5, 3\).*\(3,\)",
     ),
     "Linear, dout dtype": (
-        lambda: ran(manual.Linear(4, 3), ones(5, 4)).backward(np.ones((5, 3))),
+        lambda: after_forward(manual.Linear(4, 3), ones(5, 4)).backward(np.ones((5, 3))),
         TypeError,
         "float32.*float64",
     ),
@@ -107,13 +116,49 @@ WRONG = {
     "MSELoss, dtype": (lambda: manual.MSELoss().forward(ones(3), np.ones(3)), TypeError, "float64"),
     "Net, empty": (lambda: manual.Net(), ValueError, "at least one layer"),
     "Net, no gradient inside": (
-        lambda: ran(manual.Net(manual.Tanh(), manual.Linear(2, 2, input_gradient=False)), ones(1, 2)).backward(
-            ones(1, 2)
-        ),
+        lambda: after_forward(NET_WITHOUT_INPUT_GRADIENT, ones(1, 2)).backward(ones(1, 2)),
         RuntimeError,
         "no gradient",
     ),
-    "SGD, lr": (lambda: manual.SGD(manual.Linear(2, 2), lr=-1.0), ValueError, "lr.*-1"),
+    "Net, class": (lambda: manual.Net(manual.Linear(2, 2), manual.ReLU), TypeError, "layer 1.*the class ReLU"),
+    "Net, list": (lambda: manual.Net([manual.ReLU()]), TypeError, "layer 0.*a list of ReLU"),
+    "SGD, lr": (
+        lambda: manual.SGD(manual.Linear(2, 2), lr=-1.0),
+        ValueError,
+        r"SGD: lr must be greater than 0, got -1",
+    ),
+    "SGD, lr 0": (lambda: manual.SGD(manual.Linear(2, 2), lr=0.0), ValueError, r"SGD: lr.*got 0\.0"),
+    "SGD, lr nan": (lambda: manual.SGD(manual.Linear(2, 2), lr=float("nan")), ValueError, "SGD: lr.*got nan"),
+    "SGD, momentum": (lambda: manual.SGD(manual.Linear(2, 2), momentum=-1.0), ValueError, "momentum.*-1"),
+    "SGD, arrays": (
+        lambda: manual.SGD(manual.Linear(2, 2).parameters()),
+        TypeError,
+        "SGD: wanted a layer or a net.*a list of ndarray",
+    ),
+    "SGD, text": (lambda: manual.SGD("net"), TypeError, "SGD: wanted a layer or a net.*got str"),
+    "SGD, class": (lambda: manual.SGD(manual.Linear), TypeError, "got the class Linear"),
+    "SGD, no parameters": (lambda: manual.SGD(manual.ReLU()), ValueError, r"SGD: ReLU\(\) has no parameters"),
+    "SGD, list as parameter": (lambda: manual.SGD(Broken([1.0], ones(1))), TypeError, "'theta'.*a list of float"),
+    "SGD, integers": (lambda: manual.SGD(Broken(np.ones(1, int), ones(1))), TypeError, "'theta'.*dtype int64"),
+    "SGD, no gradient": (
+        lambda: manual.SGD(Broken(ones(1), None)),
+        ValueError,
+        "gradient of parameter 'theta'.*NoneType",
+    ),
+    "SGD, gradient shape": (lambda: manual.SGD(Broken(ones(2), ones(3))), ValueError, r"shape \(2,\).*shape \(3,\)"),
+    "RMSprop, lr": (lambda: manual.RMSprop(manual.Linear(2, 2), lr=0.0), ValueError, "RMSprop: lr"),
+    "RMSprop, arrays": (lambda: manual.RMSprop([ones(2)]), TypeError, "RMSprop: .*a list of ndarray"),
+    "clip_grad_norm_, limit": (lambda: manual.clip_grad_norm_(manual.Linear(2, 2), 0.0), ValueError, "max_norm.*0"),
+    "clip_grad_norm_, list": (
+        lambda: manual.clip_grad_norm_([ones(2)], 1.0),
+        TypeError,
+        "clip_grad_norm_: wanted a layer",
+    ),
+    "clip_grad_value_, limit": (
+        lambda: manual.clip_grad_value_(manual.Linear(2, 2), -1.0),
+        ValueError,
+        "clip_value.*-1",
+    ),
     "RMSprop, alpha": (lambda: manual.RMSprop(manual.Linear(2, 2), alpha=float("nan")), ValueError, "alpha"),
 }
 

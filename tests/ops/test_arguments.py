@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
 
 MATRIX = [[4.0, 1.0], [1.0, 3.0]]
 VECTOR = [[1.0], [2.0]]

@@ -41,15 +41,15 @@ def test_matrix_exponential_of_a_large_rotation():
     [
         (
             lambda: rg.linalg.inv(rg.ones(2, 3)),
-            r"linalg\.inv: A must be batches of square matrices, got float32\(2, 3\)",
+            r"linalg\.inv\(.*: A must be batches of square matrices, got float32\(2, 3\)",
         ),
         (lambda: rg.linalg.inv(rg.zeros(2, 2)), "linalg.inv.*no inverse"),
-        (lambda: rg.linalg.solve(rg.eye(2), rg.ones(3, 1)), "linalg.solve: incompatible shapes"),
+        (lambda: rg.linalg.solve(rg.eye(2), rg.ones(3, 1)), "linalg.solve.*: incompatible shapes"),
         (lambda: rg.linalg.cholesky(-rg.eye(2)), "linalg.cholesky.*not positive-definite"),
-        (lambda: rg.linalg.det(rg.eye(2, dtype=rg.int64)), "linalg.det: expected float32"),
-        (lambda: rg.linalg.qr(rg.eye(2), "full"), "linalg.qr: mode must be"),
-        (lambda: rg.linalg.matrix_norm(rg.eye(2), 3), "linalg.matrix_norm: order 3"),
-        (lambda: rg.trace(rg.ones(3)), "trace: expected a matrix"),
+        (lambda: rg.linalg.det(rg.eye(2, dtype=rg.int64)), "linalg.det.*: expected float32"),
+        (lambda: rg.linalg.qr(rg.eye(2), "full"), "linalg.qr.*: mode must be"),
+        (lambda: rg.linalg.matrix_norm(rg.eye(2), 3), "linalg.matrix_norm.*: order 3"),
+        (lambda: rg.trace(rg.ones(3)), "trace.*: expected a matrix"),
         (lambda: rg.linalg.multi_dot([rg.ones(2, 3), rg.ones(2, 3)]), "linalg.multi_dot"),
     ],
 )

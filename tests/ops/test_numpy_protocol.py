@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.numpy_functions import FACTS, INDICES, RULES, rule_of
+from retrograd.ops.numpy.functions import FACTS, INDICES, RULES, rule_of
 
 rng = np.random.default_rng(5)
 A = rng.standard_normal((3, 4))

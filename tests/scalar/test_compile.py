@@ -76,6 +76,21 @@ def test_a_network_trains_alike():
             q.data -= 0.1 * q.grad
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", lambda x: x.sin() * x])
+def test_a_network_of_any_activation_gives_the_same_numbers(activation):
+    random.seed(0)
+    model = MLP(2, [4, 4, 1], activation)
+    points = np.random.default_rng(2).standard_normal((10, 2))
+    loss = scalar.compile(lambda x, y: (model([x, y]) - 1) ** 2)(points[:, 0], points[:, 1])
+    loss.sum().backward()
+    gradients = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    expected = [(model(point) - 1) ** 2 for point in points]
+    sum(expected).backward()
+    assert loss.tolist() == pytest.approx([value.data for value in expected], rel=1e-12)
+    assert gradients == pytest.approx([p.grad for p in model.parameters()], rel=1e-12, abs=1e-14)
+
+
 def test_structure_of_arguments_and_results():
     function = scalar.compile(lambda point, scale: [point[0] * scale, (point[1] - scale,)])
     first, (second,) = function([np.ones(3), np.zeros(3)], 2.0)

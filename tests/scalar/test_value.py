@@ -154,6 +154,13 @@ def test_saturated_functions_are_stable(a):
         (lambda: dot([1.0, 2.0], [1.0]), ValueError, "2 weights do not fit 1 inputs"),
         (lambda: Value("3"), TypeError, "must be a real number"),
         (lambda: Value(Value(3.0)), TypeError, "must be a real number"),
+        (lambda: Value(6.0, (Value(2.0),), "triple"), TypeError, "1 operands of 'triple' need as many slopes, got 0"),
+        (lambda: Value(None), TypeError, "must be a real number, got a NoneType: None"),
+        (lambda: Value([1.0]), TypeError, "must be a real number, got a list"),
+        (lambda: Value(1j), TypeError, "must be a real number, got a complex"),
+        (lambda: Value(1.0) ** "2", TypeError, "must be a real number, got '2'"),
+        (lambda: "2" ** Value(1.0), TypeError, "must be a real number, got '2'"),
+        (lambda: Value(1.0) * [1.0], TypeError, "must be a real number, got a list"),
         (lambda: Value(1.0) + "3", TypeError, "must be a real number"),
     ],
 )
@@ -169,6 +176,15 @@ def test_infinite_derivative_is_refused_and_changes_nothing():
     with pytest.raises(OverflowError, match="the derivative by leaf"):
         result.backward()
     assert (x.grad, y.grad, result.grad) == (0.0, 0.0, 0.0)
+
+
+def test_a_power_without_a_derivative_by_its_exponent_names_the_power():
+    x, exponent = Value(-2.0), Value(2.0)
+    assert (x**exponent).data == 4.0
+    with pytest.raises(OverflowError, match=r"by leaf .* is inf, from \*\* of \[-2\.0, 2\.0\]"):
+        (x**exponent).backward()
+    (x**2).backward()
+    assert x.grad == -4.0
 
 
 def test_branch_without_influence_passes_nothing_on():
@@ -210,3 +226,53 @@ def test_numpy_scalars_become_floats():
     x = np.float64(2.0) * Value(np.float32(3.0))
     assert isinstance(x, Value) and type(x.data) is float and x.data == 6.0
     assert np.int64(3) > Value(2.0)
+
+
+@pytest.mark.parametrize("function", [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow])
+def test_an_array_is_taken_element_by_element_on_either_side(function):
+    np = pytest.importorskip("numpy")
+    array, x = np.array([[1.0, 2.0], [3.0, 4.0]]), Value(2.0)
+    for apply in (lambda x: function(x, array), lambda x: function(array, x)):
+        result = apply(x)
+        assert result.shape == array.shape and result.dtype == object
+        assert [value.data for value in result.flat] == apply(2.0).ravel().tolist()
+        x.grad = 0.0
+        result.sum().backward()
+        slope = (apply(2.0 + 1e-6) - apply(2.0 - 1e-6)).sum() / 2e-6
+        assert x.grad == pytest.approx(slope, rel=1e-6)
+
+
+def test_a_single_number_of_numpy_is_a_number():
+    np = pytest.importorskip("numpy")
+    assert Value(np.array(3.0)).data == 3.0 and (Value(2.0) * np.array(3.0)).data == 6.0
+    for array in (np.array([1.0]), np.array([1.0, 2.0])):
+        with pytest.raises(TypeError, match="must be a real number, got a ndarray"):
+            Value(array)
+
+
+def test_a_tensor_is_refused_lest_its_gradient_be_lost():
+    rg = pytest.importorskip("retrograd")
+    for tensor in (rg.tensor(3.0, requires_grad=True), rg.tensor(3.0), rg.tensor([1.0, 2.0])):
+        x = Value(2.0)
+        for act in (lambda: Value(tensor), lambda: x * tensor, lambda: tensor * x, lambda: tensor + x):  # noqa: B023
+            with pytest.raises(TypeError, match=r"real number, got a Tensor|got Value"):
+                act()
+
+
+def test_a_step_of_the_chain_rule_by_hand():
+    a, b, c = Value(2.0), Value(-3.0), Value(10.0)
+    product = a * b
+    result = product + c
+    result.grad = 1.0
+    for node in (result, product, c, b, a):
+        node._backward()
+    assert [node.grad for node in (a, b, c, product)] == [-3.0, 2.0, 1.0, 1.0]
+
+
+def test_a_subclass_of_value_takes_part():
+    class Named(Value):
+        __slots__ = ()
+
+    x = Named(3.0)
+    (dot([x, 2.0], [x, 1.0]) + x * x).backward()
+    assert x.grad == 12.0

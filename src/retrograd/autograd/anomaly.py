@@ -57,7 +57,6 @@ class detect_anomaly:
         RuntimeError: by the walk, at the first non-finite gradient.
         GuardError: by the walk, for memory that changed after it was saved; a RuntimeError.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([0.0, 4.0], requires_grad=True)
     >>> with rg.autograd.detect_anomaly():
     ...     try:
@@ -89,7 +88,6 @@ class detect_anomaly:
 class set_detect_anomaly(detect_anomaly):
     """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
 
-    >>> import retrograd as rg
     >>> with rg.autograd.set_detect_anomaly(True):
     ...     pass
     """

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from ..core.backward import as_array, conjugate
 from ..core.devices import array_module, is_array
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import NOTHING, Node, as_array, conjugate, edge_of, new_node
+from ..core.graph import NOTHING, Node, edge_of, new_node
 from ..core.modes import modes, set_grad_enabled
 from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
@@ -102,7 +103,6 @@ class Function:
     Raises:
         RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
 
-    >>> import retrograd as rg
     >>> class Cube(rg.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):

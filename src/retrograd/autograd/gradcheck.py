@@ -58,7 +58,6 @@ def gradcheck(
             both values.
         ValueError: no input requires grad, or no output depends on one.
 
-    >>> import retrograd as rg
     >>> from retrograd.autograd.gradcheck import gradcheck
     >>> x = rg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
     >>> gradcheck(lambda x: x * x, (x,))
@@ -109,7 +108,6 @@ def gradgradcheck(
         GradcheckError: a second derivative is wrong.
         ValueError: no input requires grad, or no output depends on one.
 
-    >>> import retrograd as rg
     >>> from retrograd.autograd.gradcheck import gradgradcheck
     >>> x = rg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
     >>> gradgradcheck(lambda x: x * x * x, (x,))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..core import graph
+from ..core.backward import accumulate_gradients, conjugate, differentiate
 from ..core.devices import array_module
 from ..core.errors import describe
+from ..core.graph import edge_of
 from ..core.tensor import Tensor, new_tensor
 
 Tensors = Tensor | Sequence[Tensor]
@@ -45,7 +45,6 @@ def backward(
         grad_tensors: a cotangent per tensor; None for a single element stands for 1.
         retain_graph, create_graph, inputs: as for ``Tensor.backward``.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> rg.autograd.backward([(x * 2).sum(), (x * 3).sum()])
     >>> x.grad
@@ -53,14 +52,8 @@ def backward(
     """
     outputs = _sequence("backward", "tensors", tensors)
     gradients = _gradients("backward", outputs, grad_tensors)
-    if inputs is None:
-        graph.backward(outputs, gradients, retain_graph, create_graph, None, "backward")
-        return
-    wanted = _sequence("backward", "inputs", inputs)
-    if not wanted:
-        raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
-    found = _found("backward", outputs, gradients, retain_graph, create_graph, wanted)
-    graph.accumulate_found(found, wanted, create_graph)
+    wanted = None if inputs is None else _sequence("backward", "inputs", inputs)
+    accumulate_gradients(outputs, gradients, wanted, retain_graph, create_graph)
 
 
 def grad(
@@ -88,7 +81,6 @@ def grad(
     Raises:
         RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (first,) = rg.autograd.grad(x**3, x, create_graph=True)
     >>> (second,) = rg.autograd.grad(first, x)
@@ -97,47 +89,29 @@ def grad(
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs allow_unused to be True or left out")
-    made = _sequence("grad", "outputs", outputs)
+    differentiated = _sequence("grad", "outputs", outputs)
     wanted = _sequence("grad", "inputs", inputs)
     if not wanted:
         raise RuntimeError("grad: inputs is empty")
-    gradients = _gradients("grad", made, grad_outputs)
-    for index, x in enumerate(wanted):
-        if not x._requires:
-            raise RuntimeError(f"grad: inputs[{index}], {describe(x)}, does not require grad")
+    gradients = _gradients("grad", differentiated, grad_outputs)
     if is_grads_batched:
-        return _batched(made, wanted, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
-    found = _found("grad", made, gradients, retain_graph, create_graph, wanted)
+        return _batched(differentiated, wanted, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
+    found = differentiate("grad", differentiated, gradients, wanted, retain_graph, create_graph)
     results: list[Tensor | None] = []
     for index, x in enumerate(wanted):
-        g = found.get(graph.edge_of(x))
+        g = found.get(edge_of(x))
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
                 f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs; set "
-                "allow_unused=True if "
-                "this is meant"
+                "allow_unused=True if this is meant"
             )
         if g is None and materialize_grads:
             results.append(new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype)))
         elif g is None:
             results.append(None)
         else:
-            results.append(graph.conjugate(g if create_graph else new_tensor(g)))
+            results.append(conjugate(g if create_graph else new_tensor(g)))
     return tuple(results)
-
-
-def _found(
-    caller: str,
-    outputs: list[Tensor],
-    gradients: list[Tensor | None],
-    retain_graph: bool | None,
-    create_graph: bool,
-    wanted: list[Tensor],
-) -> dict[Any, Any]:
-    for index, x in enumerate(wanted):
-        if not x._requires:
-            raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
-    return graph.backward(outputs, gradients, retain_graph, create_graph, wanted, caller)
 
 
 def _batched(
@@ -167,6 +141,6 @@ def _batched(
                 materialize_grads=materialize_grads,
             )
         )
-    from ..ops.joining import stack
+    from ..ops.shape.joining import stack
 
     return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -40,7 +40,6 @@ def numerical_gradient(func: Callable[..., Any], *inputs: Any, eps: float = STEP
         TypeError: an input is neither floating nor complex.
         RuntimeError: the result is not a single number.
 
-    >>> import retrograd as rg
     >>> from retrograd.autograd.numerical import numerical_gradient
     >>> gradient = numerical_gradient(lambda x: (x * x * x).sum(), rg.tensor([1.0, 2.0]))
     >>> [round(value, 6) for value in gradient.tolist()]

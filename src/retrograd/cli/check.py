@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import harness
-from retrograd.autograd.cases import Case, all_cases
-from retrograd.ops.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing import harness
+from retrograd.testing.case import Case
+from retrograd.testing.cases import all_cases
 
 from .console import Progress, Table, UserError, print_table
 

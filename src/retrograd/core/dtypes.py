@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .devices import is_array
+from .errors import describe
+
 DType = np.dtype[Any]
 
 bool_ = np.dtype(np.bool_)
@@ -148,3 +151,46 @@ def can_cast(source: Any, target: Any) -> bool:
     (True, False, False)
     """
     return category(np.dtype(source)) <= category(np.dtype(target))
+
+
+def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays in the dtype that PyTorch's promotion gives operator ``name``; numbers that NumPy treats alike stay.
+
+    ``rule`` is a primitive's ``promote``.
+    """
+    if rule is None:
+        return arrays
+    alike = getattr(arrays[0], "dtype", None)
+    if alike is not None and (alike.kind in "fc" or rule != "float"):
+        for value in arrays:
+            if getattr(value, "dtype", None) is not alike or isinstance(value, np.generic):
+                break
+        else:
+            return arrays
+    for value in arrays:
+        if not is_array(value) and not isinstance(value, (bool, int, float, complex, np.generic)):
+            raise TypeError(
+                f"{name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
+                f"in ({', '.join(map(describe, inputs))})"
+            )
+    if rule == "strict":
+        kinds = {array.dtype for array in arrays if is_array(array)}
+        if len(kinds) > 1:
+            raise RuntimeError(f"{name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
+        return arrays
+    dtype = result_type(*arrays)
+    if rule == "float" and dtype.kind not in "fc":
+        dtype = get_default_dtype()
+    return tuple([_cast(value, dtype) for value in arrays])
+
+
+def _cast(value: Any, dtype: DType) -> Any:
+    if is_array(value):
+        return value if value.dtype is dtype else value.astype(dtype, copy=False)
+    # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
+    kind = scalar_dtype(value).kind
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind == dtype.kind or kind in "iu" and dtype.kind in "iufc" or kind == "b" or kind == "f" and dtype.kind == "c":
+        return value
+    return dtype.type(value)

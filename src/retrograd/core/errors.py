@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 class GuardError(RuntimeError):
     """A value the engine was asked to watch broke its promise (anomaly mode)."""
 
 
+class LinAlgError(RuntimeError):
+    """A matrix that has no such inverse, solution or decomposition; as ``torch.linalg.LinAlgError``."""
+
+
+class InvalidValue(ValueError):
+    """Raised inside operators for what PyTorch refuses with ValueError, which is what users see.
+
+    NumPy's ValueErrors are about shapes that do not fit, for which PyTorch raises RuntimeError.
+    """
+
+
 def describe(value: Any) -> str:
     """``float32(3, 4)`` for anything with a dtype and a shape, a short repr for the rest.
 
-    >>> import numpy as np
     >>> describe(np.zeros((3, 4), np.float32))
     'float32(3, 4)'
     >>> describe([np.zeros(2), 1.5])
@@ -35,17 +47,24 @@ def describe_call(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | N
     return f"{name}({', '.join(parts)})"
 
 
-def operator_error(
-    name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, error: BaseException
-) -> BaseException:
-    """``error``, retold with the operator and its arguments, in the type PyTorch would raise."""
-    message = f"{describe_call(name, inputs, params)}: {error}"
-    if isinstance(error, IndexError):
-        return IndexError(message)
-    if isinstance(error, TypeError):
-        # NumPy's word for a function that has no loop for a dtype (bitwise_and of floats, minus a bool).
-        unsupported = "ufunc" in message or "numpy boolean" in message
-        return NotImplementedError(message) if unsupported else TypeError(message)
-    if isinstance(error, (MemoryError, NotImplementedError)):
-        return type(error)(message)
-    return RuntimeError(message)
+def call_error(
+    kind: type[Exception], name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, reason: str
+) -> Exception:
+    """The error of a call; an operator that calls this one finds the bare ``reason``, to report its own call."""
+    error = kind(f"{describe_call(name, inputs, params)}: {reason}")
+    error.reason = reason  # type: ignore[attr-defined]
+    return error
+
+
+def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | None, error: Exception) -> Exception:
+    """What a forward raised, as the error of the operator's call, in the type PyTorch would raise."""
+    if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
+        kind: type[Exception] = LinAlgError
+    elif isinstance(error, TypeError):
+        # The inputs are arrays and numbers by now: without parameters only a dtype can be at fault.
+        kind = TypeError if params else NotImplementedError
+    elif isinstance(error, (IndexError, MemoryError, NotImplementedError)):
+        kind = type(error)
+    else:
+        kind = RuntimeError
+    return call_error(kind, name, inputs, params, str(error))

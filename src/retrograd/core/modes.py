@@ -119,7 +119,6 @@ class _Mode:
 class no_grad(_Mode):
     """Record nothing: results of operators inside need no gradient. A context manager and a decorator.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(2, requires_grad=True)
     >>> with rg.no_grad():
     ...     (x * 2).requires_grad
@@ -140,7 +139,6 @@ class no_grad(_Mode):
 class enable_grad(no_grad):
     """Record again inside ``no_grad``.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(2, requires_grad=True)
     >>> with rg.no_grad(), rg.enable_grad():
     ...     (x * 2).requires_grad
@@ -154,7 +152,6 @@ class enable_grad(no_grad):
 class inference_mode(_Mode):
     """As ``no_grad``, for programs that never differentiate what they compute inside; ``inference_mode(False)`` is off.
 
-    >>> import retrograd as rg
     >>> with rg.inference_mode():
     ...     rg.is_grad_enabled(), rg.is_inference_mode_enabled()
     (False, True)
@@ -181,7 +178,6 @@ class inference_mode(_Mode):
 class set_grad_enabled(_Mode):
     """Turn recording on or off: at once when called as a function, until the end as a context manager.
 
-    >>> import retrograd as rg
     >>> with rg.set_grad_enabled(False):
     ...     rg.is_grad_enabled()
     False

@@ -15,13 +15,13 @@ from weakref import ref
 import numpy as np
 
 from .devices import backend_of
-from .dtypes import DType, can_cast, get_default_dtype, result_type
+from .dtypes import DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import describe, describe_call, operator_error
 from .graph import Node, edge_of, new_node
 from .modes import modes
-from .primitive import Primitive, promoted, record_node
+from .primitive import Primitive, record_node
 from .quiet import silent
-from .storage import byte_span, is_saved, overlaps_itself, storage_of, unshare
+from .storage import byte_span, is_saved, is_writable, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 
 
@@ -224,7 +224,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
     _check_fits(primitive, name, x, inputs, arrays)
     if primitive.promote is not None:
-        arrays = promoted(primitive, inputs, arrays)
+        arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
     needs = tuple([isinstance(value, Tensor) and value._requires for value in inputs])
     plan = primitive.plan(needs) if primitive.differentiable and modes.grad_enabled and True in needs else None
     if plan is not None and not plan.rules:
@@ -239,7 +239,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         if x._storage in kept:
             unshare(x, keep_values=not primitive.overwrites)
         del kept
-    if is_saved(x) or not _is_writeable(x.array):
+    if is_saved(x) or not is_writable(x.array):
         unshare(x, keep_values=not primitive.overwrites)
     try:
         with silent():
@@ -314,7 +314,3 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
                 "Tensor of "
                 f"shape {x.array.shape}"
             )
-
-
-def _is_writeable(array: Any) -> bool:
-    return getattr(array.flags, "writeable", True)  # CuPy has no read-only arrays

@@ -17,22 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from .devices import array_module, backend_of, is_array
-from .dtypes import get_default_dtype, is_differentiable, result_type, scalar_dtype
-from .errors import describe, operator_error
-from .graph import ALONE, NOTHING, WHOLE, Node, edge_of, new_node, next_sequence
+from .dtypes import get_default_dtype, is_differentiable, promoted
+from .errors import call_error, operator_error
+from .graph import NOTHING, Node, edge_of, new_node, next_sequence
 from .modes import modes, unrecorded, watchers
+from .plan import Plan, Rule, rule_arguments
 from .quiet import silently
 from .storage import Storage, borrowed, share, storage_of
 from .tensor import Tensor, new_tensor, to_array
-
-Rule = Callable[..., Any]
 
 
 class Primitive:
@@ -204,98 +202,6 @@ def _attach_output(array: Any, node: Node, index: int, storage: Storage) -> Tens
     return _attach(array, edge, storage)
 
 
-def rule_arguments(rule: Rule) -> tuple[str, ...]:
-    """The names of a rule's arguments, in order."""
-    code = rule.__code__
-    return code.co_varnames[: code.co_argcount]
-
-
-class Plan:
-    """How one primitive is recorded for one set of inputs that need gradients.
-
-    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are triples of an input's index,
-    its rule (None with a ``joint`` rule), and what to call it with besides the cotangent: the one saved value at a
-    place from 0, or ``ALONE`` nothing, or ``WHOLE`` the saved tuple.
-    """
-
-    __slots__ = (
-        "exact",
-        "joint",
-        "keep",
-        "keep_ans",
-        "keep_x",
-        "keep_y",
-        "kept_extras",
-        "kept_inputs",
-        "primitive",
-        "rules",
-        "saves",
-        "select",
-        "several",
-    )
-
-    def __init__(self, primitive: Primitive, mask: Any) -> None:
-        self.primitive = primitive
-        self.select: int | None = None
-        self.several = primitive.outputs != 1
-        # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
-        self.exact = primitive.elementwise
-        wanted: set[str] = set()
-        self.joint: Any = None
-        if isinstance(mask, int):
-            count = 1 if primitive.variadic else len(primitive.inputs)
-            needed = [index for index in range(count) if mask >> index & 1]
-        else:
-            needed = [index for index, need in enumerate(mask) if need]
-        rules: list[tuple[int, Any, int]] = []
-        if primitive.joint is not None:
-            wanted.update(rule_arguments(primitive.joint))
-            self.joint = _bind_joint(primitive.joint, primitive.position)
-            rules = [(index, None, WHOLE) for index in needed]
-        elif primitive.rules is not None:
-            for index in needed:
-                rule = primitive.rules[index]
-                if rule is not None:
-                    wanted.update(rule_arguments(rule))
-                    rules.append((index, *_bind(rule, primitive.position)))
-        self.rules = tuple(rules)
-        self.keep = tuple(name in wanted for name in primitive.layout)
-        self.saves = any(self.keep)
-        self.keep_x = self.keep[0]
-        self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
-        width = len(primitive.inputs)
-        self.keep_ans = self.keep[width]
-        self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
-        self.kept_extras = tuple(
-            (place, name) for place, name in enumerate(primitive.layout) if place > width and self.keep[place]
-        )
-
-
-def _bind(rule: Rule, position: dict[str, int]) -> tuple[Callable[..., Any], int]:
-    """The rule, and what to call it with besides the cotangent (see ``Plan``)."""
-    arguments = rule_arguments(rule)
-    assert arguments[0] == "g", f"the first argument of a rule is g, not {arguments}"
-    places = [position[name] for name in arguments[1:]]
-    if not places:
-        return rule, ALONE
-    if len(places) == 1:
-        return rule, places[0]
-    if len(places) == 2:
-        i, j = places
-        return lambda g, saved: rule(g, saved[i], saved[j]), WHOLE
-    get = itemgetter(*places)
-    return lambda g, saved: rule(g, *get(saved)), WHOLE
-
-
-def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
-    names = rule_arguments(rule)[1:]
-
-    def joint(g: Any, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
-        return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
-
-    return joint
-
-
 @cache
 def select_plan(index: int) -> Plan:
     """The plan of the node that stands for one output of a primitive with several."""
@@ -316,7 +222,7 @@ _bare_tensor = Tensor.__new__
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
     if not isinstance(a, Tensor):
-        a = operand(primitive.name, a)
+        a = _operand_of(primitive, a)
     x = a.array
     if primitive.floats and x.dtype.kind not in "fc":
         x = x.astype(get_default_dtype())
@@ -388,14 +294,14 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
                     right = b
             dtype = x.dtype
             if dtype is not y.dtype or primitive.floats and dtype.kind not in "fc":
-                x, y = promoted(primitive, (a, b), (x, y))
+                x, y = promoted(primitive.name, primitive.promote, (a, b), (x, y))
         elif (type(b) is float or type(b) is int) and x.dtype.kind == "f":
             y = b
         else:
-            x, y = promoted(primitive, (a, b), (x, b))
+            x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
     else:
         if not isinstance(b, Tensor):
-            b = operand(primitive.name, b)
+            b = _operand_of(primitive, b)
         y = b.array
         if b._requires:
             mask = 2
@@ -405,7 +311,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         if (type(a) is float or type(a) is int) and y.dtype.kind == "f":
             x = a
         else:
-            x, y = promoted(primitive, (a, b), (a, y))
+            x, y = promoted(primitive.name, primitive.promote, (a, b), (a, y))
     try:
         out = primitive.forward(x, y)
     except Exception as error:
@@ -466,7 +372,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any])
     """
     arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
     if primitive.promote is not None:
-        arrays = promoted(primitive, inputs, arrays)
+        arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
     try:
         out = primitive.forward(*arrays, **params)
     except Exception as error:
@@ -557,13 +463,20 @@ def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: 
     raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
 
 
-def operand(name: str, value: Any, argument: str = "input") -> Tensor:
-    """An argument of operator ``name`` as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
+def operand(value: Any, argument: str = "input") -> Tensor:
+    """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
     if isinstance(value, Tensor):
         return value
     if is_array(value) or isinstance(value, (bool, int, float, complex, np.generic)):
         return new_tensor(to_array(value, copy=False))
-    raise TypeError(f"{name}: argument {argument!r} must be a Tensor, not {type(value).__name__}")
+    raise TypeError(f"argument {argument!r} must be a Tensor, not {type(value).__name__}")
+
+
+def _operand_of(primitive: Primitive, value: Any) -> Tensor:
+    try:
+        return operand(value)
+    except TypeError as error:
+        raise call_error(TypeError, primitive.name, (value,), None, str(error)) from None
 
 
 def _as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
@@ -581,44 +494,3 @@ def shares_memory(view: Any, array: Any) -> bool:
     if owner is None:
         return False
     return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
-
-
-def promoted(primitive: Primitive, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arrays in the dtype that PyTorch's promotion gives the operator; numbers that NumPy treats alike stay."""
-    rule = primitive.promote
-    if rule is None:
-        return arrays
-    alike = getattr(arrays[0], "dtype", None)
-    if alike is not None and (alike.kind in "fc" or rule != "float"):
-        for value in arrays:
-            if getattr(value, "dtype", None) is not alike or isinstance(value, np.generic):
-                break
-        else:
-            return arrays
-    for value in arrays:
-        if not is_array(value) and not isinstance(value, (bool, int, float, complex, np.generic)):
-            raise TypeError(
-                f"{primitive.name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
-                f"in ({', '.join(map(describe, inputs))})"
-            )
-    if rule == "strict":
-        kinds = {array.dtype for array in arrays if is_array(array)}
-        if len(kinds) > 1:
-            raise RuntimeError(f"{primitive.name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
-        return arrays
-    dtype = result_type(*arrays)
-    if rule == "float" and dtype.kind not in "fc":
-        dtype = get_default_dtype()
-    return tuple([_cast(value, dtype) for value in arrays])
-
-
-def _cast(value: Any, dtype: np.dtype[Any]) -> Any:
-    if is_array(value):
-        return value if value.dtype is dtype else value.astype(dtype, copy=False)
-    # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
-    kind = scalar_dtype(value).kind
-    if isinstance(value, np.generic):
-        value = value.item()
-    if kind == dtype.kind or kind in "iu" and dtype.kind in "iufc" or kind == "b" or kind == "f" and dtype.kind == "c":
-        return value
-    return dtype.type(value)

@@ -166,3 +166,8 @@ def overlaps_itself(array: Any) -> bool:
             return True
         reach += stride * (length - 1)
     return False
+
+
+def is_writable(array: Any) -> bool:
+    """Whether NumPy lets the array's memory be written; CuPy has no read-only arrays."""
+    return getattr(array.flags, "writeable", True)

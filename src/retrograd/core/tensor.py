@@ -6,24 +6,27 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import numpy as np
 
-from . import graph
 from .devices import Device, array_module, backend_for, backend_of, is_array
-from .dtypes import DType, get_default_dtype, is_differentiable, scalar_dtype
-from .errors import describe
+from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, scalar_dtype
+from .errors import call_error, describe
+from .graph import edge_of
 from .storage import Storage, leave, share, sharers
 
 if TYPE_CHECKING:
-    from ._methods import TensorMethods
+    from .._generated.tensor_methods import TensorMethods
     from .graph import Node
 else:
     TensorMethods = object
+
+
+Method = TypeVar("Method", bound=Any)
 
 
 class LeafHooks:
@@ -76,7 +79,6 @@ class Tensor(TensorMethods):
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for a dtype that has none.
 
-    >>> import retrograd as rg
     >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
@@ -188,14 +190,11 @@ class Tensor(TensorMethods):
         return format(str(self), spec)
 
     def __repr__(self) -> str:
-        from .printing import tensor_repr
-
         return tensor_repr(self)
 
     def item(self) -> Any:
         """The only element, as a Python number.
 
-        >>> import retrograd as rg
         >>> rg.tensor([[2.5]]).item()
         2.5
 
@@ -302,7 +301,6 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """This Tensor's values, on the same memory, without its history.
 
-        >>> import retrograd as rg
         >>> rg.ones(2, requires_grad=True).detach().requires_grad
         False
         """
@@ -333,7 +331,7 @@ class Tensor(TensorMethods):
         views = [tensor for tensor in sharers(self) if tensor._base is self]
         if views:  # They stay where they are, as views of a Tensor that keeps the old memory and history.
             old = self.detach()
-            old._requires, old._node = requires, graph.edge_of(self)
+            old._requires, old._node = requires, edge_of(self)
             for view in views:
                 view._base = old
         leave(self)
@@ -341,50 +339,9 @@ class Tensor(TensorMethods):
         share(self, value, related=False)
         self._requires, self._node = requires, node
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Sequence[Tensor] | Tensor | None = None,
-    ) -> None:
-        """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
-
-        For a leaf ``x``: ``x.grad += gradient^T d self / d x``.
-
-        Args:
-            gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
-            retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
-            create_graph: record the walk itself, so that gradients can be differentiated.
-            inputs: accumulate into these Tensors only.
-
-        Raises:
-            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
-                was
-                freed by an earlier walk.
-
-        >>> import retrograd as rg
-        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
-        >>> (x**3).sum().backward()
-        >>> x.grad
-        tensor([ 3., 12.])
-        """
-        if inputs is None:
-            graph.backward([self], [gradient], retain_graph, create_graph, None, "backward")
-            return
-        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-        if not wanted:
-            raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
-        for index, x in enumerate(wanted):
-            if not x._requires:
-                raise RuntimeError(f"backward: inputs[{index}], {describe(x)}, does not require grad")
-        found = graph.backward([self], [gradient], retain_graph, create_graph, wanted, "backward")
-        graph.accumulate_found(found, wanted, create_graph)
-
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
 
-        >>> import retrograd as rg
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> handle = x.register_hook(lambda grad: grad * 10)
         >>> (x * 3).sum().backward()
@@ -478,6 +435,25 @@ class Tensor(TensorMethods):
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 
 
+def tensor_repr(x: Tensor) -> str:
+    """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
+    array = backend_of(x.array).to_numpy(x.array)
+    name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
+    body = np.array2string(array, separator=", ", prefix=f"{name}(", precision=4, threshold=1000, edgeitems=3)
+    parts = [body]
+    if array.size == 0 and array.shape != (0,):
+        parts.append(f"size={array.shape}")
+    if array.dtype not in (get_default_dtype(), int64, bool_) or array.size == 0 and array.dtype != get_default_dtype():
+        parts.append(f"dtype={array.dtype}")
+    if x.device.type != "cpu":
+        parts.append(f"device='{x.device}'")
+    if x._node is not None:
+        parts.append(f"grad_fn=<{x._node.name}>")
+    elif x._requires:
+        parts.append("requires_grad=True")
+    return f"{name}({', '.join(parts)})"
+
+
 class Size(tuple[int, ...]):
     """The shape of a Tensor: a tuple of lengths that can count its elements.
 
@@ -516,7 +492,11 @@ def new_tensor(array: Any) -> Tensor:
     return t
 
 
-graph._Tensor = Tensor
+def tensor_method(method: Method, *names: str) -> Method:
+    """Enter a function or property on Tensor, by default under its own name: how other rooms give Tensor methods."""
+    for name in names or (method.__name__,):
+        setattr(Tensor, name, method)
+    return method
 
 
 def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
@@ -569,7 +549,9 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     try:
         array = np.asarray(plain(data))
     except ValueError as error:
-        raise ValueError(f"tensor: the nested sequences are ragged or too deep ({error})") from None
+        raise call_error(
+            ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
+        ) from None
     if array.dtype.kind not in "biufc":
         raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
     if dtype is None:

@@ -19,7 +19,6 @@ def default_collate(batch: Sequence[Any]) -> Any:
     sequences of different lengths raise RuntimeError, anything else TypeError. The rules are those of
     `torch.utils.data`.
 
-    >>> import numpy as np
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
     >>> x.tolist(), name

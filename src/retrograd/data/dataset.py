@@ -61,7 +61,6 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     NumPy arrays are taken as Tensors on the same memory. Tensors of unequal or no length raise ValueError.
 
-    >>> import numpy as np
     >>> from retrograd.data import TensorDataset
     >>> x, y = TensorDataset(np.arange(6.0).reshape(3, 2), np.array([7, 8, 9]))[1]
     >>> x.tolist(), y.item()
@@ -219,7 +218,6 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     the first subsets. Lengths that do not sum to the length of the data set, and fractions outside [0, 1], raise
     ValueError.
 
-    >>> import numpy as np
     >>> from retrograd.data import random_split
     >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))
     >>> len(train), len(test), sorted([*train, *test]) == list(range(10))

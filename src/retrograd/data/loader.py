@@ -47,7 +47,6 @@ class DataLoader(Generic[T_co]):
         prefetch_factor: how many batches per worker are loaded ahead, 2 unless told.
         persistent_workers: keep the workers from one epoch to the next.
 
-    >>> import numpy as np
     >>> from retrograd.data import DataLoader, TensorDataset
     >>> data = TensorDataset(np.arange(10.0).reshape(5, 2), np.arange(5))
     >>> [y.tolist() for x, y in DataLoader(data, batch_size=2)]

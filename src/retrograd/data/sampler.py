@@ -42,7 +42,6 @@ class RandomSampler(Sampler[int]):
 
     Without replacement, more samples than indices are taken from one permutation after another.
 
-    >>> import numpy as np
     >>> from retrograd.data import RandomSampler
     >>> sorted(RandomSampler(range(5), generator=np.random.default_rng(0)))
     [0, 1, 2, 3, 4]
@@ -102,7 +101,6 @@ class WeightedRandomSampler(Sampler[int]):
     Weights that are negative, not finite or all zero, and more samples without replacement than there are positive
     weights, raise ValueError.
 
-    >>> import numpy as np
     >>> from retrograd.data import WeightedRandomSampler
     >>> list(WeightedRandomSampler([0.0, 3.0], 4, generator=np.random.default_rng(0)))
     [1, 1, 1, 1]

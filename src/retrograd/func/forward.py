@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.backward import Walk, as_array
 from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import Node, Walk, as_array, edge_of, pull, reachable
+from ..core.graph import Node, edge_of, reachable
 from ..core.modes import enable_grad, modes, set_grad_enabled
+from ..core.plan import pull
 from ..core.primitive import Primitive, apply1
 from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor
@@ -43,7 +45,6 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         TypeError: primals or tangents are no sequences of Tensors, or the function returned something else.
         ValueError: they do not match in number or shape, or there is none.
 
-    >>> import retrograd as rg
     >>> from retrograd.func import jvp
     >>> jvp(lambda x: x * x, (rg.tensor([1.0, 2.0]),), (rg.tensor([1.0, 10.0]),))
     (tensor([1., 4.]), tensor([ 2., 40.]))

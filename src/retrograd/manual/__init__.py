@@ -10,10 +10,10 @@ docstring, and a ``Net`` runs them in order and in reverse. One training step:
 >>> loss, optimizer = manual.CrossEntropyLoss(), manual.SGD(net, lr=1.0)
 >>> x, target = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32), np.array([0, 1, 1, 0])
 >>> for step in range(200):
-...     value = loss.forward(net.forward(x), target)
-...     dout = net.backward(loss.backward())
+...     value = loss(net(x), target)
+...     dx = net.backward(loss.backward())
 ...     optimizer.step()
->>> net.forward(x).argmax(axis=1)
+>>> net(x).argmax(axis=1)
 array([0, 1, 1, 0])
 """
 
@@ -25,9 +25,12 @@ from .activations import Softmax as Softmax
 from .activations import Tanh as Tanh
 from .base import Layer as Layer
 from .base import Loss as Loss
+from .base import NamedArrays as NamedArrays
 from .check import CheckReport as CheckReport
 from .check import GradientCheck as GradientCheck
 from .check import check_layer as check_layer
+from .clipping import clip_grad_norm_ as clip_grad_norm_
+from .clipping import clip_grad_value_ as clip_grad_value_
 from .convolution import Conv2d as Conv2d
 from .convolution import MaxPool2d as MaxPool2d
 from .dropout import Dropout as Dropout

@@ -1,9 +1,8 @@
 """Layers without parameters: elementwise functions, and the softmax family along one axis.
 
-Each takes a floating-point array of any shape and keeps its dtype; any other input is a TypeError. The softmax family
-subtracts the largest entry before exp, so that large entries cannot overflow (Blanchard, Higham, Higham, "Accurately
-computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41, 2021). A ``dim`` out of range is an
-IndexError.
+Each takes a floating-point array of any shape and keeps its dtype; any other input is a TypeError. A ``dim`` out of
+range is an IndexError. The softmax family subtracts the largest entry before exp, so that large entries cannot overflow
+(Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41, 2021).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every manual layer is: a forward, a backward, and two dictionaries of arrays."""
+"""What every manual layer is: a forward, a backward, and its parameters and gradients by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,21 @@ Array: TypeAlias = NDArray[Any]
 Seed: TypeAlias = np.random.Generator | int | None
 
 
+class NamedArrays(dict[str, Array]):
+    """Arrays by name; called, it gives the arrays alone.
+
+    >>> from retrograd import manual
+    >>> layer = manual.Linear(2, 3)
+    >>> layer.parameters["weight"].shape
+    (3, 2)
+    >>> [array.shape for array in layer.parameters()]
+    [(3, 2), (3,)]
+    """
+
+    def __call__(self) -> list[Array]:
+        return list(self.values())
+
+
 class Layer(Protocol):
     """A function with parameters and its derivative written out by hand.
 
@@ -20,7 +35,9 @@ class Layer(Protocol):
     none to return). It may be called again and gives the same numbers.
 
     ``parameters`` and ``gradients`` have the same names and shapes, and each array keeps its place in memory for the
-    life of the layer.
+    life of the layer. In a layer of your own they may be methods that return the dictionaries.
+
+    The layers of this package can also be called, ``layer(x)`` being ``layer.forward(x)``, and have ``zero_grad()``.
     """
 
     training: bool
@@ -48,11 +65,19 @@ class Loss(Protocol):
 
 
 class BaseLayer:
-    """The part all layers share: their dictionaries, what ``forward`` kept, and the checks that name the layer."""
+    """The part all layers share: parameters and gradients, what ``forward`` kept, and the checks that name the layer.
+
+    Calling a layer runs its ``forward``.
+
+    >>> import numpy as np
+    >>> from retrograd import manual
+    >>> manual.ReLU()(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    """
 
     def __init__(self, *arguments: object) -> None:
-        self.parameters: dict[str, Array] = {}
-        self.gradients: dict[str, Array] = {}
+        self.parameters = NamedArrays()
+        self.gradients = NamedArrays()
         self.training = True
         self._arguments = arguments
         self._saved: Any = None
@@ -60,6 +85,17 @@ class BaseLayer:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self._arguments))})"
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.forward(*arguments)
+
+    def forward(self, *arguments: Any) -> Any:
+        raise NotImplementedError(f"{self!r} has no forward")
+
+    def zero_grad(self) -> None:
+        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        for gradient in self.gradients.values():
+            gradient.fill(0)
 
     def _add_parameter(self, name: str, value: Array) -> None:
         self.parameters[name] = value
@@ -75,7 +111,7 @@ class BaseLayer:
         self._require_forward()
         shape, dtype = self._output
         if not isinstance(dout, np.ndarray | np.generic) or dout.dtype != dtype:
-            raise TypeError(f"{self!r}.backward: dout must be an array of dtype {dtype}, got {_describe(dout)}")
+            raise TypeError(f"{self!r}.backward: dout must be an array of dtype {dtype}, got {describe(dout)}")
         if dout.shape != shape:
             raise ValueError(f"{self!r}.backward: dout must have the output's shape {shape}, got {dout.shape}")
         return self._saved
@@ -87,7 +123,7 @@ class BaseLayer:
     def _require_float(self, x: Array) -> None:
         """Refuses what is no floating array, or one of another dtype than the parameters."""
         if not isinstance(x, np.ndarray | np.generic) or x.dtype.kind != "f":
-            raise TypeError(f"{self!r}.forward: x must be a floating-point array, got {_describe(x)}")
+            raise TypeError(f"{self!r}.forward: x must be a floating-point array, got {describe(x)}")
         for name, value in self.parameters.items():
             if value.dtype != x.dtype:
                 raise TypeError(f"{self!r}.forward: x has dtype {x.dtype}, but parameter {name!r} has {value.dtype}")
@@ -99,6 +135,30 @@ class BaseLayer:
     def _require_dim(self, x: Array, dim: int) -> None:
         if not -x.ndim <= dim < x.ndim:
             raise IndexError(f"{self!r}.forward: dim {dim} is out of range for x of shape {x.shape}")
+
+
+def named_arrays(layer: Layer | Loss, kind: str) -> dict[str, Array]:
+    """``layer.parameters`` or ``layer.gradients``, which may be a dictionary or a method that returns one."""
+    arrays: Any = getattr(layer, kind)
+    return arrays if isinstance(arrays, dict) else arrays()
+
+
+def require_parameters(function: str, layer: Layer) -> None:
+    """TypeError or ValueError unless ``layer`` has arrays to change in place and their gradients."""
+    if isinstance(layer, type) or not (hasattr(layer, "parameters") and hasattr(layer, "gradients")):
+        got = f"the class {layer.__name__}" if isinstance(layer, type) else describe(layer)
+        raise TypeError(f"{function}: wanted a layer or a net, which has parameters and gradients, got {got}")
+    parameters, gradients = named_arrays(layer, "parameters"), named_arrays(layer, "gradients")
+    if not parameters:
+        raise ValueError(f"{function}: {layer!r} has no parameters")
+    for name, value in parameters.items():
+        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            got = describe(value)
+            raise TypeError(f"{function}: parameter {name!r} must be an array of floating-point numbers, got {got}")
+        gradient = gradients.get(name)
+        if not isinstance(gradient, np.ndarray) or gradient.shape != value.shape:
+            wanted, got = f"an array of shape {value.shape}", describe(gradient)
+            raise ValueError(f"{function}: the gradient of parameter {name!r} must be {wanted}, got {got}")
 
 
 def uniform_by_fan_in(shape: tuple[int, ...], fan_in: int, dtype: DTypeLike, rng: np.random.Generator) -> Array:
@@ -125,7 +185,9 @@ def require_positive(layer: str, **sizes: int) -> None:
             raise ValueError(f"{layer}: {name} must be at least 1, got {size}")
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of dtype {value.dtype} and shape {value.shape}"
+    if isinstance(value, list | tuple) and value:
+        return f"a {type(value).__name__} of {type(value[0]).__name__}"
     return type(value).__name__

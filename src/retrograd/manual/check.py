@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, Layer, Loss
+from .base import Array, Layer, Loss, named_arrays
 
 # Below it a gradient is measured absolutely: the differences of numbers of size 1 carry an error of about 1e-11.
 _SMALLEST = 1e-4
@@ -60,12 +60,10 @@ def check_layer(
     is above ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
 
     The layer itself is not changed: the check works on copies, so that Dropout draws one mask throughout. A loss takes
-    its target after x. An x of integers has no gradient and is left out. Choose x away from points without a
-    derivative.
+    its target after x. An x of integers has no gradient and is left out. Choose x where the layer has a derivative.
 
-    Raises TypeError unless x and the parameters are float64 (float32 leaves the differences too few digits),
-    ValueError for an empty x, for a gradient missing or of another shape than its array, or where there is nothing to
-    check.
+    Raises TypeError unless x and the parameters are float64 (float32 leaves the differences too few digits), ValueError
+    for an empty x, for a gradient that is missing or has not its array's shape, or where there is nothing to check.
 
     >>> import numpy as np
     >>> from retrograd import manual
@@ -80,15 +78,15 @@ def check_layer(
     """
     probe: Any = copy.deepcopy(layer)
     x = x.copy()
-    values = {**probe.parameters, "x": x} if x.dtype.kind == "f" else dict(probe.parameters)
+    values = dict(named_arrays(probe, "parameters")) | ({"x": x} if x.dtype.kind == "f" else {})
     _require_float64(layer, values)
 
-    ran: Any = copy.deepcopy(layer)
-    y = ran.forward(x, *target)
+    subject: Any = copy.deepcopy(layer)
+    y = subject.forward(x, *target)
     rng = np.random.default_rng(seed)
     dout = np.asarray(rng.uniform(1, 2, np.shape(y)) * rng.choice([-1.0, 1.0], np.shape(y)))
-    dx = ran.backward(float(dout) if type(y) is float else dout)
-    gradients = {**ran.gradients, "x": dx}
+    dx = subject.backward(float(dout) if type(y) is float else dout)
+    gradients = {**named_arrays(subject, "gradients"), "x": dx}
     if dx is None:
         values.pop("x", None)
     if not values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Array, Layer
+from .base import Array, Layer, NamedArrays, describe, named_arrays
 
 
 class Net:
@@ -15,7 +15,8 @@ class Net:
     A Net is a Layer itself. Its parameters and gradients are those of its layers, under the name "place.name".
     Setting ``training`` sets it in every layer.
 
-    Raises ValueError when it holds no layer, RuntimeError when a layer other than the first returns no gradient.
+    Raises ValueError when it holds no layer, TypeError for what is no layer, RuntimeError when a layer other than the
+    first returns no gradient.
 
     >>> import numpy as np
     >>> from retrograd import manual
@@ -23,7 +24,7 @@ class Net:
     >>> net = manual.Net(manual.Linear(3, 4, rng=rng), manual.Tanh(), manual.Linear(4, 1, rng=rng))
     >>> list(net.parameters)
     ['0.weight', '0.bias', '2.weight', '2.bias']
-    >>> y = net.forward(np.ones((5, 3), np.float32))
+    >>> y = net(np.ones((5, 3), np.float32))
     >>> net.backward(np.ones_like(y)).shape
     (5, 3)
     """
@@ -31,6 +32,10 @@ class Net:
     def __init__(self, *layers: Layer) -> None:
         if not layers:
             raise ValueError("Net needs at least one layer")
+        for place, layer in enumerate(layers):
+            if isinstance(layer, type) or not (hasattr(layer, "forward") and hasattr(layer, "backward")):
+                got = f"the class {layer.__name__}" if isinstance(layer, type) else describe(layer)
+                raise TypeError(f"Net: layer {place} must have forward and backward, got {got}")
         self.layers = layers
         self.training = True
 
@@ -38,12 +43,16 @@ class Net:
         return f"Net({', '.join(map(repr, self.layers))})"
 
     @property
-    def parameters(self) -> dict[str, Array]:
-        return {f"{i}.{name}": a for i, layer in enumerate(self.layers) for name, a in layer.parameters.items()}
+    def parameters(self) -> NamedArrays:
+        return self._collect("parameters")
 
     @property
-    def gradients(self) -> dict[str, Array]:
-        return {f"{i}.{name}": a for i, layer in enumerate(self.layers) for name, a in layer.gradients.items()}
+    def gradients(self) -> NamedArrays:
+        return self._collect("gradients")
+
+    def _collect(self, kind: str) -> NamedArrays:
+        places = enumerate(self.layers)
+        return NamedArrays({f"{i}.{name}": a for i, layer in places for name, a in named_arrays(layer, kind).items()})
 
     @property
     def training(self) -> bool:
@@ -54,6 +63,14 @@ class Net:
         self._training = mode
         for layer in self.layers:
             layer.training = mode
+
+    def __call__(self, x: Array) -> Array:
+        return self.forward(x)
+
+    def zero_grad(self) -> None:
+        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        for gradient in self.gradients.values():
+            gradient.fill(0)
 
     def forward(self, x: Array) -> Array:
         for layer in self.layers:

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
-from .base import Array, Layer
+from .base import Array, Layer, named_arrays, require_parameters
 
 _BLOCK = 1 << 15  # elements; the blocks of a parameter, its gradient and its state stay in the processor's cache
 
 
-class Optimizer(Protocol):
-    """Changes the parameters of a layer in place, by the gradients of its last backward."""
+class Optimizer:
+    """Changes the parameters of a layer in place, by the gradients of its last backward.
 
-    lr: float
+    ``layer`` is any Layer, a Net included. An optimizer of your own defines ``step``.
 
-    def step(self) -> None: ...
+    Raises TypeError for what has no parameters and gradients, ValueError where there are none of them or for an ``lr``
+    that is not greater than 0.
+    """
+
+    def __init__(self, layer: Layer, lr: float) -> None:
+        require_parameters(type(self).__name__, layer)
+        if not lr > 0:
+            raise ValueError(f"{type(self).__name__}: lr must be greater than 0, got {lr}")
+        self.layer = layer
+        self.lr = lr
+
+    def step(self) -> None:
+        """Moves every parameter once, in place."""
+        raise NotImplementedError(f"{type(self).__name__} has no step")
+
+    def zero_grad(self) -> None:
+        """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""
+        for gradient in named_arrays(self.layer, "gradients").values():
+            gradient.fill(0)
 
 
-class SGD:
+class SGD(Optimizer):
     """Gradient descent with momentum and weight decay.
 
         g ← ∂L/∂θ + weight_decay θ
@@ -30,7 +47,8 @@ class SGD:
     (Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; in the form of Sutskever et al.,
     "On the importance of initialization and momentum in deep learning", ICML 2013, as in PyTorch.)
 
-    ``layer`` is any Layer, a Net included. Raises ValueError for a negative hyper-parameter.
+    ``layer`` is any Layer, a Net included. Raises TypeError for what has no parameters, ValueError unless lr > 0 and
+    the others are not negative.
 
     >>> import numpy as np
     >>> from retrograd import manual
@@ -43,9 +61,8 @@ class SGD:
     """
 
     def __init__(self, layer: Layer, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
-        _require_not_negative("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
-        self.layer = layer
-        self.lr = lr
+        super().__init__(layer, lr)
+        _require_not_negative("SGD", momentum=momentum, weight_decay=weight_decay)
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.momentum_buffers = _zeros_like_parameters(layer) if momentum else {}
@@ -53,7 +70,7 @@ class SGD:
     def step(self) -> None:
         """Moves every parameter once, in place."""
         state = [self.momentum_buffers] if self.momentum else []
-        for theta, g, *velocity in _blocks(self.layer.parameters, self.layer.gradients, *state):
+        for theta, g, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:
                 g = g + self.weight_decay * theta
             if velocity:
@@ -63,7 +80,7 @@ class SGD:
             theta -= self.lr * g
 
 
-class RMSprop:
+class RMSprop(Optimizer):
     """Gradient descent with every component divided by the root of its mean square, with momentum and weight decay.
 
         g ← ∂L/∂θ + weight_decay θ
@@ -74,7 +91,8 @@ class RMSprop:
     (Tieleman, Hinton, "Neural networks for machine learning", lecture 6e, 2012; with momentum: Graves, "Generating
     sequences with recurrent neural networks", 2013, as in PyTorch.)
 
-    ``layer`` is any Layer, a Net included. Raises ValueError for a negative hyper-parameter.
+    ``layer`` is any Layer, a Net included. Raises TypeError for what has no parameters, ValueError unless lr > 0 and
+    the others are not negative.
 
     >>> import numpy as np
     >>> from retrograd import manual
@@ -95,9 +113,8 @@ class RMSprop:
         weight_decay: float = 0.0,
         momentum: float = 0.0,
     ) -> None:
-        _require_not_negative("RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
-        self.layer = layer
-        self.lr = lr
+        super().__init__(layer, lr)
+        _require_not_negative("RMSprop", alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         self.alpha = alpha
         self.eps = eps
         self.weight_decay = weight_decay
@@ -108,7 +125,7 @@ class RMSprop:
     def step(self) -> None:
         """Moves every parameter once, in place."""
         state = [self.mean_squares, self.momentum_buffers] if self.momentum else [self.mean_squares]
-        for theta, g, mean_square, *velocity in _blocks(self.layer.parameters, self.layer.gradients, *state):
+        for theta, g, mean_square, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:
                 g = g + self.weight_decay * theta
             squared = np.square(g)
@@ -125,8 +142,9 @@ class RMSprop:
             theta -= self.lr * move
 
 
-def _blocks(*dictionaries: dict[str, Array]) -> Iterator[list[Array]]:
-    """For every name, the arrays that the dictionaries hold under it, as views of matching pieces."""
+def _blocks(layer: Layer, *state: dict[str, Array]) -> Iterator[list[Array]]:
+    """For every parameter, matching views of it, of its gradient and of its state, a block at a time."""
+    dictionaries = [named_arrays(layer, "parameters"), named_arrays(layer, "gradients"), *state]
     for name in dictionaries[0]:
         arrays = [dictionary[name] for dictionary in dictionaries]
         if not all(array.flags.c_contiguous for array in arrays):
@@ -137,7 +155,7 @@ def _blocks(*dictionaries: dict[str, Array]) -> Iterator[list[Array]]:
 
 
 def _zeros_like_parameters(layer: Layer) -> dict[str, Array]:
-    return {name: np.zeros_like(value) for name, value in layer.parameters.items()}
+    return {name: np.zeros_like(value) for name, value in named_arrays(layer, "parameters").items()}
 
 
 def _require_not_negative(optimizer: str, **values: float) -> None:

@@ -18,7 +18,6 @@ class MLP(nn.Sequential):
     Raises:
         ValueError: fewer than two sizes.
 
-    >>> import retrograd as rg
     >>> from retrograd.models import MLP
     >>> MLP([784, 1024, 10], flatten=True)(rg.zeros(5, 1, 28, 28)).shape
     (5, 10)
@@ -51,7 +50,6 @@ class CNN(nn.Module):
     Source: the layout of LeCun et al., Gradient-based learning applied to document recognition, 1998, with batch
     normalization (Ioffe and Szegedy, 2015).
 
-    >>> import retrograd as rg
     >>> from retrograd.models import CNN
     >>> CNN()(rg.zeros(2, 1, 28, 28)).shape
     (2, 10)

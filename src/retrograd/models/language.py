@@ -12,7 +12,7 @@ from .. import nn
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..nn import functional as F
-from ..ops import creation
+from ..ops.make import creation
 
 
 class CausalSelfAttention(nn.Module):
@@ -71,7 +71,6 @@ class CharTransformer(nn.Module):
 
     Source: Radford et al., Language models are unsupervised multitask learners, 2019.
 
-    >>> import retrograd as rg
     >>> from retrograd.models import CharTransformer
     >>> model = CharTransformer(vocabulary=65, context=8, layers=2, heads=2, channels=16)
     >>> model(rg.zeros(3, 8, dtype=rg.int64)).shape
@@ -126,7 +125,6 @@ class NamesLSTM(nn.Module):
 
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997.
 
-    >>> import retrograd as rg
     >>> from retrograd.models import NamesLSTM
     >>> NamesLSTM(vocabulary=27)(rg.zeros(3, 8, dtype=rg.int64)).shape
     (3, 8, 27)
@@ -174,7 +172,6 @@ def generate(
     Raises:
         ValueError: an empty prompt, a negative temperature, or ``top_k`` below 1.
 
-    >>> import retrograd as rg
     >>> from retrograd.models import CharTransformer, generate
     >>> model = CharTransformer(vocabulary=5, context=4, layers=1, heads=1, channels=8)
     >>> len(generate(model, [0], length=6))

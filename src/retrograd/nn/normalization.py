@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.creation import ones, tensor, zeros
+from ..ops.make.creation import ones, tensor, zeros
 from . import functional as F
 from . import init
 from .fields import calls, init_from_fields

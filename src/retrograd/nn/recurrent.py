@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.creation import zeros
-from ..ops.registry import OPERATORS
+from ..ops.make.creation import zeros
+from ..ops.table.registry import OPERATORS
 from . import init
 from .module import Module
 from .parameter import Parameter, new_parameter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -30,8 +31,8 @@ class Symbol(Value):
     def data(self) -> NoReturn:  # type: ignore[override]
         raise DataDependent(
             "scalar.compile: the function reads the number of a Value that depends on its input (an `if`, a "
-            "comparison, float() "
-            "or .data), so its expression may differ from input to input; write it without, or call it on Values"
+            "comparison, float() or .data), so its expression may differ from input to input; write it without, "
+            "or call it on Values"
         )
 
     def __pow__(self, other: Any) -> Symbol:
@@ -51,7 +52,7 @@ class Symbol(Value):
         return f"Symbol({self._op or 'input'})"
 
 
-def _enter_operators() -> None:
+def _define_operators() -> None:
     def unary(op: str) -> Callable[[Symbol], Symbol]:
         return lambda self: Symbol((self,), op)
 
@@ -70,7 +71,7 @@ def _enter_operators() -> None:
         setattr(Symbol, f"__r{name}__", reflected(op))
 
 
-_enter_operators()
+_define_operators()
 
 
 class Compiled:
@@ -78,8 +79,7 @@ class Compiled:
 
     Attributes:
         parameters: the Values that the function uses without taking them as arguments; their ``data`` is read anew at
-            every
-            call, and their ``grad`` grows when a result is differentiated.
+            every call, and their ``grad`` grows when a result is differentiated.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -91,13 +91,12 @@ class Compiled:
         """Evaluate for all inputs at once: every number among the arguments may be an array of the common batch shape.
 
         Returns:
-            A float64 Tensor of the batch shape where the function returns a Value, lists of them where it returns
-            lists.
+            A float64 Tensor of the batch shape where the function returns a Value, and lists of them for lists.
 
         Raises:
             DataDependent: the function looks at the numbers it is given.
-            ValueError: a result is not finite, where Values would have raised; or the arguments have another structure
-                than those of the first call.
+            ValueError: a result is not finite, where Values would have raised; or the arguments are nested in another
+                way than those of the first call.
         """
         leaves: list[Any] = []
         structure = _flatten(args, leaves)
@@ -144,7 +143,7 @@ class Compiled:
         return {id(node): layer for layer in layers.values() for node in layer}
 
     def _replay(self, leaves: list[Any]) -> Any:
-        from ..ops.joining import stack
+        from ..ops.shape.joining import stack
 
         tensors = [x.double() if isinstance(x, Tensor) else Tensor(np.asarray(x, dtype=np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
@@ -153,7 +152,7 @@ class Compiled:
             known[id(symbol)] = x.expand(shape)
         theta = Tensor(np.array([node.data for node in self.parameters]), requires_grad=bool(self.parameters))
         if self.parameters:
-            theta.register_post_accumulate_grad_hook(self._give_back)
+            theta.register_post_accumulate_grad_hook(self._add_gradients)
         for node in self._constants:
             known[id(node)] = node.data
         for id_ in self._read_alone:
@@ -169,8 +168,8 @@ class Compiled:
                 if key not in stacked:
                     columns = [_expanded(known[id(x)], shape).reshape(-1) for x in inputs]
                     stacked[key] = stack(columns)
-                for each, row in zip(layer, self._layer(theta, layer, stacked[key]).unbind(0), strict=True):
-                    known[id(each)] = row.reshape(shape)
+                for neuron, row in zip(layer, self._layer(theta, layer, stacked[key]).unbind(0), strict=True):
+                    known[id(neuron)] = row.reshape(shape)
             else:
                 known[id(node)] = _evaluate(node, [known[id(child)] for child in node._children])
         results = [_expanded(known[id(node)], shape) for node in self._outputs]
@@ -187,7 +186,7 @@ class Compiled:
         biases = theta[np.array([[self._place[id(part[2])]] for part in parts])]
         return weights @ inputs + biases
 
-    def _give_back(self, theta: Tensor) -> None:
+    def _add_gradients(self, theta: Tensor) -> None:
         assert theta.grad is not None
         for node, gradient in zip(self.parameters, theta.grad.tolist(), strict=True):
             node.grad += gradient
@@ -216,9 +215,7 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
         a, b = operands
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             a = Tensor(np.asarray(a, dtype=np.float64))
-        return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "**": lambda: a**b}[
-            op
-        ]()
+        return getattr(operator, _BINARY[op])(a, b)
     (x,) = operands
     if not isinstance(x, Tensor):
         x = Tensor(np.asarray(x, dtype=np.float64))
@@ -245,9 +242,8 @@ def compile(function: Callable[..., Any]) -> Compiled:
     """Record the expression that ``function`` builds of Values, and replay it for many inputs at once.
 
     The function is run once, on Values without numbers, at the first call. Later calls evaluate the recorded expression
-    on float64 Tensors, all inputs at once; differentiating a result adds to the ``grad`` of the Values that the
-    function
-    uses beside its arguments (a network's parameters), as a sum over all inputs.
+    on float64 Tensors, all inputs at once. Differentiating a result adds to the ``grad`` of the Values that the
+    function uses beside its arguments (a network's parameters) the sum over all inputs.
 
     Args:
         function: takes Values, or lists of them, and returns a Value or lists of them.

@@ -1,22 +1,75 @@
-"""The graph behind a Value as indented text and as an SVG drawing."""
+"""The graph behind a Value as indented text and as a picture."""
 
+import re
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 from .value import Value, nodes_of
 
+# The fill and the line of a box, by what its node is: light boxes with dark text are read on any background.
+_COLORS = {
+    "leaf": ("#dbeafe", "#2563eb"),
+    "parameter": ("#fef3c7", "#b45309"),
+    "operator": ("#f3f4f6", "#6b7280"),
+    "output": ("#dcfce7", "#15803d"),
+}
+_EDGE = "#808080"
+_HEIGHT, _GAP = 52, 60  # of a box, and between two columns of boxes
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
 
 class Drawing(str):
-    """The text of an SVG picture, which notebooks show."""
+    """The text of an SVG picture, which notebooks show; `source` is the same graph in Graphviz's language, DOT."""
 
-    _repr_svg_ = str.__str__
+    source: str
+
+    def __new__(cls, svg: str, source: str = "") -> "Drawing":
+        drawing = super().__new__(cls, svg)
+        drawing.source = source
+        return drawing
+
+    def _repr_svg_(self) -> str:
+        return str(self)
 
     def save(self, path: str | Path) -> None:
+        """Write the SVG picture into a file."""
         Path(path).write_text(self, encoding="utf-8")
+
+    def render(self, filename: str | Path, format: str | None = None, view: bool = False) -> str:
+        """Write the graph into a file and return its path, as Graphviz's `render` does.
+
+        Args:
+            filename: gets the format as its suffix unless it has it.
+            format: "svg" or "dot"; by default what the suffix says, "svg" without one.
+            view: open the file in a browser.
+
+        Raises:
+            ValueError: another format.
+        """
+        path = Path(filename)
+        kind = format or path.suffix.lower()[1:] or "svg"
+        if kind not in ("svg", "dot", "gv"):
+            raise ValueError(f"render: format must be 'svg' or 'dot', got {kind!r}; `dot -T{kind}` makes it of a .dot")
+        if path.suffix.lower() != f".{kind}":
+            path = path.with_name(f"{path.name}.{kind}")
+        path.write_text(self if kind == "svg" else self.source, encoding="utf-8")
+        if view:
+            import webbrowser
+
+            webbrowser.open(path.resolve().as_uri())
+        return str(path)
 
 
 def trace_graph(root: Value, max_nodes: int = 1000) -> str:
-    """A line of operator, data and grad per node, its operands indented below it; shared ones are spelt out once."""
+    """A line of operator, data and grad per node, its operands indented below it; shared ones are spelt out once.
+
+    >>> a = Value(2.0, label="a")
+    >>> print(trace_graph(a * a))
+    * data=4 grad=0
+      a data=2 grad=0
+      a data=2 grad=0
+    """
     lines, unseen, stack = [], set(nodes_of(root, max_nodes)), [(root, "")]
     while stack:
         node, indent = stack.pop()
@@ -27,34 +80,109 @@ def trace_graph(root: Value, max_nodes: int = 1000) -> str:
     return "\n".join(lines)
 
 
-def draw_graph(root: Value, max_nodes: int = 300) -> Drawing:
-    """A box of operator, data and grad per node, left of the boxes of its results; long edges pass between boxes."""
+def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value] = ()) -> Drawing:
+    """A box of label, operator, data and grad per node, with arrows to the boxes of its results, on its right.
+
+    The color of a box tells leaves, parameters, operators and the output apart. The weights and biases of neurons are
+    drawn as parameters by themselves, others if they are among `parameters`. ValueError for more than max_nodes nodes.
+
+    >>> a = Value(2.0, label="a")
+    >>> drawing = draw_graph(a * a)
+    >>> drawing.count("<rect class='leaf'")  # a is used twice: one box, two arrows
+    1
+    """
     nodes = nodes_of(root, max_nodes)
+    kinds = _kinds(root, nodes, parameters)
+    captions = {node: _caption(node) for node in nodes}
+    width = max(80, *(16 + 7.3 * len(line) for caption in captions.values() for line in caption))
+    column, lanes = _layout(nodes)
+    last = len(lanes) - 1
+    place = {
+        (node, c): (round((width + _GAP) * (last - c), 1), round(64 * (i - (len(lane) - 1) / 2), 1))
+        for c, lane in enumerate(lanes)
+        for i, node in enumerate(lane)
+    }
+
+    edges, boxes = "", ""
+    for user in nodes:
+        count = len(user._children)
+        for k, child in enumerate(sorted(user._children, key=lambda child: place[child, column[user] + 1][1])):
+            port = (k - (count - 1) / 2) * min(6, 36 / count)  # where the arrow meets the box, so that none cross
+            for c in range(column[child], column[user], -1):
+                (x, y), target = place[child, c], user if c - 1 == column[user] else child
+                (x2, y2) = place[target, c - 1]
+                if target is user:
+                    x2, y2 = x2 - 7, y2 + port
+                    edges += f"<path d='M{x2:g} {y2 - 3.5:g} l7 3.5 l-7 3.5 z' fill='{_EDGE}'/>"
+                curve = f"M{x:g} {y:g} h{width:g} C{x + width + 30:g} {y:g} {x2 - 30:g} {y2:g} {x2:g} {y2:g}"
+                edges += f"<path d='{curve}' fill='none' stroke='{_EDGE}'/>"
+    for node in nodes:
+        x, y = place[node, column[node]]
+        boxes += _box(kinds[node], x, y - _HEIGHT / 2, width, _HEIGHT, captions[node])
+
+    top, bottom = min(y for _, y in place.values()) - 36, max(y for _, y in place.values()) + 36
+    for i, kind in enumerate(kind for kind in _COLORS if kind in kinds.values()):
+        boxes += _box(f"{kind} legend", 90 * i, bottom, 82, 20, (kind,))
+    area = f"{max((width + _GAP) * last + width, 4 * 90) + 20:g} {bottom - top + 30:g}"
+    size = "width='{}' height='{}'".format(*area.split())
+    start = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='-10 {top:g} {area}' {size}"
+    return Drawing(f"{start} font-family='monospace' font-size='12'>{edges}{boxes}</svg>", _dot_source(nodes, kinds))
+
+
+def _dot_source(nodes: list[Value], kinds: dict[Value, str]) -> str:
+    lines = ["rankdir=LR", "node [shape=box style=filled fontname=monospace]", f'edge [color="{_EDGE}"]']
+    for node in nodes:
+        fill, line = _COLORS[kinds[node]]
+        caption = (part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for part in _caption(node))
+        label = "\\n".join(caption)
+        lines.append(f'n{node._birth} [label="{label}" fillcolor="{fill}" color="{line}"]')
+        lines += [f"n{child._birth} -> n{node._birth}" for child in node._children]
+    return "\n".join(["digraph {", *lines, "}\n"])
+
+
+def _kinds(root: Value, nodes: list[Value], parameters: Iterable[Value]) -> dict[Value, str]:
+    given = set(parameters)
+    for node in nodes:
+        if node._op == "dot":  # weights, inputs, bias
+            given |= {*node._children[: len(node._children) // 2], node._children[-1]}
+    kinds = {node: "operator" if node._children else "parameter" if node in given else "leaf" for node in nodes}
+    return kinds | ({root: "output"} if root._children else {})
+
+
+def _layout(nodes: list[Value]) -> tuple[dict[Value, int], list[list[Value]]]:
+    """The column of every node, counted from the root, and per column its nodes and those whose edges pass it.
+
+    Those of a column stand in the order of what they lead to in the column before it, so that few edges cross.
+    """
     users: dict[Value, list[Value]] = {node: [] for node in nodes}
-    column = dict.fromkeys(nodes, 0)  # counted from root, which is at the right
+    column = dict.fromkeys(nodes, 0)
     for node in nodes:
         for child in node._children:
             users[child].append(node)
             column[child] = max(column[child], column[node] + 1)
-    last = max(column.values())
-    place: dict[tuple[Value, int], tuple[float, float]] = {}  # of a box, and of its edges in the columns they pass
-    for c in range(last + 1):
-        lane = [n for n in reversed(nodes) if column[n] == c or any(column[u] < c < column[n] for u in users[n])]
-        place |= {(node, c): (10 + 170 * (last - c), 64 * i - 32 * len(lane)) for i, node in enumerate(lane)}
-    edges, boxes = "", ""
-    for node in nodes:
-        for user in users[node]:
-            for c in range(column[node], column[user], -1):
-                (x, y), (x2, y2) = place[node, c], place[node if c - 1 > column[user] else user, c - 1]
-                edges += f'<path d="M{x} {y} h120 C{x + 145} {y} {x2 - 25} {y2} {x2} {y2}" fill="none" stroke="gray"/>'
-        x, y = place[node, column[node]]
-        text = "".join(f'<tspan x="{x + 8}" dy="15">{escape(part)}</tspan>' for part in _caption(node))
-        boxes += f'<rect x="{x}" y="{y - 26}" width="120" height="52" fill="white" stroke="black"/>'
-        boxes += f'<text y="{y - 26}">{text}</text>'
-    top, bottom = min(y for _, y in place.values()) - 36, max(y for _, y in place.values()) + 36
-    size = f'viewBox="0 {top} {170 * last + 140} {bottom - top}" width="{170 * last + 140}" height="{bottom - top}"'
-    start = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="12">'
-    return Drawing(f"{start}{edges}{boxes}</svg>")
+    lanes = [[nodes[0]]]
+    for c in range(1, max(column.values()) + 1):
+        position = {node: i for i, node in enumerate(lanes[-1])}
+        leads_to = {
+            node: [position[user if column[user] == c - 1 else node] for user in users[node] if column[user] < c]
+            for node in reversed(nodes)
+            if column[node] >= c
+        }
+        lane = [node for node in leads_to if leads_to[node]]
+        lanes.append(sorted(lane, key=lambda node: sum(leads_to[node]) / len(leads_to[node])))
+    return column, lanes
+
+
+def _box(kind: str, x: float, y: float, width: float, height: float, lines: tuple[str, ...]) -> str:
+    fill, line = _COLORS[kind.split()[0]]
+    corner = 10 if kind == "operator" else 3
+    spans = "".join(
+        f"<tspan x='{x + 8:g}' dy='15'{' font-weight=' + repr('bold') if i == 0 else ''}>"
+        f"{escape(_NOT_XML.sub(chr(0xFFFD), part))}</tspan>"
+        for i, part in enumerate(lines)
+    )
+    rectangle = f"<rect class='{kind}' x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='{corner}'"
+    return f"{rectangle} fill='{fill}' stroke='{line}'/><text y='{y:g}' fill='#111827'>{spans}</text>"
 
 
 def _caption(node: Value) -> tuple[str, str, str]:

@@ -1,13 +1,18 @@
 """Neurons, layers and networks of Values, and the optimizers that train them."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .value import Number, Value, dot
+from .value import Number, Value, as_value, dot
+
+Activation = str | Callable[[Value], Value]
+_ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "sigmoid": "Sigmoid", "linear": "Linear"}
 
 
 class Module:
+    """What has parameters: its own, or by default those of its `parts`."""
+
     parts: Sequence["Module"] = ()
 
     def parameters(self) -> list[Value]:
@@ -22,62 +27,138 @@ class Module:
 
 
 class Neuron(Module):
-    """relu(w . x + b), or w . x + b unless `nonlin`; at first w is uniform in (-1, 1) and b = 0."""
+    """activation(w . x + b) for nin inputs x; at first w is uniform in (-1, 1) and b = 0.
 
-    def __init__(self, nin: int, nonlin: bool = True) -> None:
-        self.w, self.b, self.nonlin = [Value(random.uniform(-1, 1)) for _ in range(nin)], Value(0.0), nonlin
+    Args:
+        nonlin: micrograd's name for the choice: True is "relu", False is "linear".
+        activation: "tanh" (the default), "relu", "sigmoid", "linear" (none), or a function from a Value to a Value.
+
+    Raises:
+        ValueError: an activation of another name; x of another length than nin.
+        TypeError: both choices at once; an activation that returns no Value, as math.tanh.
+
+    >>> neuron = Neuron(2, activation="relu")
+    >>> neuron.w[0].data, neuron.w[1].data, neuron.b.data = 2.0, -3.0, 0.5
+    >>> neuron([2.0, 1.0]).data
+    1.5
+    """
+
+    def __init__(self, nin: int, nonlin: bool | None = None, *, activation: Activation | None = None) -> None:
+        self.w, self.b = [Value(random.uniform(-1, 1), label=f"w{i}") for i in range(nin)], Value(0.0, label="b")
+        self.activation = _choose_activation(nonlin, activation)
+
+    @property
+    def nonlin(self) -> bool:
+        return self.activation != "linear"
 
     def __call__(self, x: Iterable[Number]) -> Value:
-        return dot(self.w, x, self.b).relu() if self.nonlin else dot(self.w, x, self.b)
+        out = dot(self.w, x, self.b)
+        if isinstance(self.activation, str):
+            return getattr(out, self.activation)() if self.nonlin else out
+        y = self.activation(out)
+        if not isinstance(y, Value):
+            raise TypeError(f"{self}: the activation must return a Value, whose gradient is known, got {y!r}")
+        return y
 
     def parameters(self) -> list[Value]:
         return [*self.w, self.b]
 
     def __repr__(self) -> str:
-        return f"{'ReLU' if self.nonlin else 'Linear'}Neuron({len(self.w)})"
+        activation = self.activation
+        name = _ACTIVATIONS[activation] if isinstance(activation, str) else getattr(activation, "__name__", "Custom")
+        return f"{name}Neuron({len(self.w)})"
 
 
 class Layer(Module):
     """The outputs of nout neurons for the same nin inputs: a list, or the Value itself if nout is 1."""
 
-    def __init__(self, nin: int, nout: int, nonlin: bool = True) -> None:
-        self.parts = self.neurons = [Neuron(nin, nonlin) for _ in range(nout)]
+    def __init__(
+        self, nin: int, nout: int, nonlin: bool | None = None, *, activation: Activation | None = None
+    ) -> None:
+        self.parts = self.neurons = [Neuron(nin, nonlin, activation=activation) for _ in range(nout)]
 
-    def __call__(self, x: Iterable[Number]) -> Any:
-        out = [neuron(x) for neuron in self.neurons]
+    def __call__(self, x: Iterable[Number] | Number) -> Any:
+        inputs = [as_value(number) for number in (x if isinstance(x, Iterable) else [x])]  # one node for all neurons
+        out = [neuron(inputs) for neuron in self.neurons]
         return out[0] if len(out) == 1 else out
 
 
 class MLP(Module):
-    """Layers of nouts[0], nouts[1], ... neurons, the last one linear: MLP(3, [4, 4, 1]) has 41 parameters."""
+    """Layers of nouts[0], nouts[1], ... neurons with that activation, the last one linear.
 
-    def __init__(self, nin: int, nouts: Sequence[int]) -> None:
+    Called with nin numbers or Values, it gives a list of nouts[-1] Values, or the Value itself if that is 1.
+    Its parameters are labelled by their places, as "1.0.w2": layer 1, neuron 0, weight 2.
+
+    >>> model = MLP(3, [4, 4, 1], activation="relu")
+    >>> len(model.parameters())
+    41
+    """
+
+    def __init__(self, nin: int, nouts: Sequence[int], activation: Activation = "tanh") -> None:
         sizes, last = [nin, *nouts], len(nouts) - 1
-        self.parts = self.layers = [Layer(sizes[i], sizes[i + 1], nonlin=i != last) for i in range(len(nouts))]
+        self.parts = self.layers = [
+            Layer(sizes[i], sizes[i + 1], activation=activation if i != last else "linear") for i in range(len(nouts))
+        ]
+        for i, layer in enumerate(self.layers):
+            for j, neuron in enumerate(layer.neurons):
+                for parameter in neuron.parameters():
+                    parameter.label = f"{i}.{j}.{parameter.label}"
 
-    def __call__(self, x: Iterable[Number]) -> Any:
+    def __call__(self, x: Iterable[Number] | Number) -> Any:
+        out: Any = x
         for layer in self.layers:
-            x = layer(x)
-        return x
+            out = layer(out)
+        return out
 
 
-class SGD:
-    """Gradient descent: `step()` subtracts lr * grad from every parameter."""
+class Optimizer:
+    """The Values to train and the size of a step; ValueError unless lr > 0, TypeError for what is no Value."""
+
+    def __init__(self, parameters: Iterable[Value], lr: float) -> None:
+        name = type(self).__name__
+        if not isinstance(parameters, Iterable):
+            raise TypeError(f"{name}: the parameters must be Values, as model.parameters() gives, got {parameters!r}")
+        self.parameters, self.lr = list(parameters), lr
+        for parameter in self.parameters:
+            if not isinstance(parameter, Value):
+                raise TypeError(f"{name}: the parameters must be Values, got {parameter!r}")
+        if not self.parameters:
+            raise ValueError(f"{name}: there are no parameters to train")
+        if not lr > 0:
+            raise ValueError(f"{name}: lr must be greater than 0, got {lr}")
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = 0.0
+
+
+class SGD(Optimizer):
+    """Gradient descent: `step()` subtracts lr * grad from every parameter.
+
+    >>> x = Value(3.0)
+    >>> optimizer = SGD([x], lr=0.1)
+    >>> for _ in range(50):
+    ...     optimizer.zero_grad()
+    ...     ((x - 1) ** 2).backward()
+    ...     optimizer.step()
+    >>> round(x.data, 3)
+    1.0
+    """
 
     def __init__(self, parameters: Iterable[Value], lr: float = 0.01) -> None:
-        self.parameters, self.lr = list(parameters), lr
+        super().__init__(parameters, lr)
 
     def step(self) -> None:
         for p in self.parameters:
             p.data -= self.lr * p.grad
 
 
-class Adam:
+class Adam(Optimizer):
     """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015)."""
 
     def __init__(self, parameters: Iterable[Value], lr: float = 0.001, betas: Sequence[float] = (0.9, 0.999)) -> None:
-        self.lr, self.betas, self.steps = lr, betas, 0
-        self.moments = dict.fromkeys(parameters, (0.0, 0.0))
+        super().__init__(parameters, lr)
+        self.betas, self.steps, self.moments = betas, 0, dict.fromkeys(self.parameters, (0.0, 0.0))
 
     def step(self) -> None:
         self.steps += 1
@@ -85,3 +166,15 @@ class Adam:
         for p, (m, v) in self.moments.items():
             m, v = self.moments[p] = b1 * m + (1 - b1) * p.grad, b2 * v + (1 - b2) * p.grad**2
             p.data -= self.lr * m / (1 - b1**t) / ((v / (1 - b2**t)) ** 0.5 + 1e-8)
+
+
+def _choose_activation(nonlin: bool | None, activation: Activation | None) -> Activation:
+    if nonlin is not None and (activation is not None or not isinstance(nonlin, bool)):
+        raise TypeError(f"Neuron: give nonlin (True or False) or activation=, got {nonlin=} and {activation=}")
+    if nonlin is not None:
+        return "relu" if nonlin else "linear"
+    if activation is None:
+        return "tanh"
+    if not callable(activation) and activation not in _ACTIVATIONS:
+        raise ValueError(f"Neuron: activation must be a function or one of {sorted(_ACTIVATIONS)}, got {activation!r}")
+    return activation

@@ -16,7 +16,12 @@ def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Rea
     """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
 
     def method(*operands: Number) -> "Value":
-        nodes = [v if type(v) is Value else as_value(v) for v in operands]
+        try:
+            nodes = [v if type(v) is Value else as_value(v) for v in operands]
+        except TypeError:
+            if any(getattr(v, "ndim", 0) > 0 for v in operands):
+                return NotImplemented  # so that NumPy takes an array element by element
+            raise
         numbers = [node.data for node in nodes]
         try:
             result = function(*numbers)
@@ -51,9 +56,9 @@ class Value:
 
     def __init__(self, data: float, _children: Nodes = (), _op: str = "", _slopes: Reals = (), label: str = "") -> None:
         if type(data) is not float:
-            if isinstance(data, (Value, str)):
-                raise TypeError(f"Value: data must be a real number, got {data!r}")
-            data = float(data)
+            data = _as_float(data)
+        if len(_slopes) != len(_children):
+            raise TypeError(f"Value: {len(_children)} operands of {_op!r} need as many slopes, got {len(_slopes)}")
         if _children and not math.isfinite(data) and all(math.isfinite(child.data) for child in _children):
             raise OverflowError(f"{_op} of {[child.data for child in _children]}: too large for a float")
         self.data: float = data
@@ -73,14 +78,23 @@ class Value:
         flow[self] = 1.0
         for node, grad in flow.items():
             if not math.isfinite(grad):
-                raise OverflowError(f"backward: the derivative by {node._op or 'leaf'} {node} is {grad}")
+                users = [user for user in flow if any(child is node for child in user._children)]
+                blame = ", ".join(f"{user._op} of {[child.data for child in user._children]}" for user in users)
+                raise OverflowError(f"backward: the derivative by {node._op or 'leaf'} {node} is {grad}, from {blame}")
             if grad:  # a node without influence passes nothing on, not even 0 * infinity
                 for child, slope in zip(node._children, node._slopes):
                     flow[child] += grad * slope
         for node, grad in flow.items():
             node.grad += grad
 
+    def _backward(self) -> None:
+        """One step of the chain rule, under micrograd's name: add grad * d(self)/d(operand) to each operand's grad."""
+        for child, slope in zip(self._children, self._slopes):
+            child.grad += self.grad * slope
+
     def __pow__(self, other: Number) -> "Value":
+        if getattr(other, "ndim", 0) > 0:
+            return NotImplemented
         b = as_value(other).data
         if self.data < 0 and not b.is_integer():
             raise ValueError(f"** of {[self.data, b]}: a negative number needs a whole exponent")
@@ -94,6 +108,7 @@ class Value:
     __truediv__ = _operator("/", operator.truediv, lambda a, b, y: (1 / b, -y / b))
     __rsub__, __rtruediv__ = lambda a, b: as_value(b) - a, lambda a, b: as_value(b) / a
     __rpow__: Callable[..., "Value"] = lambda a, b: as_value(b) ** a
+    __pos__: Callable[["Value"], "Value"] = lambda a: a
     __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
     __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
     relu = _operator("ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),))
@@ -120,13 +135,25 @@ def as_value(number: Number) -> Value:
     return number if isinstance(number, Value) else Value(number)
 
 
+def _as_float(data: object) -> float:
+    """A real number as a float: no text, and nothing with a gradient of its own, which would be lost."""
+    try:
+        if isinstance(data, (str, bytes)) or hasattr(data, "backward") or getattr(data, "ndim", 0) > 0:
+            raise TypeError
+        return float(data)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        kind = f"{data!r}" if isinstance(data, (str, bytes, Value)) else f"a {type(data).__name__}: {data!r}"
+        raise TypeError(f"Value: data must be a real number, got {kind}") from None
+
+
 def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0) -> Value:
     """weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if the lengths differ."""
     w, x, b = [as_value(weight) for weight in weights], [as_value(number) for number in inputs], as_value(bias)
     if len(w) != len(x):
         raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
-    for kind in {*map(type, (*w, *x, b))} - {Value}:  # the symbols of `compile` have no numbers to sum
-        return kind.dot(w, x, b)  # type: ignore[attr-defined]
+    for kind in {*map(type, (*w, *x, b))} - {Value}:
+        if hasattr(kind, "dot"):  # the symbols of `compile` have no numbers to sum
+            return kind.dot(w, x, b)
     w_data, x_data = [weight.data for weight in w], [number.data for number in x]
     return Value(sum(map(operator.mul, w_data, x_data), b.data), (*w, *x, b), "dot", (*x_data, *w_data, 1.0))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.tensor import Tensor, new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
-from ..ops.generators import Generator, get_rng_state, set_rng_state
+from ..ops.make.generators import Generator, get_rng_state, set_rng_state
 from ..serialization import Arrays, CorruptFileError, pack, read_file, unpack, write_file
 
 VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...core.errors import describe
 from ...core.tensor import Tensor
-from ...ops.joining import cat
+from ...ops.shape.joining import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -1,0 +1,350 @@
+"""The backward walk: from cotangents of some roots to gradients of leaves, latest node first.
+
+Cotangents follow the transpose convention (for complex numbers the conjugate of PyTorch's gradient), which keeps the
+rules free of conjugates; the walk conjugates where gradients meet the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from sys import getrefcount
+from typing import Any
+
+from .devices import array_module, backend_of, is_array
+from .errors import describe
+from .graph import NOTHING, Node, edge_of, leading_to, reachable
+from .modes import modes, set_grad_enabled, watchers
+from .plan import ALONE
+from .quiet import silent
+from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
+from .summation import accurate_sum
+from .tensor import Tensor, new_tensor, tensor_method
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
+    extra = len(g.shape) - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
+    )
+    if axes:
+        g = g.sum(axis=axes, keepdims=True) if isinstance(g, Tensor) else accurate_sum(g, axes, True)
+    return g.reshape(shape)
+
+
+def fit(g: Any, parent: Any, node: Node) -> Any:
+    """The cotangent in the shape and dtype of the input it belongs to."""
+    shape, dtype = parent.shape, parent.dtype
+    if g.shape != shape:
+        try:
+            g = unbroadcast(g, shape)
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise RuntimeError(
+                f"{node.name}: its rule gave a gradient of {describe(g)} for an input of {shape}"
+            ) from error
+    if g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = g.real
+        g = g.astype(dtype)
+    return g
+
+
+class Walk:
+    """One backward walk: from cotangents of some roots to gradients of leaves, or of whatever was wanted.
+
+    With ``create_graph`` the cotangents are Tensors and the rules are recorded; else they are bare arrays.
+    """
+
+    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool) -> None:
+        self.wanted = wanted
+        self.retain_graph = retain_graph
+        self.create_graph = create_graph
+        self.found: dict[Any, Any] = {}
+
+    def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
+        leaf.
+        """
+        with set_grad_enabled(self.create_graph), silent():
+            return self._run(roots)
+
+    def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        order, completes = reachable(root for root, _ in roots)
+        wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
+        useful = None if wanted is None else leading_to(wanted, order)
+        cotangents: dict[Any, Any] = {}
+        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
+        for root, g in roots:
+            if root in cotangents:
+                cotangents[root] = cotangents[root] + g
+                summed.add(root)
+            else:
+                cotangents[root] = g
+        anomaly = modes.anomaly if watchers else None
+        get, pop = cotangents.get, cotangents.pop
+        # The nodes after which some leaf is complete, and the next of them.
+        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        reader = readers.pop()
+        for node in order:
+            g = pop(node, None)
+            if g is not None and (useful is None or node in useful):
+                plan = node.plan
+                saved = node.saved
+                if saved is None:
+                    raise RuntimeError(
+                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
+                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
+                    )
+                if plan.several and type(g) is list:
+                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                if node.hooks is not None:
+                    g = self._run_hooks(node.hooks, g, node)
+                if wanted is not None and node in wanted:
+                    self.found[node] = g if create_graph else as_array(g).copy()
+                if create_graph:
+                    saved = plan.primitive.saved_tensors(node)
+                if anomaly is not None:
+                    anomaly.before(node, g)
+                parents, exact, shape = node.parents, plan.exact, node.shape
+                together: Any = None
+                if plan.joint is not None:
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                for index, rule, place in plan.rules:
+                    parent = parents[index]
+                    if useful is not None and parent not in useful:
+                        continue
+                    if place >= 0:
+                        gi = rule(g, saved[place])
+                    elif place == ALONE:
+                        gi = rule(g)
+                    else:
+                        gi = together[index] if rule is None else rule(g, saved)
+                    if gi is None:
+                        continue
+                    if plan.select is not None:
+                        outputs = get(parent)
+                        if outputs is None:
+                            outputs = cotangents[parent] = [None] * len(parent.shape)
+                        before = outputs[plan.select]
+                        outputs[plan.select] = gi if before is None else before + gi
+                        continue
+                    like = parent if type(parent) is Node else parent.array
+                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
+                        gi = fit(gi, like, node)
+                    if anomaly is not None:
+                        anomaly.after(node, index, gi)
+                    before = get(parent)
+                    if before is None:
+                        cotangents[parent] = gi
+                    elif parent in summed and not create_graph:
+                        before += gi
+                        cotangents[parent] = before
+                    else:
+                        cotangents[parent] = before + gi
+                        summed.add(parent)
+                gi = before = together = None
+                if not retain_graph and saved is not NOTHING:
+                    node.saved = None
+                saved = None
+            if node is reader:
+                for leaf in completes[node]:
+                    final = pop(leaf, None)
+                    self._finish(leaf, final, getrefcount(final) == LOCAL_ONLY)
+                reader = readers.pop()
+        for leaf in [key for key in cotangents if type(key) is not Node]:
+            self._finish(leaf, pop(leaf), False)
+        return self.found
+
+    def _finish(self, leaf: Tensor, g: Any, lone: bool) -> None:
+        """Every contribution to a leaf has arrived; a lone array is held by nobody but the walk."""
+        if g is None:
+            return
+        hooks = leaf._hooks
+        if hooks is not None and hooks.on_gradient:
+            g = self._run_hooks(hooks.on_gradient, g, leaf)
+            lone = False
+        if self.wanted is not None:
+            if leaf in self.wanted:
+                self.found[leaf] = g if self.create_graph else own(g, lone)
+            return
+        accumulate(leaf, g, lone, self.create_graph)
+
+    def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
+        """Zeros stand for the outputs of a primitive that no gradient reached."""
+        xp = array_module(next(g for g in outputs if g is not None))
+
+        def zeros(index: int) -> Any:
+            array = xp.zeros(node.shape[index], node.dtype[index])
+            return new_tensor(array) if self.create_graph else array
+
+        return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
+
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+        # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
+        for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
+            # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
+            shown = conjugate(g.clone() if self.create_graph else new_tensor(as_array(g, place)))
+            token = storage_of(shown)
+            changed = hook(shown)
+            if changed is None:
+                if shown._version == token.version == 0:
+                    continue
+                changed = shown
+            if not isinstance(changed, Tensor):
+                raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
+            if changed.shape != shown.shape or changed.dtype != shown.dtype:
+                raise RuntimeError(
+                    f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
+                )
+            changed = conjugate(changed)
+            g = changed if self.create_graph else changed.array
+        return g
+
+
+def as_array(value: Any, like: Any = None) -> Any:
+    """A NumPy scalar, which NumPy makes of 0-d results, as the 0-d array it stands for."""
+    return value if is_array(value) else backend_of(value).asarray(value)
+
+
+def own(g: Any, lone: bool) -> Any:
+    """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
+    g = as_array(g)
+    return g if lone and g.base is None and g.flags.c_contiguous else g.copy()
+
+
+def conjugate(x: Tensor) -> Tensor:
+    return x.conj() if x.dtype.kind == "c" else x
+
+
+def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
+    """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    grad = leaf._grad
+    if create_graph:
+        g = conjugate(g)
+        leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
+    else:
+        if leaf.dtype.kind == "c":
+            g, lone = g.conj(), True
+        if grad is None:
+            leaf._grad = new_tensor(own(g, lone))
+        elif grad.array.shape != leaf.array.shape:
+            raise RuntimeError(
+                f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
+            )
+        elif not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
+            leaf._grad = grad + new_tensor(as_array(g))
+        else:
+            if is_saved(grad):
+                unshare(grad, keep_values=True)
+            array = grad.array
+            array += g
+    hooks = leaf._hooks
+    if hooks is not None:
+        for hook in list(hooks.on_accumulation.values()):
+            hook(leaf)
+
+
+def differentiate(
+    caller: str,
+    outputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    inputs: Sequence[Tensor] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> dict[Any, Any]:
+    """Check the roots and walk; the gradients of ``inputs`` by their edges, or with None into ``.grad`` of leaves."""
+    for index, x in enumerate(inputs or ()):
+        if not x._requires:
+            raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
+    roots = [
+        (edge_of(output), _checked_cotangent(caller, index, output, cotangent))
+        for index, (output, cotangent) in enumerate(zip(outputs, cotangents, strict=True))
+    ]
+    if not create_graph:
+        roots = [(edge, g.array) for edge, g in roots]
+    wanted = None if inputs is None else {edge_of(x) for x in inputs}
+    retain = create_graph if retain_graph is None else retain_graph
+    return Walk(wanted, retain, create_graph).run(roots)
+
+
+def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tensor | None) -> Tensor:
+    """The cotangent of one root, ones for a single element, in the transpose convention."""
+    if not output._requires:
+        raise RuntimeError(
+            f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
+            "computed by a recorded operator"
+        )
+    name = "leaf" if output._node is None else output._node.name
+    if cotangent is None:
+        if output.array.size != 1:
+            raise RuntimeError(
+                f"{caller}: grad can be implicitly created only for scalar outputs; the output of {name} is "
+                f"{describe(output)}, so a gradient of that shape is needed"
+            )
+        if output.dtype.kind == "c":
+            raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
+        return new_tensor(array_module(output).ones(output.shape, output.dtype))
+    if not isinstance(cotangent, Tensor):
+        raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(cotangent).__name__}")
+    if cotangent.shape != output.shape:
+        raise RuntimeError(
+            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, the output of {name} "
+            f"{describe(output)}"
+        )
+    if cotangent.dtype != output.dtype:
+        if cotangent.dtype.kind == "c" and output.dtype.kind != "c":
+            raise RuntimeError(
+                f"{caller}: the gradient of {name}, {describe(output)}, is complex: {describe(cotangent)}"
+            )
+        cotangent = cotangent.astype(output.dtype)
+    return conjugate(cotangent)
+
+
+def accumulate_gradients(
+    outputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
+    inputs: Sequence[Tensor] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> None:
+    """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
+    if inputs is not None and not inputs:
+        raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+    found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
+    with set_grad_enabled(create_graph):
+        for x in dict.fromkeys(inputs or ()):
+            g = found.get(edge_of(x))
+            if g is not None and not x.retains_grad:  # else its hook has stored the gradient
+                accumulate(x, g, True, create_graph)
+
+
+@tensor_method
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | Tensor | None = None,
+) -> None:
+    """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
+
+    For a leaf ``x``: ``x.grad += gradient^T d self / d x``.
+
+    Args:
+        gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+        retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
+        create_graph: record the walk itself, so that gradients can be differentiated.
+        inputs: accumulate into these Tensors only.
+
+    Raises:
+        RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
+            was freed by an earlier walk.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x**3).sum().backward()
+    >>> x.grad
+    tensor([ 3., 12.])
+    """
+    wanted = [inputs] if isinstance(inputs, Tensor) else inputs if inputs is None else list(inputs)
+    accumulate_gradients([self], [gradient], wanted, retain_graph, create_graph)

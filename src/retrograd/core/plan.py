@@ -1,0 +1,112 @@
+"""How a call of a primitive is recorded: what its node saves, and what each rule is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+Rule = Callable[..., Any]
+
+# What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
+ALONE, WHOLE = -1, -2
+
+
+def rule_arguments(rule: Rule) -> tuple[str, ...]:
+    """The names of a rule's arguments, in order."""
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+class Plan:
+    """How one primitive is recorded for one set of inputs that need gradients.
+
+    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are triples of an input's index,
+    its rule (None with a ``joint`` rule), and what to call it with besides the cotangent: the one saved value at a
+    place from 0, or ``ALONE`` nothing, or ``WHOLE`` the saved tuple.
+    """
+
+    __slots__ = (
+        "exact",
+        "joint",
+        "keep",
+        "keep_ans",
+        "keep_x",
+        "keep_y",
+        "kept_extras",
+        "kept_inputs",
+        "primitive",
+        "rules",
+        "saves",
+        "select",
+        "several",
+    )
+
+    def __init__(self, primitive: Primitive, mask: Any) -> None:
+        self.primitive = primitive
+        self.select: int | None = None
+        self.several = primitive.outputs != 1
+        # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
+        self.exact = primitive.elementwise
+        wanted: set[str] = set()
+        self.joint: Any = None
+        if isinstance(mask, int):
+            count = 1 if primitive.variadic else len(primitive.inputs)
+            needed = [index for index in range(count) if mask >> index & 1]
+        else:
+            needed = [index for index, need in enumerate(mask) if need]
+        rules: list[tuple[int, Any, int]] = []
+        if primitive.joint is not None:
+            wanted.update(rule_arguments(primitive.joint))
+            self.joint = _bind_joint(primitive.joint, primitive.position)
+            rules = [(index, None, WHOLE) for index in needed]
+        elif primitive.rules is not None:
+            for index in needed:
+                rule = primitive.rules[index]
+                if rule is not None:
+                    wanted.update(rule_arguments(rule))
+                    rules.append((index, *_bind(rule, primitive.position)))
+        self.rules = tuple(rules)
+        self.keep = tuple(name in wanted for name in primitive.layout)
+        self.saves = any(self.keep)
+        self.keep_x = self.keep[0]
+        self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
+        width = len(primitive.inputs)
+        self.keep_ans = self.keep[width]
+        self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
+        self.kept_extras = tuple(
+            (place, name) for place, name in enumerate(primitive.layout) if place > width and self.keep[place]
+        )
+
+
+def _bind(rule: Rule, position: dict[str, int]) -> tuple[Callable[..., Any], int]:
+    """The rule, and what to call it with besides the cotangent (see ``Plan``)."""
+    arguments = rule_arguments(rule)
+    assert arguments[0] == "g", f"the first argument of a rule is g, not {arguments}"
+    places = [position[name] for name in arguments[1:]]
+    if not places:
+        return rule, ALONE
+    if len(places) == 1:
+        return rule, places[0]
+    if len(places) == 2:
+        i, j = places
+        return lambda g, saved: rule(g, saved[i], saved[j]), WHOLE
+    get = itemgetter(*places)
+    return lambda g, saved: rule(g, *get(saved)), WHOLE
+
+
+def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[Any, ...], tuple[bool, ...]], Any]:
+    names = rule_arguments(rule)[1:]
+
+    def joint(g: Any, saved: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+        return rule(g, *[needs if name == "needs" else saved[position[name]] for name in names])
+
+    return joint
+
+
+def pull(rule: Any, place: int, g: Any, saved: Any) -> Any:
+    """A plan's rule at the cotangent ``g``."""
+    return rule(g, saved[place]) if place >= 0 else rule(g) if place == ALONE else rule(g, saved)

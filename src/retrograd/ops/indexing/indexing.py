@@ -1,0 +1,487 @@
+"""Indexing in NumPy's forms, read and written, and the primitives that gather and scatter stand on.
+
+Four primitives that take an ``Index`` do everything; each is the adjoint of another:
+
+* ``GETITEM`` reads a basic index as a view, ``PLACE`` puts values at an index of zeros (the last of several wins);
+* ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values into zeros at such an index.
+
+``setting`` and ``adding`` make the primitives that write over, and add to, a given Tensor.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from operator import index as as_integer
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import NUMPY, array_module, backend_of, is_array
+from ...core.errors import describe
+from ...core.modes import modes
+from ...core.mutation import COPY, apply_inplace
+from ...core.primitive import Primitive, apply, operand
+from ...core.storage import Storage, storage_of
+from ...core.tensor import Tensor, new_tensor, to_array
+from ..shape.shape import apply_view
+from ..table.arguments import number
+from ..table.masks import ZEROS
+from ..table.registry import inplace_method, operator
+
+_ELLIPSIS = type(Ellipsis)
+_BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
+_BOUNDS = frozenset((int, type(None)))
+
+
+class Index:
+    """An index as NumPy takes it.
+
+    ``repeats`` tells whether it may name an element twice (it has integer arrays); a ``basic`` one selects a view. The
+    ``storages`` are those of the Tensors among the index: while a node holds them, a write to such a Tensor
+    leaves the node what it had.
+    """
+
+    __slots__ = ("basic", "key", "repeats", "storages")
+
+    def __init__(self, key: tuple[Any, ...], storages: tuple[Storage, ...] = ()) -> None:
+        kinds = [value.dtype.kind for value in key if hasattr(value, "dtype")]
+        self.key = key
+        self.storages = storages
+        self.repeats = any(kind in "iu" for kind in kinds)
+        self.basic = not kinds and not any(type(value) is bool for value in key)
+
+    def __repr__(self) -> str:
+        return describe(self.key)
+
+
+def index_of(x: Tensor, index: Any) -> Index:
+    """Whatever stands between the brackets of ``x[...]`` as an Index.
+
+    Raises:
+        IndexError: an element cannot be an index.
+    """
+    items = index if type(index) is tuple else (index,)
+    key: list[Any] = []
+    storages: list[Storage] = []
+    for item in items:
+        kind = type(item)
+        if kind is slice:
+            item = _settled(item)
+        elif kind not in _BASIC:
+            if isinstance(item, Tensor):
+                array = item.array
+                if array.ndim:
+                    storages.append(storage_of(item))
+                item = _position(array, x)
+            elif isinstance(item, (bool, np.bool_)):
+                item = bool(item)
+            elif is_array(item):
+                item = _position(item, x)
+            elif isinstance(item, (list, tuple, range)):
+                item = _position(_listed(item, x), x)
+            else:
+                try:
+                    item = as_integer(item)
+                except TypeError:
+                    raise IndexError(
+                        f"only integers, slices (`:`), ellipsis (`...`), None, and integer or bool Tensors, "
+                        f"arrays and lists are valid indices, not {type(item).__name__}"
+                    ) from None
+        key.append(item)
+    made = Index(tuple(key), tuple(storages))
+    if made.basic and Ellipsis not in made.key:
+        made.key = (*made.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
+    if made.repeats and backend_of(x.array) is not NUMPY:
+        _check_bounds(made.key, x)
+    return made
+
+
+def _is_settled(part: slice) -> bool:
+    """Whether the bounds are Python numbers, which, unlike Tensors, nobody can write to before the backward walk."""
+    return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
+
+
+def _settled(part: slice) -> slice:
+    """The slice with Python numbers for bounds."""
+
+    def number(bound: Any) -> Any:
+        return as_integer(bound) if isinstance(bound, Tensor) or is_array(bound) else bound
+
+    return slice(number(part.start), number(part.stop), number(part.step))
+
+
+def _listed(values: Any, x: Tensor) -> Any:
+    array = to_array(list(values), device=x.device, copy=False)
+    return array if array.size else array.astype(np.int64)
+
+
+def _position(array: Any, x: Tensor) -> Any:
+    """An array of an index: on x's device, and a single integer as a number."""
+    kind = array.dtype.kind
+    if kind not in "iub":
+        raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
+    if array.ndim == 0:
+        return array.item()
+    backend = backend_of(x.array)
+    if backend_of(array) is not backend:
+        if backend is NUMPY:
+            raise RuntimeError(f"the index {describe(array)} is on another device than {describe(x)}")
+        array = backend.asarray(array)
+    return array
+
+
+def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
+    """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
+    consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
+    spent = [
+        0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
+    ]
+    place = 0
+    for item, count in zip(key, spent):
+        if item is Ellipsis:
+            place += x.array.ndim - sum(spent)
+        elif hasattr(item, "dtype") and item.dtype.kind in "iu" and item.size and place < x.array.ndim:
+            length = x.array.shape[place]
+            low, high = int(item.min().item()), int(item.max().item())
+            if low < -length or high >= length:
+                wrong = low if low < -length else high
+                raise IndexError(f"index {wrong} is out of bounds for dimension {place} of {describe(x)}")
+        place += count
+
+
+def only_positions(key: tuple[Any, ...]) -> int | None:
+    """The dimension of the one integer array in the key where all else is full slices, or None."""
+    place = None
+    for dim, item in enumerate(key):
+        if type(item) is slice:
+            if item != slice(None):
+                return None
+        elif item is Ellipsis:
+            if dim != len(key) - 1:
+                return None
+        elif place is not None or not hasattr(item, "dtype") or item.dtype.kind == "b":
+            return None
+        else:
+            place = dim
+    return place
+
+
+def read_at(x: Any, index: Index) -> Any:
+    """The elements at the index, copied."""
+    place = only_positions(index.key)
+    if place is None:
+        return x[index.key]
+    if place >= x.ndim:
+        raise IndexError(f"too many indices for {describe(x)}")
+    return x.take(index.key[place], axis=place)  # several times faster than indexing, in NumPy
+
+
+def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> Any:
+    """Where the indexed elements lie in the flat, contiguous array of the given shape."""
+    place = only_positions(key)
+    if place is not None:
+        index, length, inner = key[place], shape[place], prod(shape[place + 1 :])
+        index = xp.where(index < 0, index + length, index).astype(np.intp, copy=False)
+        outer = xp.arange(prod(shape[:place])) * (inner * length)
+        return outer.reshape(-1, 1, 1) + index.reshape(1, -1, 1) * inner + xp.arange(inner)
+    if len(key) == len(shape) and all(hasattr(item, "dtype") and item.dtype.kind in "iu" for item in key):
+        positions, stride = 0, 1
+        for length, item in zip(reversed(shape), reversed(key)):
+            positions = positions + xp.where(item < 0, item + length, item).astype(np.intp, copy=False) * stride
+            stride *= length
+        return positions
+    return xp.arange(prod(shape)).reshape(shape)[key]
+
+
+def add_at(out: Any, index: Index, values: Any) -> None:
+    """``out[index] += values``, in which repeated positions add up."""
+    if not index.repeats:
+        out[index.key] += values
+        return
+    xp = array_module(out)
+    if xp is not np or not out.flags.c_contiguous or out.dtype.kind != "f" or out.dtype.itemsize < 4:
+        xp.add.at(out, index.key, values)
+        return
+    # NumPy adds fast at flat positions, and slowly at any others.
+    values = np.asarray(values, dtype=out.dtype)
+    positions = linear_positions(index.key, out.shape, np)
+    place = only_positions(index.key)
+    selected = positions.shape
+    if place is not None:
+        selected = (*out.shape[:place], *index.key[place].shape, *out.shape[place + 1 :])
+    if values.shape != selected:
+        values = np.broadcast_to(values, selected)
+    np.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+
+
+# Reading
+
+GETITEM: Primitive = Primitive(
+    "getitem",
+    lambda x, index: x[index],
+    "x",
+    [lambda g, index, x_shape: PLACE(g, index=Index(index), shape=x_shape)],
+    view=True,
+)
+
+
+def reading(name: str) -> Primitive:
+    """A primitive that reads at arrays of positions."""
+    return Primitive(name, read_at, "x", [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)])
+
+
+def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    out = array_module(x).zeros(shape, x.dtype)
+    out[index.key] = x
+    return out
+
+
+def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    if not index.repeats:
+        return _place(x, index, shape)
+    out = array_module(x).zeros(shape, x.dtype)
+    add_at(out, index, x)
+    return out
+
+
+def _erase(x: Any, index: Index) -> Any:
+    out = array_module(x).array(x)
+    out[index.key] = 0
+    return out
+
+
+def _read_last(x: Any, index: Index) -> Any:
+    """What ``PLACE`` put down: zero for a value that a later one at the same position replaced."""
+    out = x[index.key]
+    xp = array_module(x)
+    order = xp.arange(out.size).reshape(out.shape)
+    last = xp.empty(x.shape, order.dtype)
+    last[index.key] = order
+    return xp.where(last[index.key] == order, out, xp.zeros((), x.dtype))
+
+
+READ: Primitive = reading("getitem")
+ACCUMULATE: Primitive = Primitive("getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)])
+PLACE: Primitive = Primitive("getitem_backward", _place, "x", [lambda g, index: _placed(g, index)])
+ERASE: Primitive = Primitive("setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)])
+READ_LAST: Primitive = Primitive(
+    "setitem_backward", _read_last, "x", [lambda g, index, x_shape: PLACE(g, index=index, shape=x_shape)]
+)
+
+
+def _placed(g: Any, index: Index) -> Any:
+    """The cotangent of values written at the index: what is there, but nothing for a value that was replaced."""
+    if index.basic:
+        return GETITEM(g, index=index.key)
+    return READ_LAST(g, index=index) if index.repeats else READ(g, index=index)
+
+
+@operator(namespace="Tensor", name="__getitem__")
+def getitem(self: Tensor, index: Any) -> Tensor:
+    """``x[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+
+    Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and
+    masks a copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them.
+    Slices may have a negative step.
+
+    Raises:
+        IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
+
+    >>> x = rg.arange(6).reshape(2, 3)
+    >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
+    (tensor([5, 4, 3]), tensor([[0, 0, 2],
+            [3, 3, 5]]), tensor([4, 5]))
+    """
+    kind = type(index)
+    if kind is int or kind is slice and _is_settled(index):
+        return apply_view(GETITEM, self, {"index": (index, Ellipsis)})
+    if kind is tuple:
+        kinds = frozenset(map(type, index))
+        if kinds <= _BASIC and (
+            slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in index)
+        ):
+            return apply_view(GETITEM, self, {"index": index if _ELLIPSIS in kinds else (*index, Ellipsis)})
+    made = index_of(self, index)
+    if made.basic:
+        return apply_view(GETITEM, self, {"index": made.key})
+    return apply(READ, (self,), {"index": made})
+
+
+# Writing
+
+
+def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
+    if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
+        value = value.copy()  # NumPy allows for overlap by itself.
+    out[index.key] = value
+
+
+def _assigned(x: Any, value: Any, index: Index) -> Any:
+    out = array_module(x).array(x)
+    _assign(out, x, value, index)
+    return out
+
+
+def _add(out: Any, x: Any, value: Any, index: Index) -> None:
+    add_at(out, index, value)
+
+
+def _added(x: Any, value: Any, index: Index) -> Any:
+    out = array_module(x).array(x)
+    add_at(out, index, value)
+    return out
+
+
+def setting(name: str) -> Primitive:
+    """A primitive that replaces the elements of x at an index; where a position is repeated, the last value stays."""
+    return Primitive(
+        name,
+        _assigned,
+        "x value",
+        [lambda g, index: ERASE(g, index=index), lambda g, index: _placed(g, index)],
+        write=_assign,
+    )
+
+
+def adding(name: str) -> Primitive:
+    """A primitive that adds to the elements of x at an index; at a repeated position all values are added."""
+    return Primitive(name, _added, "x value", [lambda g: g, lambda g, index: READ(g, index=index)], write=_add)
+
+
+SETITEM: Primitive = setting("setitem")
+
+
+def written_value(x: Tensor, value: Any) -> Any:
+    """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
+
+    Raises:
+        RuntimeError: the value is complex and x is not.
+    """
+    if isinstance(value, (bool, int, float, complex)):
+        if type(value) is complex and x.array.dtype.kind != "c":
+            raise RuntimeError(f"the complex value {value} can't be written to {describe(x)}")
+        return value
+    if not isinstance(value, Tensor):
+        value = new_tensor(to_array(value, copy=False))
+    array = value.array
+    if array.dtype.kind == "c" and x.array.dtype.kind != "c":
+        raise RuntimeError(f"the complex value {describe(value)} can't be written to {describe(x)}")
+    if backend_of(array) is not backend_of(x.array):
+        if array.ndim:
+            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
+        return array.item()
+    if array.ndim and array.shape[0] == 1:
+        ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
+        value = value.reshape(array.shape[ones:])
+    return value
+
+
+@operator(namespace="Tensor", name="__setitem__", differentiable=False)
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """``x[index] = value``, with every index that NumPy takes; the value broadcasts and takes x's dtype.
+
+    Gradients flow to the value and to the elements of x that stay. Where a position is repeated, the last value stays.
+
+    Raises:
+        IndexError: the index does not fit (see ``__getitem__``).
+        RuntimeError: the value does not broadcast to the indexed elements, or x is a leaf that requires grad.
+
+    >>> x = rg.zeros(4)
+    >>> x[1:3] = rg.tensor([5.0, 6.0])
+    >>> x
+    tensor([0., 5., 6., 0.])
+    """
+    made = index_of(self, index)
+    if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
+        return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
+    apply_inplace(SETITEM, self, written_value(self, value), index=made)
+
+
+def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
+    """Whether ``value`` is the very view that x's basic index selects."""
+    if value._storage is None or value._storage is not x._storage:
+        return False
+    root = x if x._base is None else x._base
+    if modes.grad_enabled and (value._base is not root or value._requires is not x._requires):
+        return False  # a detached one, which cuts x's history
+    part, array = x.array[key], value.array
+    address = backend_of(array).address
+    return (
+        part.shape == array.shape
+        and part.strides == array.strides
+        and part.dtype == array.dtype
+        and address(part) == address(array)
+    )
+
+
+# Writing over all elements
+
+
+def _fill(out: Any, x: Any, value: Any) -> None:
+    out[...] = value
+
+
+def _filled(x: Any, value: Any) -> Any:
+    out = array_module(x).empty(x.shape, x.dtype)
+    out[...] = value
+    return out
+
+
+FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lambda g: g], write=_fill, overwrites=True)
+
+
+def _fill_value(x: Tensor, value: Any) -> Any:
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
+    return written_value(x, number(value, "value"))
+
+
+@operator(inplace=True)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A Tensor like the input with every element ``value``, a number or a 0-d Tensor.
+
+    Raises:
+        RuntimeError: the value has dimensions, or is complex and the input is not.
+
+    >>> rg.fill(rg.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    x = operand(input)
+    return apply(FILL, (x, _fill_value(x, value)), {})
+
+
+def _fill_in_place(self: Tensor, value: Any) -> Tensor:
+    return apply_inplace(FILL, self, _fill_value(self, value))
+
+
+Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]
+
+
+@operator(namespace="Tensor", name="zero_", differentiable=False)
+def zero_(self: Tensor) -> Tensor:
+    """Write zero over every element.
+
+    >>> rg.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    return apply_inplace(FILL, self, 0)
+
+
+@operator(namespace="Tensor", name="copy_", differentiable=False)
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of ``src`` over this Tensor's; it broadcasts, and takes this dtype and device.
+
+    Gradients flow to ``src``.
+
+    Raises:
+        RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
+
+    >>> rg.zeros(2).copy_(rg.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    src = operand(src, "src")
+    if src.device != self.device:
+        src = src.to(device=self.device)
+    if src.array.ndim > self.array.ndim:
+        raise RuntimeError(f"src {describe(src)} does not broadcast to the written Tensor {describe(self)}")
+    return apply_inplace(COPY, self, written_value(self, src))

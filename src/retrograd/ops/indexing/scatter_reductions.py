@@ -1,0 +1,108 @@
+"""Reductions of all that is written to one place: the primitives behind ``scatter_reduce``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.primitive import Primitive
+from ...core.tensor import Tensor
+from .indexing import ERASE, READ, Index, add_at
+
+
+def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
+    """The forward and the in-place form of a reduction."""
+
+    def write(out: Any, x: Any, src: Any, index: Index, include_self: bool) -> None:
+        if not include_self:
+            out[index.key] = identity(out.dtype)
+        if ufunc == "multiply" and array_module(out) is not np:
+            _multiply_at(out, index, src)
+        else:
+            getattr(array_module(out), ufunc).at(out, index.key, src)
+
+    def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
+        out = array_module(x).array(x)
+        write(out, x, src, index, include_self)
+        return out
+
+    return forward, write
+
+
+def _multiply_at(out: Any, index: Index, src: Any) -> None:
+    """``multiply.at``, which CuPy lacks: the values for one place are multiplied in rounds, one per round."""
+    xp = array_module(out)
+    places = xp.arange(out.size).reshape(out.shape)[index.key]
+    src = xp.broadcast_to(src, places.shape).reshape(-1)
+    places = places.reshape(-1)
+    order = xp.argsort(places)
+    places, values = places[order], src[order]
+    first = xp.searchsorted(places, places)
+    turn = xp.arange(places.size) - first
+    flat = out.reshape(-1)
+    for each in range(int(turn.max().item()) + 1 if places.size else 0):
+        now = turn == each
+        flat[places[now]] *= values[now]
+    out[...] = flat.reshape(out.shape)
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+def _bare(x: Any) -> Any:
+    return x.array if isinstance(x, Tensor) else x
+
+
+def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_self: bool) -> tuple[Any, Any, Any]:
+    """g divided among all that equal the extreme value, and who they are, in x and in src."""
+    x, src, ans = _bare(x), _bare(src), _bare(ans)
+    mine, theirs = x == ans, src == ans[index.key]
+    if not include_self:
+        mine[index.key] = False
+    count = mine.astype(ans.dtype)
+    add_at(count, index, theirs.astype(ans.dtype))
+    return g / count, mine, theirs
+
+
+def _extreme_rule(
+    g: Any, x: Any, src: Any, ans: Any, index: Index, include_self: bool, needs: tuple[bool, ...]
+) -> tuple[Any, Any]:
+    share, mine, theirs = _extreme_shares(g, x, src, ans, index, include_self)
+    return share * mine if needs[0] else None, READ(share, index=index) * theirs if needs[1] else None
+
+
+def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs: tuple[bool, ...]) -> tuple[Any, Any]:
+    """Each factor gets g times the product of the others at its place; right with zeros among them."""
+    xp = array_module(x)
+    ones = xp.ones_like(_bare(x))
+    gx = gsrc = None
+    if needs[0]:
+        gx = g * SCATTER_PROD(ones, src, index=index, include_self=True)
+        gx = gx if include_self else ERASE(gx, index=index)
+    if needs[1]:
+        zero = _bare(src) == 0
+        nonzero = src + zero.astype(ones.dtype)
+        zeros_there = xp.zeros_like(ones)
+        add_at(zeros_there, index, zero.astype(ones.dtype))
+        count = zeros_there[index.key]
+        product = READ(SCATTER_PROD(x, nonzero, index=index, include_self=include_self), index=index)
+        gsrc = READ(g, index=index) * (product / nonzero) * (count == zero)
+    return gx, gsrc
+
+
+def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
+    forward, write = _reduced_at(ufunc, identity)
+    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True)
+
+
+SCATTER_PROD: Primitive = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)
+SCATTER_AMAX: Primitive = _reduction("scatter_amax", "maximum", _lowest, _extreme_rule)
+SCATTER_AMIN: Primitive = _reduction("scatter_amin", "minimum", _highest, _extreme_rule)

@@ -1,0 +1,1 @@
+"""Linear maps: products, linear algebra, Fourier transforms."""

@@ -1,0 +1,1 @@
+"""Operators that make Tensors, random ones included."""

@@ -1,0 +1,219 @@
+"""Gamma, Bessel and entropy functions, as ``torch.special`` has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.tensor import Tensor
+from ..table.elementwise import elementwise, unary
+from ..table.masks import WHERE
+from ..table.registry import operator
+from .arithmetic import ABS, ADD, SIGN, SUB
+from .exponential import EXP, LOG
+from .special_library import from_library, library_for
+
+# The gamma function's logarithm and its derivatives
+
+
+def _polygamma(x: Any, n: int) -> Any:
+    library = library_for(x, "polygamma")
+    # (-1)^(n + 1) n! zeta(n + 1, x), DLMF 5.15.1.
+    return (library.zeta(float(n + 1), x) * ((-1.0) ** (n + 1) * math.factorial(n))).astype(x.dtype)
+
+
+LGAMMA = unary("lgamma", from_library("gammaln"), lambda g, x: g * DIGAMMA(x), signals=True)
+DIGAMMA: Primitive = unary("digamma", from_library("digamma"), lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
+POLYGAMMA: Primitive = elementwise(
+    "polygamma", _polygamma, "x", [lambda g, x, n: g * POLYGAMMA(x, n=n + 1)], promote="float", signals=True
+)
+
+
+@operator(direct=True, inplace=LGAMMA)
+def lgamma(input: Tensor) -> Tensor:
+    """The logarithm of |gamma(x)|.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.lgamma(rg.tensor([1.0, 5.0]))
+    tensor([0.    , 3.1781])
+    """
+    return apply1(LGAMMA, input)
+
+
+@operator(inplace=DIGAMMA, real=True)
+def digamma(input: Tensor) -> Tensor:
+    """The derivative of the logarithm of the gamma function.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.digamma(rg.tensor([1.0, 5.0]))
+    tensor([-0.5772,  1.5061])
+    """
+    return apply1(DIGAMMA, input)
+
+
+@operator(method=False, real=True)
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of the digamma function.
+
+    Args:
+        n: the order, at least 0; 0 is the digamma function itself.
+        input: a Tensor.
+
+    Raises:
+        RuntimeError: n is negative, or SciPy is not installed.
+
+    >>> rg.polygamma(1, rg.tensor([1.0, 2.0]))
+    tensor([1.6449, 0.6449])
+    """
+    if n < 0:
+        raise RuntimeError(f"n must not be negative, got {n}")
+    return apply1(DIGAMMA, input) if n == 0 else apply(POLYGAMMA, (operand(input),), {"n": n})
+
+
+@operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of the digamma function, as ``polygamma(n, self)``.
+
+    >>> rg.tensor([1.0, 2.0]).polygamma(1)
+    tensor([1.6449, 0.6449])
+    """
+    return polygamma(n, self)
+
+
+@operator(inplace=True)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the multivariate gamma function: p (p - 1) / 4 * log(pi) + sum of lgamma(x - j / 2), j < p.
+
+    Args:
+        input: a Tensor of numbers above (p - 1) / 2.
+        p: the dimension, at least 1.
+
+    Raises:
+        RuntimeError: p is below 1, or SciPy is not installed.
+
+    >>> rg.mvlgamma(rg.tensor([4.0, 5.0]), 2)
+    tensor([3.5651, 6.2042])
+    """
+    if p < 1:
+        raise RuntimeError(f"p must be at least 1, got {p}")
+    input = operand(input)
+    total = apply1(LGAMMA, input)
+    for j in range(1, p):
+        total = apply2(ADD, total, apply1(LGAMMA, apply2(SUB, input, 0.5 * j)))
+    return apply2(ADD, total, 0.25 * p * (p - 1) * math.log(math.pi))
+
+
+# Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
+
+
+def _first_order_rule(i0: Any, i1: Any, x: Any, scale: Any = 1.0) -> Any:
+    # I1' = I0 - I1 / x. Near 0 the quotient by its series, whose derivatives do not cancel.
+    near = np.abs(x) < 0.05
+    small = WHERE(near, x, 0.0)
+    square = small * small
+    series = 1 / 2 + square * (1 / 16 + square * (1 / 384 + square * (1 / 18432)))
+    return i0 - WHERE(near, series * scale, i1 / WHERE(near, 1.0, x))
+
+
+I0 = unary("i0", from_library("i0"), lambda g, x: g * I1(x), signals=True)
+I1: Primitive = unary("i1", from_library("i1"), lambda g, x, ans: g * _first_order_rule(I0(x), ans, x), signals=True)
+I0E = unary("i0e", from_library("i0e"), lambda g, x, ans: g * (I1E(x) - SIGN(x) * ans), signals=True)
+I1E: Primitive = unary(
+    "i1e",
+    from_library("i1e"),
+    lambda g, x, ans: g * (_first_order_rule(I0E(x), ans, x, EXP(-ABS(x))) - SIGN(x) * ans),
+    signals=True,
+)
+
+
+@operator(direct=True, inplace=I0)
+def i0(input: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind, order 0.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.i0(rg.tensor([0.0, 1.0]))
+    tensor([1.    , 1.2661])
+    """
+    return apply1(I0, input)
+
+
+@operator(direct=True, namespace="special", method=False)
+def i0e(input: Tensor) -> Tensor:
+    """``i0`` times e^-|x|.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
+    tensor([1.    , 0.4658])
+    """
+    return apply1(I0E, input)
+
+
+@operator(direct=True, namespace="special", method=False)
+def i1(input: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind, order 1.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.special.i1(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.5652])
+    """
+    return apply1(I1, input)
+
+
+@operator(direct=True, namespace="special", method=False)
+def i1e(input: Tensor) -> Tensor:
+    """``i1`` times e^-|x|.
+
+    Raises:
+        RuntimeError: SciPy is not installed.
+
+    >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2079])
+    """
+    return apply1(I1E, input)
+
+
+# Entropy
+
+
+def _entr(x: Any) -> Any:
+    positive = x > 0
+    return np.where(positive, -x * np.log(np.where(positive, x, 1)), np.where(x < 0, -math.inf, x))
+
+
+ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
+
+
+@operator(namespace="special", method=False, note="infinite at 0, NaN below", real=True)
+def entr(input: Tensor) -> Tensor:
+    """The entropy -x log(x), 0 at 0 and -inf below.
+
+    >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
+    tensor([ 0.    ,  0.3466, -0.    ])
+    """
+    return apply1(ENTR, input)
+
+
+_aliases: dict[str, Callable[..., Tensor]] = {
+    "gammaln": lgamma,
+    "digamma": digamma,
+    "psi": digamma,
+    "polygamma": polygamma,
+    "multigammaln": mvlgamma,
+    "i0": i0,
+}
+for _name, _function in _aliases.items():
+    operator(namespace="special", method=False, name=_name)(_function)

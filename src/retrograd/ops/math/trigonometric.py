@@ -1,0 +1,230 @@
+"""Trigonometric and hyperbolic functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import Primitive, apply1, apply2
+from ...core.tensor import Tensor
+from ...kernels import mapped
+from ..table.elementwise import binary, unary
+from ..table.masks import KEEP, WHERE
+from ..table.registry import operator
+from .exponential import RSQRT
+
+SIN = unary("sin", np.sin, lambda g, x: g * COS(x), signals=True)
+COS: Primitive = unary("cos", np.cos, lambda g, x: -g * SIN(x), signals=True)
+TAN = unary("tan", np.tan, lambda g, ans: g * (1 + ans * ans), signals=True)
+ASIN = unary("asin", np.arcsin, lambda g, x: g * RSQRT(1 - x * x), signals=True)
+ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True)
+ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
+SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
+COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
+TANH = unary("tanh", mapped("tanh")(np.tanh), lambda g, ans: g - g * ans * ans)
+ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
+ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
+ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)
+
+
+@operator(direct=True, inplace=SIN, numpy=np.sin)
+def sin(input: Tensor) -> Tensor:
+    """The sine of an angle in radians.
+
+    >>> rg.sin(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.4794])
+    """
+    return apply1(SIN, input)
+
+
+@operator(direct=True, inplace=COS, numpy=np.cos)
+def cos(input: Tensor) -> Tensor:
+    """The cosine of an angle in radians.
+
+    >>> rg.cos(rg.tensor([0.0, 0.5]))
+    tensor([1.    , 0.8776])
+    """
+    return apply1(COS, input)
+
+
+@operator(direct=True, inplace=TAN, numpy=np.tan)
+def tan(input: Tensor) -> Tensor:
+    """The tangent of an angle in radians.
+
+    >>> rg.tan(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5463])
+    """
+    return apply1(TAN, input)
+
+
+@operator(direct=True, inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
+def asin(input: Tensor) -> Tensor:
+    """The angle in [-pi/2, pi/2] whose sine is ``input``; NaN outside [-1, 1].
+
+    >>> rg.asin(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5236])
+    """
+    return apply1(ASIN, input)
+
+
+@operator(direct=True, inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
+def acos(input: Tensor) -> Tensor:
+    """The angle in [0, pi] whose cosine is ``input``; NaN outside [-1, 1].
+
+    >>> rg.acos(rg.tensor([0.0, 0.5]))
+    tensor([1.5708, 1.0472])
+    """
+    return apply1(ACOS, input)
+
+
+@operator(direct=True, inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
+def atan(input: Tensor) -> Tensor:
+    """The angle in (-pi/2, pi/2) whose tangent is ``input``.
+
+    >>> rg.atan(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.4636])
+    """
+    return apply1(ATAN, input)
+
+
+@operator(direct=True, inplace=SINH, numpy=np.sinh)
+def sinh(input: Tensor) -> Tensor:
+    """The hyperbolic sine (e^x - e^-x) / 2.
+
+    >>> rg.sinh(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5211])
+    """
+    return apply1(SINH, input)
+
+
+@operator(direct=True, inplace=COSH, numpy=np.cosh)
+def cosh(input: Tensor) -> Tensor:
+    """The hyperbolic cosine (e^x + e^-x) / 2.
+
+    >>> rg.cosh(rg.tensor([0.0, 0.5]))
+    tensor([1.    , 1.1276])
+    """
+    return apply1(COSH, input)
+
+
+@operator(direct=True, inplace=TANH, numpy=np.tanh, also=("nn.functional.tanh",))
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent (e^x - e^-x) / (e^x + e^-x).
+
+    >>> rg.tanh(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.4621])
+    """
+    return apply1(TANH, input)
+
+
+@operator(direct=True, inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
+def asinh(input: Tensor) -> Tensor:
+    """The number whose hyperbolic sine is ``input``.
+
+    >>> rg.asinh(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.4812])
+    """
+    return apply1(ASINH, input)
+
+
+@operator(direct=True, inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
+def acosh(input: Tensor) -> Tensor:
+    """The number in [0, inf) whose hyperbolic cosine is ``input``; NaN below 1.
+
+    >>> rg.acosh(rg.tensor([1.0, 2.0]))
+    tensor([0.   , 1.317])
+    """
+    return apply1(ACOSH, input)
+
+
+@operator(direct=True, inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
+def atanh(input: Tensor) -> Tensor:
+    """The number whose hyperbolic tangent is ``input``; NaN outside [-1, 1].
+
+    >>> rg.atanh(rg.tensor([0.0, 0.5]))
+    tensor([0.    , 0.5493])
+    """
+    return apply1(ATANH, input)
+
+
+def _atan2_rule(g: Any, a: Any, x: Any, y: Any) -> Any:
+    # PyTorch's choice at the origin: 0.
+    square = x * x + y * y
+    return KEEP(g * a / WHERE(square == 0, 1.0, square), square != 0)
+
+
+ATAN2 = binary(
+    "atan2",
+    np.arctan2,
+    lambda g, x, y: _atan2_rule(g, y, x, y),
+    lambda g, x, y: _atan2_rule(g, -x, x, y),
+    promote="float",
+    signals=True,
+)
+
+
+@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
+def atan2(input: Tensor, other: Tensor) -> Tensor:
+    """The angle in (-pi, pi] of the point (other, input): that of ``input / other`` with the quadrant kept.
+
+    >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
+    tensor([ 2.3562, -0.7854])
+    """
+    return apply2(ATAN2, input, other)
+
+
+DEG2RAD = unary("deg2rad", np.deg2rad, lambda g: g * (math.pi / 180))
+RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=True)
+
+
+@operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians: ``input * pi / 180``.
+
+    >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
+    tensor([ 3.1416, -1.5708])
+    """
+    return apply1(DEG2RAD, input)
+
+
+@operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees: ``input * 180 / pi``.
+
+    >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
+    tensor([  0., 180.])
+    """
+    return apply1(RAD2DEG, input)
+
+
+def _spherical_bessel_1(x: Any) -> Any:
+    # sin(x) / x^2 - cos(x) / x, near 0 by its series, where the difference would cancel.
+    square = x * x
+    small = np.abs(square) < 0.25
+    series = 1 - square / 130
+    for divisor in (88, 54, 28, 10):
+        series = 1 - square / divisor * series
+    x_safe = np.where(small, 1, x)
+    return np.where(small, x / 3 * series, (np.sin(x_safe) / x_safe - np.cos(x_safe)) / x_safe)
+
+
+def _spherical_bessel_1_rule(g: Any, x: Any, ans: Any) -> Any:
+    # j1' = j0 - 2 j1 / x, 1/3 at 0 (DLMF 10.51.2).
+    zero = x == 0
+    return g * WHERE(zero, 1 / 3, SINC(x * (1 / math.pi)) - 2 * ans / WHERE(zero, 1.0, x))
+
+
+SPHERICAL_BESSEL_1 = unary("spherical_bessel_1", _spherical_bessel_1, _spherical_bessel_1_rule, signals=True)
+SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(math.pi * x), signals=True)
+
+
+@operator(direct=True, inplace=SINC, also=("special.sinc",))
+def sinc(input: Tensor) -> Tensor:
+    """The normalised sinc, sin(pi x) / (pi x), which is 1 at 0.
+
+    >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
+    tensor([ 1.    ,  0.6366, -0.2122])
+    """
+    return apply1(SINC, input)

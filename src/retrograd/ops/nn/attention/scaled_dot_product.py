@@ -1,0 +1,346 @@
+"""Attention: scaled dot products with masks, causality and dropout, and attention with several heads.
+
+The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output, and of each row of
+scores the maximum and the sum of exponentials; its backward kernel computes the probabilities P again:
+
+    S = scale * Q K^T + mask        P = exp(S - max(S)) / total        out = P V
+    dV = P^T dout        dS = P * (dout V^T - rowsum(dout * out))        dQ = scale * dS K        dK = scale * dS^T Q
+
+Both run over blocks of rows, so that the scores of one block are in memory at a time and a causal mask halves the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.dtypes import bool_
+from ....core.errors import describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor, new_tensor
+from ....kernels import takes
+from ....kernels.rows import exponentials, exponentials_again
+from ...table.composites import raw, second_order, spread
+from ...table.registry import OPERATORS, operator
+
+BLOCK_ROWS = 128
+
+
+def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Row blocks of the scores, each with the columns it reads."""
+    rows, columns = q.shape[-2], k.shape[-2]
+    step = BLOCK_ROWS if rows >= 2 * BLOCK_ROWS else max(rows, 1)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        yield slice(start, stop), slice(0, min(stop, columns) if causal else columns)
+
+
+def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
+    """A block of a mask, whose rows or columns may be of length 1."""
+    i = rows if array.shape[-2] != 1 else slice(None)
+    j = columns if array.shape[-1] != 1 else slice(None)
+    return array[..., i, j]
+
+
+def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice) -> Any:
+    """A block of the scaled scores under the mask; what is masked out is -inf."""
+    s = np.matmul(q[..., rows, :] * q.dtype.type(scale), np.swapaxes(k[..., columns, :], -1, -2))
+    if mask is not None:
+        part = _rows_of(mask, rows, columns)
+        s = np.where(part, s, s.dtype.type(-np.inf)) if mask.dtype == bool_ else s + part
+    return s
+
+
+def _causally(s: Any, first: int) -> Any:
+    """The scores of the rows from ``first``, -inf above the diagonal."""
+    xp = array_module(s)
+    allowed = xp.arange(first, first + s.shape[-2])[:, None] >= xp.arange(s.shape[-1])
+    return np.where(allowed, s, s.dtype.type(-np.inf))
+
+
+def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
+    """The exponentials of scores less their rows' maxima, these, and the exponentials' sums; may write over the scores.
+
+    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has 0 and 1.
+    """
+    if takes(s):
+        return exponentials(s, first)
+    xp = array_module(s)
+    p = s if first is None else _causally(s, first)
+    if p.shape[-1]:
+        top = p.max(axis=-1, keepdims=True)
+        top = np.where(np.isneginf(top), xp.zeros_like(top), top)
+    else:
+        top = xp.zeros(p.shape[:-1] + (1,), p.dtype)
+    p -= top
+    np.exp(p, out=p)
+    total = p.sum(axis=-1, keepdims=True)
+    return p, top, np.where(total == 0, total.dtype.type(1), total)
+
+
+def _weights_again(s: Any, first: int | None, top: Any) -> Any:
+    """The exponentials with known maxima."""
+    if takes(s):
+        return exponentials_again(s, first, top)
+    p = s if first is None else _causally(s, first)
+    p -= top
+    return np.exp(p, out=p)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
+    """The output, and of each row of scores the maximum and the sum of exponentials: 0 and 1 where it is masked out.
+
+    They are not joined in a log-sum-exp, whose rounding large scores feel.
+    """
+    xp = array_module(q)
+    outputs, tops, totals = [], [], []
+    for rows, columns in _blocks(q, k, causal):
+        p, top, total = _weights(_scores(q, k, mask, scale, rows, columns), rows.start if causal else None)
+        tops.append(top)
+        totals.append(total)
+        if keep is not None:
+            p *= _rows_of(keep, rows, columns)
+            total = total * total.dtype.type(1 - dropout_p)
+        # The rows are scaled after the product with V, which is the smaller array.
+        outputs.append(np.matmul(p, v[..., columns, :]) / total)
+    if not outputs:
+        shape = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2]) + (0,)
+        return xp.zeros((*shape, v.shape[-1]), q.dtype), xp.zeros((*shape, 1), q.dtype), xp.ones((*shape, 1), q.dtype)
+    if len(outputs) == 1:
+        return outputs[0], tops[0], totals[0]
+    return tuple([np.concatenate(parts, axis=-2) for parts in (outputs, tops, totals)])
+
+
+def _attention_backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    """The gradients of the wanted ones among q, k, v and mask; leading axes still broadcast."""
+    xp = array_module(q)
+    lead = out.shape[:-2]
+    dq = xp.zeros(lead + q.shape[-2:], q.dtype)
+    dk = xp.zeros(lead + k.shape[-2:], q.dtype)
+    dv = xp.zeros(lead + v.shape[-2:], q.dtype)
+    dmask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if wanted[3] else None
+    dout = dout / total  # in place of the probabilities, which are the larger array
+    inner = (dout * out).sum(axis=-1, keepdims=True)
+    for rows, columns in _blocks(q, k, causal):
+        g = dout[..., rows, :]
+        s = _scores(q, k, mask, scale, rows, columns)
+        p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
+        ds = np.matmul(g, np.swapaxes(v[..., columns, :], -1, -2))
+        if keep is None:
+            dv[..., columns, :] += np.matmul(np.swapaxes(p, -1, -2), g)
+        else:
+            kept = _rows_of(keep, rows, columns)
+            factor = p.dtype.type(1 / (1 - dropout_p))
+            dv[..., columns, :] += np.matmul(np.swapaxes(p * kept, -1, -2), g * factor)
+            ds *= kept
+            ds *= factor
+        ds -= inner[..., rows, :]
+        ds *= p
+        if dmask is not None:
+            dmask[..., rows, columns] = ds
+        ds *= ds.dtype.type(scale)
+        dq[..., rows, :] = np.matmul(ds, k[..., columns, :])
+        dk[..., columns, :] += np.matmul(np.swapaxes(ds, -1, -2), q[..., rows, :])
+    return tuple(
+        gradient if gradient.shape == x.shape else _summed_to(gradient, x.shape)
+        for gradient, x, want in zip((dq, dk, dv, dmask), (q, k, v, mask), wanted, strict=False)
+        if want
+    )
+
+
+def _summed_to(g: Any, shape: tuple[int, ...]) -> Any:
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1)
+    return g.sum(axis=axes).reshape(shape)
+
+
+def _composite(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, keep: Any, scale: float, causal: bool, dropout_p: float
+) -> Tensor:
+    s = (q @ k.transpose(-1, -2)) * scale
+    blocked = None  # where the probability is zero whatever the score
+    if mask is not None and mask.array.dtype != bool_:
+        s = s + mask
+        blocked = np.isneginf(s.array)
+    elif mask is not None:
+        blocked = ~np.broadcast_to(mask.array, s.array.shape)
+    if causal:
+        xp = array_module(s)
+        above = xp.arange(s.array.shape[-2])[:, None] < xp.arange(s.array.shape[-1])
+        blocked = above if blocked is None else blocked | above
+    if blocked is None:
+        p = s.softmax(-1)
+    else:
+        blocked = np.broadcast_to(blocked, s.array.shape)
+        # A row with nothing to attend to gets the softmax of zeros, which the mask then removes.
+        fill = np.where(blocked.all(axis=-1, keepdims=True), 0.0, -np.inf).astype(s.array.dtype)
+        s = s.masked_fill(new_tensor(blocked), 0.0) + np.where(blocked, fill, s.array.dtype.type(0))
+        p = s.softmax(-1).masked_fill(new_tensor(blocked), 0.0)
+    if keep is not None:
+        p = p * (keep.astype(s.array.dtype) / (1 - dropout_p))
+    return p @ v
+
+
+ATTENTION_BACKWARD = Primitive(
+    "scaled_dot_product_attention_backward",
+    _attention_backward,
+    "dout q k v mask",
+    vjp=lambda g, dout, q, k, v, mask, keep, scale, causal, dropout_p, wanted, needs: second_order(
+        partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p),
+        g,
+        dout,
+        (q, k, v, mask),
+        wanted,
+        needs,
+    ),
+    outputs=-1,
+    signals=True,
+)
+ATTENTION = Primitive(
+    "scaled_dot_product_attention",
+    _attention,
+    "q k v mask",
+    vjp=lambda g, q, k, v, mask, ans, top, total, keep, scale, causal, dropout_p, needs: spread(
+        ATTENTION_BACKWARD(
+            g,
+            q,
+            k,
+            v,
+            mask,
+            keep=keep,
+            out=raw(ans),
+            top=top,
+            total=total,
+            scale=scale,
+            causal=causal,
+            dropout_p=dropout_p,
+            wanted=needs,
+        ),
+        needs,
+    ),
+    residuals="top total",
+    signals=True,
+)
+
+
+def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout_p: float) -> None:
+    shown = f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
+    if min(x.array.ndim for x in (q, k, v)) < 2:
+        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown}")
+    if not q.array.dtype == k.array.dtype == v.array.dtype or q.array.dtype.kind != "f":
+        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown}")
+    if q.array.shape[-1] != k.array.shape[-1]:
+        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown}")
+    if k.array.shape[-2] != v.array.shape[-2]:
+        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown}")
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, got {dropout_p}")
+    try:
+        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        if mask is not None:
+            scores = (*lead, q.array.shape[-2], k.array.shape[-2])
+            if np.broadcast_shapes(scores, mask.array.shape) != scores:
+                raise RuntimeError(f"attn_mask {describe(mask)} does not broadcast to the scores {scores}")
+    except ValueError:
+        shown += "" if mask is None else f", attn_mask {describe(mask)}"
+        raise RuntimeError(f"the shapes do not broadcast: {shown}") from None
+    if mask is not None and mask.array.dtype not in (bool_, q.array.dtype):
+        raise RuntimeError(f"wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
+
+
+@operator(
+    namespace="nn.functional", method=False, note="a row that is masked out entirely gives zeros, with zero gradient"
+)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al., 2017); the scores are not kept for backward.
+
+    Args:
+        query: ``(..., L, E)``.
+        key: ``(..., S, E)``.
+        value: ``(..., S, Ev)``.
+        attn_mask: broadcasts to ``(..., L, S)``: bool, True where a query may look, or floating, added to the scores.
+        dropout_p: the probability with which a probability is set to zero (whether training or not).
+        is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
+        scale: by default ``1 / sqrt(E)``.
+        enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
+
+    Returns:
+        ``(..., L, Ev)``.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match.
+
+    >>> x = rg.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=1e3)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    q, k, v = (
+        operand(query, "query"),
+        operand(key, "key"),
+        operand(value, "value"),
+    )
+    mask = None if attn_mask is None else operand(attn_mask, "attn_mask")
+    heads = None
+    if enable_gqa and min(x.array.ndim for x in (q, k, v)) >= 3 and q.array.shape[-3] != k.array.shape[-3]:
+        heads, groups = q.array.shape[-3], k.array.shape[-3]
+        if groups == 0 or heads % groups or v.array.shape[-3] != groups:
+            raise RuntimeError(
+                f"enable_gqa wants a multiple of the key's and value's heads in query, got {describe(q)}, "
+                f"key {describe(k)}, value {describe(v)}"
+            )
+        q = q.reshape(*q.array.shape[:-3], groups, heads // groups, *q.array.shape[-2:])
+        k, v = k.unsqueeze(-3), v.unsqueeze(-3)
+        if mask is not None and mask.array.ndim >= 3:
+            h = mask.array.shape[-3]
+            split = (groups, heads // groups) if h == heads else (1, 1)
+            mask = mask.reshape(*mask.array.shape[:-3], *split, *mask.array.shape[-2:])
+    if mask is not None and mask.array.ndim < 2:
+        mask = mask.reshape(1, -1) if mask.array.ndim else mask.reshape(1, 1)
+    if mask is not None and is_causal:
+        raise RuntimeError(f"attn_mask must be None with is_causal=True, got {describe(mask)}")
+    _check_attention(q, k, v, mask, is_causal, dropout_p)
+    keep = None
+    if dropout_p > 0:
+        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        keep = (
+            OPERATORS["rand"].function(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p
+        ).array
+    if dropout_p == 1:
+        dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up
+    params = {
+        "keep": keep,
+        "scale": 1 / math.sqrt(max(q.array.shape[-1], 1)) if scale is None else float(scale),
+        "causal": is_causal,
+        "dropout_p": dropout_p,
+    }
+    out = apply(ATTENTION, (q, k, v, mask), params)
+    return out if heads is None else out.reshape(*out.array.shape[:-4], heads, *out.array.shape[-2:])

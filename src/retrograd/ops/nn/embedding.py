@@ -1,0 +1,236 @@
+"""Rows of a table looked up by number: embedding, bags of them, one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.devices import array_module, backend_of
+from ...core.errors import InvalidValue, describe
+from ...core.modes import no_grad
+from ...core.primitive import Primitive, apply, operand
+from ...core.storage import storage_of
+from ...core.tensor import Tensor, new_tensor
+from ..indexing.indexing import ACCUMULATE, Index, read_at
+from ..indexing.scatter import INDEX_ADD
+from ..indexing.scatter_reductions import SCATTER_AMAX
+from ..shape.shape import unsqueeze
+from ..table.masks import KEEP
+from ..table.registry import also_named, operator
+
+
+def _embedding_rule(g: Any, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Any:
+    """Rows of g added up where they came from; none for the padding, and each over its count ``by_frequency``."""
+    positions = index.key[0]
+    xp = array_module(positions)
+    if padding is not None:
+        g = KEEP(g, xp.broadcast_to((positions != padding)[..., None], g.shape))
+    if by_frequency:
+        counts = xp.bincount(positions.reshape(-1), minlength=x_shape[0])
+        g = g * (1 / counts[positions])[..., None].astype(g.dtype)
+    return ACCUMULATE(g, index=index, shape=x_shape)
+
+
+EMBEDDING: Primitive = Primitive(
+    "embedding", lambda x, index, padding, by_frequency: read_at(x, index), "x", [_embedding_rule]
+)
+
+
+def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
+    index = operand(input)
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected integers for input, got {describe(index)}")
+    if weight.array.ndim != 2:
+        raise (RuntimeError if name == "embedding" else InvalidValue)(f"weight must be 2-D, got {describe(weight)}")
+    if backend_of(index.array) is not backend_of(weight.array):
+        raise RuntimeError(f"input is on {index.device}, weight on {weight.device}")
+    if index.array.size:
+        low, high = int(index.array.min().item()), int(index.array.max().item())
+        if low < 0 or high >= weight.array.shape[0]:
+            raise IndexError(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")
+    return index
+
+
+def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
+    rows = weight.array.shape[0]
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise RuntimeError(f"padding_idx {padding_idx} must be within the rows of weight {describe(weight)}")
+    return padding_idx + rows * (padding_idx < 0)
+
+
+def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are looked up, in place and unrecorded, where their norm exceeds the limit."""
+    xp = array_module(weight)
+    rows = xp.unique(index.array)
+    values = weight.array[rows]
+    norms = xp.linalg.norm(values, norm_type, axis=1)
+    too_long = norms > max_norm
+    if bool(too_long.any()):
+        factors = max_norm / (norms[too_long] + 1e-7)
+        with no_grad():
+            weight[new_tensor(rows[too_long])] = new_tensor((values[too_long] * factors[:, None]).astype(values.dtype))
+
+
+@operator(namespace="nn.functional", method=False)
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of ``weight`` at the given numbers: shape (*) and (V, D) to (*, D).
+
+    Args:
+        input: integers from 0 to V - 1.
+        weight: the table, (V, D).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divide a row's gradient by how often it was looked up.
+        sparse: taken for PyTorch's sake; gradients are dense.
+
+    Raises:
+        IndexError: a number is out of range.
+        RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
+
+    >>> rg.nn.functional.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    weight = operand(weight, "weight")
+    index = _positions("embedding", input, weight)
+    padding = _padding(padding_idx, weight)
+    if max_norm is not None:
+        _limit_norms(weight, index, max_norm, norm_type)
+    place = Index((index.array,), (storage_of(index),))
+    return apply(EMBEDDING, (weight,), {"index": place, "padding": padding, "by_frequency": scale_grad_by_freq})
+
+
+@operator(namespace="nn.functional", method=False, note="max: elements of a bag that are equal share the gradient")
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima of bags of rows of ``weight``, shape (bags, D).
+
+    Args:
+        input: integers: (bags, n) for bags of one size, or a vector that ``offsets`` divides.
+        weight: the table, (V, D).
+        offsets: where each bag starts in a vector.
+        max_norm: as in ``embedding``.
+        norm_type: as in ``embedding``.
+        scale_grad_by_freq: as in ``embedding``.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``; an empty bag gives zeros.
+        sparse: taken for PyTorch's sake; gradients are dense.
+        per_sample_weights: factors of the rows, for mode sum; of the input's shape.
+        include_last_offset: the last of ``offsets`` is where the last bag ends.
+        padding_idx: rows of this number are left out of their bags.
+
+    Raises:
+        ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
+        NotImplementedError: ``per_sample_weights`` with another mode than sum.
+
+    >>> rg.nn.functional.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    tensor([[4., 6.]])
+    """
+    name = "embedding_bag"
+    weight = operand(weight, "weight")
+    if weight.array.dtype.kind != "f":
+        raise RuntimeError(f"weight must be floating, got {describe(weight)}")
+    index = _positions(name, input, weight)
+    if mode not in ("sum", "mean", "max"):
+        raise InvalidValue(f"mode has to be one of sum, mean or max, got {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
+    if per_sample_weights is not None and per_sample_weights.shape != index.shape:
+        raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
+    positions, factors = index.array.reshape(-1), per_sample_weights
+    bag, bags = _bags(index, offsets, include_last_offset)
+    padding = _padding(padding_idx, weight)
+    if factors is not None:
+        factors = factors.reshape(-1)
+    if padding is not None:
+        real = positions != padding
+        positions, bag = positions[real], bag[real]
+        factors = None if factors is None else factors[new_tensor(real)]
+    rows = embedding(new_tensor(positions), weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if factors is not None:
+        rows = rows * unsqueeze(factors, -1)
+    xp = array_module(weight)
+    empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
+    if mode == "max":
+        place = Index((bag[:, None], xp.arange(weight.array.shape[1])[None, :]))
+        return apply(SCATTER_AMAX, (empty, rows), {"index": place, "include_self": False})
+    total = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
+    if mode == "sum":
+        return total
+    sizes = xp.maximum(xp.bincount(bag, minlength=bags), 1)
+    return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
+
+
+def _bags(index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
+    """The bag of each element of the input, flattened, and the number of bags."""
+    xp = array_module(index)
+    shape = index.array.shape
+    if len(shape) == 2:
+        if offsets is not None:
+            raise InvalidValue(f"offsets must be None for an input of two dimensions, {describe(index)}")
+        return xp.repeat(xp.arange(shape[0]), shape[1]), shape[0]
+    if len(shape) != 1 or offsets is None:
+        raise InvalidValue(f"wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
+    starts = operand(offsets, "offsets").array
+    if starts.ndim != 1 or starts.dtype.kind not in "iu":
+        raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")
+    if not starts.size and not shape[0] and not include_last:
+        return index.array, 0
+    rising = starts.size and int(starts[0].item()) == 0 and not bool((starts[1:] < starts[:-1]).any())
+    if not rising or int(starts[-1].item()) > shape[0]:
+        raise RuntimeError(f"offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
+    if include_last:
+        starts = starts[:-1]
+    return xp.searchsorted(starts, xp.arange(shape[0]), side="right") - 1, starts.size
+
+
+@operator(namespace="nn.functional", method=False, differentiable=False, name="one_hot")
+@also_named(input="tensor")
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Vectors of zeros with a one at the given number: shape (*) to (*, num_classes), int64.
+
+    Without ``num_classes`` there are as many as the largest number needs.
+
+    Raises:
+        RuntimeError: a number is negative or not less than ``num_classes``, or the numbers are not integers.
+
+    >>> rg.nn.functional.one_hot(rg.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    x = operand(tensor, "tensor")
+    array = x.array
+    if array.dtype.kind not in "iu":
+        raise RuntimeError(f"is only applicable to integers, got {describe(x)}")
+    if not array.size and num_classes <= 0:
+        raise RuntimeError(f"can not infer the number of classes from {describe(x)}")
+    if array.size:
+        low, high = int(array.min().item()), int(array.max().item())
+        if low < 0:
+            raise RuntimeError(f"class values must be non-negative, got {low}")
+        if num_classes == -1:
+            num_classes = high + 1
+        elif high >= num_classes:
+            raise RuntimeError(f"class values must be smaller than num_classes = {num_classes}, got {high}")
+    xp = array_module(array)
+    return new_tensor((array[..., None] == xp.arange(num_classes)).astype(xp.int64))

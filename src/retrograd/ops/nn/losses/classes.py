@@ -1,0 +1,346 @@
+"""Losses over classes: cross entropy from logits and the negative log-likelihood from log-probabilities.
+
+Inputs are ``(N, C, ...)`` with the classes in dimension 1, or ``(C,)``; targets are class indices ``(N, ...)`` or, for
+cross entropy, probabilities of the input's shape.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor, new_tensor
+from ...table.composites import second_order
+from ...table.registry import operator
+from .common import floating, reduced, reduction_of
+
+
+class Classes(NamedTuple):
+    """What a target says, as constants.
+
+    ``at`` indexes an array (N, C, ...) at the targets; ``weight`` is the targets' class weight, 0 where ignored;
+    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, None for no
+    reduction.
+    """
+
+    at: tuple[Any, ...]
+    weight: Any
+    counted: Any
+    divisor: Any
+
+
+def _at(index: Any) -> tuple[Any, ...]:
+    """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
+    xp = array_module(index)
+    places = [
+        xp.arange(length).reshape((1,) * axis + (length,) + (1,) * (index.ndim - axis - 1))
+        for axis, length in enumerate(index.shape)
+    ]
+    return (places[0], index, *places[1:])
+
+
+def _sum(rows: Any) -> Any:
+    """The sum, that of float16 in float32: neither it nor a count may overflow where a mean does not."""
+    return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
+
+
+def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
+    """Check the target's indices and lay out what they say."""
+    xp = array_module(x)
+    if target.size:
+        low, high = int(target.min()), int(target.max())
+        if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (target == ignore_index).any()):
+            index = target.astype(np.int64, copy=False)
+            factor = 1 if weight is None else weight[index]
+            divisor = None if reduction == "none" else 1
+            if reduction == "mean":
+                divisor = np.result_type(x, np.float32).type(target.size) if weight is None else _sum(factor)
+            return Classes(_at(index), factor, None, divisor)
+    counted = target != ignore_index
+    wrong = counted & ((target < 0) | (target >= x.shape[1]))
+    if target.size and bool(wrong.any()):
+        raise IndexError(f"target {int(target[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
+    index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
+    factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
+    divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
+    return Classes(_at(index), factor, counted, divisor)
+
+
+def _over_rows(g: Any, classes: Classes) -> Any:
+    """The cotangent of each row; nothing for what is ignored, even where a mean over nothing divides by zero."""
+    if classes.divisor is None:
+        return g
+    g = g / classes.divisor
+    if classes.counted is None:
+        return array_module(g).full(classes.at[1].shape, g)
+    return np.where(classes.counted, g, g.dtype.type(0))
+
+
+def _counted(rows: Any, classes: Classes) -> Any:
+    """The rows, 0 for what is ignored."""
+    return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
+
+
+def _reduced(rows: Any, classes: Classes) -> Any:
+    return rows if classes.divisor is None else _sum(rows) / classes.divisor
+
+
+# The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
+
+
+def _nll(x: Any, classes: Classes) -> Any:
+    rows = _counted(-x[classes.at] * classes.weight, classes)
+    return _reduced(rows, classes).astype(x.dtype, copy=False)
+
+
+def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
+    dx = array_module(g).zeros(shape, g.dtype)
+    dx[classes.at] = -_over_rows(g, classes) * classes.weight
+    return dx
+
+
+NLL: Primitive = Primitive(
+    "nll_loss",
+    _nll,
+    "x",
+    [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
+    signals=True,
+)
+NLL_TRANSPOSE: Primitive = Primitive(
+    "nll_loss_backward", _nll_transpose, "g", [lambda g, classes: NLL(g, classes=classes)], signals=True
+)
+
+
+# Cross entropy keeps the logits and, per row, their maximum and the sum of exponentials.
+
+
+def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
+    dtype = x.dtype
+    if dtype == np.float16:
+        x = x.astype(np.float32)
+    top = x.max(axis=1, keepdims=True)
+    z = x - top
+    picked = z[classes.at]
+    others = None
+    if smoothing:
+        others = z.sum(axis=1) if class_weight is None else (z * _per_class(class_weight, z)).sum(axis=1)
+    np.exp(z, out=z)
+    total = z.sum(axis=1, keepdims=True)
+    log_total = np.log(total).squeeze(1)
+    rows = (log_total - picked) * classes.weight
+    if others is not None:
+        c = x.shape[1]
+        whole = c if class_weight is None else class_weight.sum()
+        rows = (1 - smoothing) * rows + (smoothing / c) * (whole * log_total - others)
+    rows = _counted(rows, classes)
+    return _reduced(rows, classes).astype(dtype, copy=False), top, total
+
+
+def _per_class(weight: Any, x: Any) -> Any:
+    return weight.reshape((-1,) + (1,) * (x.ndim - 2))
+
+
+def _cross_entropy_backward(
+    g: Any, x: Any, top: Any, total: Any, classes: Classes, class_weight: Any, smoothing: float
+) -> tuple[Any]:
+    """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
+    rows = _over_rows(g, classes)
+    c = x.shape[1]
+    picked = rows * classes.weight * (1 - smoothing)
+    factor = picked
+    if smoothing:
+        rows = _counted(rows * (smoothing / c), classes)
+        factor = picked + rows * (c if class_weight is None else class_weight.sum())
+    dx = np.exp(x - top)
+    dx *= np.expand_dims(factor, 1) / total
+    dx[classes.at] -= picked
+    if smoothing:
+        rows = np.expand_dims(rows, 1)
+        dx -= rows if class_weight is None else rows * _per_class(class_weight, x)
+    return (dx.astype(x.dtype, copy=False),)
+
+
+def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float) -> Tensor:
+    weights = array_module(x).zeros(x.array.shape, x.array.dtype)
+    if smoothing:
+        weights += smoothing / x.array.shape[1]
+        if class_weight is not None:
+            weights *= _per_class(class_weight, weights)
+        if classes.counted is not None:
+            weights *= np.expand_dims(classes.counted, 1)
+    weights[classes.at] += (1 - smoothing) * classes.weight
+    rows = -(x.log_softmax(1) * weights).sum(1)
+    return (
+        rows
+        if classes.divisor is None
+        else rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
+    )
+
+
+CROSS_ENTROPY_BACKWARD = Primitive(
+    "cross_entropy_backward",
+    _cross_entropy_backward,
+    "dy x",
+    vjp=lambda g, dy, x, classes, class_weight, smoothing, needs: second_order(
+        partial(_composite, classes=classes, class_weight=class_weight, smoothing=smoothing),
+        g,
+        dy,
+        (x,),
+        (True,),
+        needs,
+    ),
+    outputs=-1,
+    signals=True,
+)
+CROSS_ENTROPY = Primitive(
+    "cross_entropy",
+    _cross_entropy,
+    "x",
+    [
+        lambda g, x, top, total, classes, class_weight, smoothing: CROSS_ENTROPY_BACKWARD(
+            g, x, top=top, total=total, classes=classes, class_weight=class_weight, smoothing=smoothing
+        )[0]
+    ],
+    residuals="top total",
+    signals=True,
+)
+
+
+def _check_weight(weight: Any, x: Tensor, classes: int) -> Any:
+    if weight is None:
+        return None
+    w = operand(weight, "weight")
+    if w.array.shape != (classes,):
+        raise RuntimeError(f"weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
+    if w.array.dtype != x.array.dtype:
+        raise RuntimeError(f"wanted weight in the dtype of the input, got {describe(w)} for {describe(x)}")
+    return w.array
+
+
+def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
+    """Input and class indices with a batch dimension, and whether it had to be added."""
+    t = operand(target, "target")
+    if t.array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
+    index = t.array
+    if x.array.ndim == 0:
+        kind = InvalidValue if name == "nll_loss" else RuntimeError
+        raise kind(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
+    if x.array.ndim == 1:
+        if index.shape not in ((), (1,)):
+            raise RuntimeError(f"a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
+        return x.unsqueeze(0), index.reshape(1), True
+    wanted = x.array.shape[:1] + x.array.shape[2:]
+    if index.shape[:1] != wanted[:1]:
+        raise InvalidValue(f"expected the batch of input to match that of target, got {describe(x)} and {describe(t)}")
+    if index.shape != wanted:
+        raise RuntimeError(f"wanted a target {wanted} for input {describe(x)}, got {describe(t)}")
+    return x, index, False
+
+
+@operator(namespace="nn.functional", method=False)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``-sum_c y_c log softmax(x)_c``: the cross entropy between targets y and the softmax of logits x.
+
+    Args:
+        input: logits ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
+        weight: a factor per class, ``(C,)``; the mean is then weighted, too.
+        ignore_index: class indices that do not count, neither in the sum nor in the mean.
+        reduction: none, mean or sum.
+        label_smoothing: the share of the target that is spread evenly over the classes.
+
+    Raises:
+        IndexError: a class index is out of bounds.
+        ValueError: an unknown reduction, or batches of different length.
+        RuntimeError: shapes or dtypes do not match, or label_smoothing is not in [0, 1].
+
+    >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
+    tensor([0.6931, 0.    ])
+    """
+    name = "cross_entropy"
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, t = floating(name, input), operand(target, "target")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
+    if t.array.dtype.kind == "f":
+        return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
+    x, index, single = _batched(name, x, t)
+    w = _check_weight(weight, x, x.array.shape[1])
+    params = {
+        "classes": _classes(x.array, index, w, ignore_index, reduction),
+        "class_weight": w,
+        "smoothing": label_smoothing,
+    }
+    loss = apply(CROSS_ENTROPY, (x,), params)
+    return loss.squeeze(0) if single and reduction == "none" and t.array.ndim == 0 else loss
+
+
+def _with_probabilities(
+    x: Tensor, y: Tensor, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Tensor:
+    if x.array.shape != y.array.shape or x.array.ndim == 0:
+        kind = InvalidValue if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
+        raise kind(f"a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}")
+    if ignore_index >= 0:
+        raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
+    dim = 0 if x.array.ndim == 1 else 1
+    classes = x.array.shape[dim]
+    w = _check_weight(weight, x, classes)
+    if label_smoothing > 0:
+        y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
+    if w is not None:
+        y = y * w.reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
+    rows = -(x.log_softmax(dim) * y).sum(dim)
+    return reduced(rows, reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[y] * x[y]`` for log-probabilities x and class indices y; the mean divides by the sum of the weights.
+
+    Args:
+        input: log-probabilities ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        target: class indices ``(N, d1, ...)``.
+        weight: a factor per class, ``(C,)``.
+        ignore_index: class indices that do not count.
+        reduction: none, mean or sum.
+
+    Raises:
+        IndexError: a class index is out of bounds.
+        ValueError: an unknown reduction, or batches of different length.
+        RuntimeError: shapes or dtypes do not match.
+
+    >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
+    tensor(2.)
+    """
+    name = "nll_loss"
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, index, single = _batched(name, floating(name, input), target)
+    w = _check_weight(weight, x, x.array.shape[1])
+    loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
+    return (
+        loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
+    )

@@ -1,0 +1,252 @@
+"""Connectionist temporal classification (Graves et al., 2006): the likelihood of labels, whatever their alignment.
+
+The labels are interleaved with blanks, ``l' = (blank, l_1, blank, l_2, ..., blank)``. With ``a[t, s]`` the
+log-likelihood of all ways to have reached place s of l' after t steps,
+
+    a[t, s] = lp[t, l'_s] + logsumexp(a[t-1, s], a[t-1, s-1], a[t-1, s-2] if l'_s is a label other than l'_{s-2})
+
+and the loss is ``-logsumexp(a[T, last], a[T, last - 1])``. The same recursion backwards in time gives b, and a + b the
+share of all alignments that pass through each place.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor, new_tensor
+from ...table.arguments import integers
+from ...table.composites import raw, second_order
+from ...table.registry import OPERATORS, operator
+from .common import reduction_of
+
+
+class Alignment(NamedTuple):
+    """The extended labels ``(N, S')``, where a blank may be skipped, and the lengths ``(N,)`` of inputs and labels."""
+
+    labels: Any
+    skips: Any
+    steps: Any
+    lengths: Any
+
+
+def _logaddexp3(x: Any, y: Any, z: Any) -> Any:
+    return np.logaddexp(np.logaddexp(x, y), z)
+
+
+def _shifted(x: Any, by: int, fill: Any) -> Any:
+    """The places moved by ``by`` (to the right if positive), with ``fill`` for what comes in."""
+    out = array_module(x).full(x.shape, fill, x.dtype)
+    if by > 0:
+        out[:, by:] = x[:, :-by]
+    else:
+        out[:, :by] = x[:, -by:]
+    return out
+
+
+def _label_scores(log_probs: Any, alignment: Alignment) -> Any:
+    """``lp[t, n, l'_s]``, (T, N, S')."""
+    n = array_module(log_probs).arange(log_probs.shape[1])[:, None]
+    return log_probs[:, n, alignment.labels]
+
+
+def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
+    xp = array_module(log_probs)
+    never = log_probs.dtype.type(-np.inf)
+    scores = _label_scores(log_probs, alignment)
+    forward = xp.empty(scores.shape, scores.dtype)
+    places = xp.arange(scores.shape[2])
+    a = xp.where(places == 0, log_probs.dtype.type(0), never)[None].repeat(scores.shape[1], axis=0)
+    for t in range(scores.shape[0]):
+        skip = xp.where(alignment.skips, _shifted(a, 2, never), never)
+        # Before the first step only place 0 is reached, from which one step leads to place 1 as well.
+        step = _logaddexp3(a, _shifted(a, 1, never), skip) + scores[t]
+        a = xp.where((t < alignment.steps)[:, None], step, a)
+        forward[t] = a
+    last = 2 * alignment.lengths[:, None]
+    ends = (places == last) | (places == last - 1)
+    ended = xp.where(ends, a, never)
+    top = ended.max(axis=1, keepdims=True)
+    safe = xp.where(np.isneginf(top), xp.zeros_like(top), top)
+    loss = -(safe[:, 0] + np.log(np.exp(ended - safe).sum(axis=1)))
+    return loss, forward
+
+
+def _ctc_backward(
+    g: Any, log_probs: Any, loss: Any, forward: Any, alignment: Alignment, zero_infinity: bool
+) -> tuple[Any]:
+    """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
+    xp = array_module(log_probs)
+    never = log_probs.dtype.type(-np.inf)
+    scores = _label_scores(log_probs, alignment)
+    steps, batch, _ = log_probs.shape
+    places = xp.arange(scores.shape[2])
+    last = 2 * alignment.lengths[:, None]
+    start = xp.where((places == last) | (places == last - 1), log_probs.dtype.type(0), never)
+    may_skip = _shifted(alignment.skips, -2, False)
+    n = xp.arange(batch)
+    dx = np.exp(log_probs)
+    b = start
+    for t in range(steps - 1, -1, -1):
+        skip = xp.where(may_skip, _shifted(b, -2, never), never)
+        ahead = _logaddexp3(b, _shifted(b, -1, never), skip)
+        # b, after its last step, is the start; from there on it includes the score of its own step.
+        ahead = xp.where((t == alignment.steps - 1)[:, None], start, ahead)
+        share = np.exp(forward[t] + ahead + loss[:, None])
+        for place in range(share.shape[1]):
+            dx[t, n, alignment.labels[:, place]] -= share[:, place]
+        b = xp.where((t < alignment.steps)[:, None], ahead + scores[t], start)
+    used = xp.arange(steps)[:, None] < alignment.steps
+    if zero_infinity:
+        used = used & ~np.isinf(loss)
+    return (xp.where(used[:, :, None], dx * g[:, None], log_probs.dtype.type(0)),)
+
+
+def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:
+    """A function with the kernel's gradient: the loss and, for the term exp(lp), the sum of probabilities."""
+    xp = array_module(log_probs)
+    cat, stack, where = (OPERATORS[name].function for name in ("cat", "stack", "where"))
+    dtype = log_probs.array.dtype
+    never = -1e30 if dtype.itemsize > 4 else -1e15  # finite, so that derivatives are
+    steps, batch, _ = log_probs.array.shape
+    n = xp.arange(batch)[:, None]
+    places = xp.arange(alignment.labels.shape[1])
+    out = new_tensor(xp.full((batch, 2), never, dtype))
+    barred = xp.where(alignment.skips, dtype.type(0), dtype.type(never))
+    a = new_tensor(xp.where(places == 0, dtype.type(0), dtype.type(never))[None].repeat(batch, axis=0))
+    for t in range(steps):
+        left = cat([out, a], 1)[:, : places.size + 1]
+        ways = stack([a, left[:, 1:], left[:, :-1] + barred])
+        step = ways.logsumexp(0) + log_probs[t][n, alignment.labels]
+        a = where(new_tensor((t < alignment.steps)[:, None]), step, a)
+    last = 2 * alignment.lengths[:, None]
+    ends = (places == last) | (places == last - 1)
+    loss = -(a + xp.where(ends, dtype.type(0), dtype.type(never))).logsumexp(1)
+    if zero_infinity:
+        loss = loss.masked_fill(new_tensor(loss.array > -never / 2), 0.0)
+    used = (xp.arange(steps)[:, None] < alignment.steps)[:, :, None]
+    return loss + (log_probs.exp() * used.astype(dtype)).sum((0, 2))
+
+
+CTC_BACKWARD = Primitive(
+    "ctc_loss_backward",
+    _ctc_backward,
+    "dy x",
+    vjp=lambda g, dy, x, alignment, zero_infinity, needs: second_order(
+        partial(_composite, alignment=alignment, zero_infinity=zero_infinity), g, dy, (x,), (True,), needs
+    ),
+    outputs=-1,
+    signals=True,
+)
+CTC = Primitive(
+    "ctc_loss",
+    _ctc,
+    "x",
+    [
+        lambda g, x, ans, forward, alignment, zero_infinity: CTC_BACKWARD(
+            g, x, loss=raw(ans), forward=forward, alignment=alignment, zero_infinity=zero_infinity
+        )[0]
+    ],
+    residuals="forward",
+    signals=True,
+)
+
+
+def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> Any:
+    xp = array_module(x)
+    if not isinstance(lengths, Tensor):
+        lengths = integers((lengths,), argument)
+    values = lengths.array if isinstance(lengths, Tensor) else xp.asarray(lengths, dtype=np.int64)
+    if values.dtype.kind not in "iu" and values.size:
+        raise RuntimeError(f"{argument} must be integral, got {describe(values)}")
+    values = values.reshape(-1).astype(np.int64)
+    if values.shape != (batch,):
+        raise RuntimeError(f"{argument} must be of size batch_size {batch}, got {values.size} of them")
+    if batch and (int(values.min()) < 0 or int(values.max()) > most):
+        raise RuntimeError(f"expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}")
+    return values
+
+
+def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> Alignment:
+    """Lay out the targets, padded ``(N, S)`` or one after the other ``(sum of lengths,)``."""
+    xp = array_module(x)
+    steps, batch, classes = x.array.shape
+    t = operand(targets, "targets")
+    if t.array.dtype.kind not in "iu" and t.array.size:
+        raise RuntimeError(f"targets must be integral, got {describe(t)}")
+    if t.array.ndim not in (1, 2) or t.array.ndim == 2 and t.array.shape[0] != batch:
+        raise RuntimeError(f"wanted targets ({batch}, S) or 1-D for log_probs {describe(x)}, got {describe(t)}")
+    if not 0 <= blank < classes:
+        raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
+    lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
+    widest = int(lengths.max()) if batch else 0
+    columns = xp.arange(widest)
+    valid = columns < lengths[:, None]
+    if t.array.ndim == 1:
+        if int(lengths.sum()) != t.array.size:
+            raise RuntimeError(f"target_lengths sum to {int(lengths.sum())}, but targets are {describe(t)}")
+        starts = xp.cumsum(lengths) - lengths
+        index = xp.where(valid, starts[:, None] + columns, 0)
+        padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
+    else:
+        padded = t.array[:, :widest]
+    padded = xp.where(valid, padded, blank).astype(np.int64)
+    if padded.size and bool(((padded < 0) | (padded >= classes)).any()):
+        raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
+    if bool(((padded == blank) & valid).any()):
+        raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
+    labels = xp.full((batch, 2 * widest + 1), blank, np.int64)
+    labels[:, 1::2] = padded
+    skips = xp.zeros(labels.shape, bool)
+    skips[:, 3::2] = padded[:, 1:] != padded[:, :-1]
+    return Alignment(labels, skips, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
+
+
+@operator(
+    namespace="nn.functional", method=False, note="the gradient is that for log_probs made by log_softmax, as PyTorch's"
+)
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """The negative log-likelihood of label sequences, over all alignments with the inputs (Graves et al., 2006).
+
+    Args:
+        log_probs: ``(T, N, C)`` or ``(T, C)``, made by ``log_softmax``.
+        targets: labels, padded ``(N, S)``, or one sequence after the other in one dimension.
+        input_lengths, target_lengths: ``(N,)`` each.
+        blank: the class that stands for no label.
+        reduction: none, sum, or mean: each loss divided by its target's length, then the mean over the batch.
+        zero_infinity: let sequences that are too short for their labels count zero, with zero gradient.
+
+    Raises:
+        RuntimeError: lengths, labels or shapes do not match.
+        ValueError: an unknown reduction.
+
+    >>> F.ctc_loss(rg.zeros(2, 1, 3).log_softmax(-1), rg.tensor([[1]]), [2], [1])
+    tensor(1.0986)
+    """
+    reduction = reduction_of(reduction)
+    x = operand(log_probs, "log_probs")
+    if x.array.ndim not in (2, 3) or x.array.dtype.kind != "f":
+        raise RuntimeError(f"wanted floating log_probs (T, N, C) or (T, C), got {describe(x)}")
+    single = x.array.ndim == 2
+    if single:
+        x = x.unsqueeze(1)
+    alignment = _alignment(x, targets, input_lengths, target_lengths, blank)
+    loss = apply(CTC, (x,), {"alignment": alignment, "zero_infinity": zero_infinity})
+    if zero_infinity:
+        loss = loss.masked_fill(new_tensor(np.isinf(loss.array)), 0.0)
+    if reduction == "mean":
+        return (loss / np.maximum(alignment.lengths, 1).astype(x.array.dtype)).mean()
+    return loss.sum() if reduction == "sum" else loss.squeeze(0) if single else loss

@@ -1,0 +1,325 @@
+"""Losses with a margin: hinges, rankings, embeddings and triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import apply, operand
+from ....core.tensor import Tensor, new_tensor
+from ...table.registry import operator
+from ..similarity import pairwise_distance
+from .common import BCE_WITH_LOGITS, floating, reduced, reduction_of
+
+
+def _where(mask: Any, x: Tensor) -> Tensor:
+    """x where the mask says, else 0, with no gradient."""
+    return x.masked_fill(new_tensor(~mask), 0.0)
+
+
+@operator(namespace="nn.functional", method=False)
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+
+    Raises:
+        ValueError: an unknown reduction.
+
+    >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.25, 0.75])
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = operand(input), operand(target, "target").array
+    loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
+    return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, -y (x1 - x2) + margin)``: y = 1 wants x1 ranked above x2, y = -1 below.
+
+    Raises:
+        RuntimeError: the inputs have different numbers of dimensions.
+        ValueError: an unknown reduction.
+
+    >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
+    tensor(2.5)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x1, x2, y = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
+    if not x1.array.ndim == x2.array.ndim == y.array.ndim:
+        raise RuntimeError(
+            f"all inputs should have the same number of dimensions, got input1 {describe(x1)}, "
+            f"input2 {describe(x2)}, target {describe(y)}"
+        )
+    return reduced((-y * (x1 - x2) + margin).clamp(min=0), reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
+
+    Args:
+        input1, input2: ``(N, D)`` or ``(D,)``.
+        target: ``(N,)`` or 0-d.
+
+    Raises:
+        RuntimeError: the shapes do not match.
+        ValueError: an unknown reduction.
+
+    >>> x, y = rg.tensor([[1.0, 0.0], [3.0, 4.0]]), rg.tensor([[0.0, 1.0], [3.0, 4.0]])
+    >>> F.cosine_embedding_loss(x, y, rg.tensor([1, -1]), reduction="none")
+    tensor([1., 1.])
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x1, x2, t = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
+    if t.array.ndim > 1 or x1.array.ndim != t.array.ndim + 1 or x2.array.ndim != t.array.ndim + 1:
+        raise RuntimeError(
+            f"wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
+            f"input2 {describe(x2)}, target {describe(t)}"
+        )
+    tiny = 1e-12  # as PyTorch: keeps the derivative finite at zero vectors
+    dot, one, two = (x1 * x2).sum(-1), (x1 * x1).sum(-1) + tiny, (x2 * x2).sum(-1) + tiny
+    cosine = dot / (one * two).sqrt()
+    y = t.array
+    if y.ndim and y.shape[0] not in (1, cosine.array.shape[0]):
+        raise RuntimeError(f"target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
+    y = np.broadcast_to(y, cosine.array.shape)
+    return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
+
+
+def _examples(x: Tensor) -> Tensor:
+    """The input as ``(N, C)``."""
+    if x.array.ndim not in (1, 2) or x.array.ndim and x.array.shape[-1] == 0:
+        raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
+    return x.unsqueeze(0) if x.array.ndim == 1 else x
+
+
+@operator(namespace="nn.functional", method=False, note="derivative 0 at the margin")
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the multi-class hinge.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: class indices ``(N,)`` or 0-d.
+        p: 1 or 2.
+        weight: a factor per class, ``(C,)``.
+
+    Raises:
+        ValueError: p is not 1 or 2; an unknown reduction.
+        RuntimeError: shapes do not match, or a class index is out of range.
+
+    >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
+    tensor(0.75)
+    """
+    name = "multi_margin_loss"
+    reduction = reduction_of(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
+    n, c = x.array.shape
+    if t.array.dtype.kind not in "iu":
+        raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
+    if t.array.shape != (n,) and not (given.array.ndim == 1 and t.array.ndim == 0):
+        raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
+    index = t.array.reshape(n, 1)
+    if n and bool(((index < 0) | (index >= c)).any()):
+        raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
+    picked = x.gather(1, new_tensor(index.astype(np.int64, copy=False)))
+    hinge = (margin - picked + x).relu()
+    hinge = hinge * hinge if p == 2 else hinge
+    loss = _where(array_module(x).arange(c) != index, hinge)
+    if weight is not None:
+        w = operand(weight, "weight").array
+        if w.ndim != 1:
+            raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
+        if w.shape != (c,):
+            raise RuntimeError(f"inconsistent weight size, expected {c}, got {describe(w)}")
+        loss = loss * w[index]
+    rows = loss.sum(1) / c
+    return rows.squeeze(0) if reduction == "none" and t.array.ndim == 0 else reduced(rows, reduction)
+
+
+@operator(namespace="nn.functional", method=False, note="derivative 0 at the margin")
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: class indices of the input's shape; those after the first -1 of a row do not count.
+
+    Raises:
+        RuntimeError: shapes do not match, or an index is out of range.
+        ValueError: an unknown reduction.
+
+    >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
+    tensor(0.85)
+    """
+    name = "multilabel_margin_loss"
+    reduction = reduction_of(reduction, size_average, reduce)
+    given, t = floating(name, input), operand(target, "target")
+    x = _examples(given)
+    if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
+        raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
+    n, c = x.array.shape
+    index = t.array.reshape(n, c)
+    if index.size and bool(((index < -1) | (index >= c)).any()):
+        raise RuntimeError(f"target is out of range for {c} classes of {describe(given)}")
+    xp = array_module(x)
+    counts = xp.cumsum(index == -1, axis=1) == 0
+    # one[n, j, i]: the j-th target of example n is class i
+    one = (xp.where(counts, index, xp.full_like(index, -1))[:, :, None] == xp.arange(c)).astype(x.array.dtype)
+    is_target = one.any(axis=1)
+    picked = (new_tensor(one) @ x.unsqueeze(2)).squeeze(2)
+    hinge = (1 - picked.unsqueeze(2) + x.unsqueeze(1)).relu()
+    rows = _where(counts[:, :, None] & ~is_target[:, None, :], hinge).sum((1, 2)) / c
+    return rows.squeeze(0) if reduction == "none" and given.array.ndim == 1 else reduced(rows, reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-mean_c(y_c log sigmoid(x_c) + (1 - y_c) log sigmoid(-x_c))`` over the classes, the last dimension.
+
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: the shapes do not match.
+
+    >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    name = "multilabel_soft_margin_loss"
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = floating(name, input), operand(target, "target")
+    if x.array.shape != y.array.shape or x.array.ndim == 0:
+        raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
+    loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
+    if weight is not None:
+        loss = loss * operand(weight, "weight")
+    return reduced(loss.mean(-1), reduction)
+
+
+def _triplet(
+    tensors: tuple[Any, Any, Any],
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    if margin <= 0:
+        raise InvalidValue(f"margin must be greater than 0, got {margin}")
+    a, p, n = (operand(x, which) for x, which in zip(tensors, ("anchor", "positive", "negative"), strict=True))
+    if not a.array.ndim == p.array.ndim == n.array.ndim:
+        raise RuntimeError(
+            f"anchor, positive and negative should have the same number of dimensions, got {describe(a)}, "
+            f"{describe(p)}, {describe(n)}"
+        )
+    near, far = distance(a, p), distance(a, n)
+    if swap:
+        far = far.minimum(distance(p, n))
+    return reduced((margin + near - far).clamp(min=0), reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with ``d(x, y) = ||x - y + eps||_p``.
+
+    With ``swap`` the distance of the positive from the negative counts where it is smaller (Balntas et al., 2016).
+
+    Raises:
+        ValueError: the margin is not positive; an unknown reduction.
+        RuntimeError: the tensors have different numbers of dimensions.
+
+    >>> F.triplet_margin_loss(rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]]), eps=0.0)
+    tensor(0.5)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return pairwise_distance(x, y, p, eps)
+
+    return _triplet((anchor, positive, negative), distance, margin, swap, reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """``triplet_margin_loss`` with a distance of the caller's, by default ``pairwise_distance``.
+
+    Raises:
+        ValueError: the margin is not positive; an unknown reduction.
+        RuntimeError: the tensors have different numbers of dimensions.
+
+    >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])
+    >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=lambda x, y: (x - y).abs().sum(-1))
+    tensor(0.5)
+    """
+    reduction = reduction_of(reduction)
+    return _triplet((anchor, positive, negative), distance_function or pairwise_distance, margin, swap, reduction)

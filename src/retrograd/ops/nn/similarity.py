@@ -1,0 +1,177 @@
+"""Distances and similarities of vectors: pairwise, between all pairs, and the cosine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.dtypes import result_type
+from ...core.errors import InvalidValue, describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ..linear.matmul import MATMUL
+from ..table.arguments import dimension, number
+from ..table.composites import raw
+from ..table.registry import operator
+
+
+@operator(method=False, note="the norm of a zero vector has derivative 0", real=True)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``, with broadcasting.
+
+    Raises:
+        IndexError: ``dim`` is out of range of the common shape.
+        RuntimeError: the shapes do not broadcast, or the numbers are not floating.
+
+    >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
+    tensor([0.96])
+    """
+    x, y = operand(x1, "x1"), operand(x2, "x2")
+    if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
+        raise RuntimeError(f"expected floating numbers, got {describe(x)} and {describe(y)}")
+    try:
+        shape = np.broadcast_shapes(x.array.shape, y.array.shape)
+    except ValueError:
+        raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
+    dim = dimension(dim, len(shape))
+    dtype = result_type(x.array, y.array)
+    x, y = x.to(dtype), y.to(dtype)
+    x = x if x.array.shape == shape else x.expand(shape)
+    y = y if y.array.shape == shape else y.expand(shape)
+    # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
+    x = x / x.norm(2, dim, keepdim=True).clamp(min=eps)
+    y = y / y.norm(2, dim, keepdim=True).clamp(min=eps)
+    return (x * y).sum(dim)
+
+
+@operator(method=False)
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """``||x1 - x2 + eps||_p`` along the last dimension, with broadcasting.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
+    tensor([5.])
+    """
+    x, y = operand(x1, "x1"), operand(x2, "x2")
+    return (x - y + eps).norm(number(p, "p"), -1, keepdim)
+
+
+# Euclidean distances between all pairs
+
+
+def _cdist(x: Any, y: Any) -> Any:
+    """Row by row of differences: exact where points nearly coincide, which the expanded square is not."""
+    xp = array_module(x)
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    out = xp.empty((*lead, x.shape[-2], y.shape[-2]), x.dtype)
+    for row in range(x.shape[-2]):
+        difference = x[..., row : row + 1, :] - y
+        out[..., row, :] = np.sqrt(np.square(difference).sum(axis=-1))
+    return out
+
+
+def _cdist_expanded(x: Any, y: Any) -> Any:
+    """By ``|x|^2 + |y|^2 - 2 x.y``: one matrix product."""
+    squares = np.square(x).sum(axis=-1)[..., :, None] + np.square(y).sum(axis=-1)[..., None, :]
+    squares -= 2 * np.matmul(x, np.swapaxes(y, -1, -2))
+    return np.sqrt(np.maximum(squares, 0))
+
+
+def _slope(g: Any, ans: Any) -> Any:
+    """``g / distance``, 0 where points coincide."""
+    zero = raw(ans) == 0
+    return g * (~zero).astype(ans.dtype) / (ans + zero.astype(ans.dtype))
+
+
+def _cdist_vjp(g: Any, x: Any, y: Any, ans: Any) -> Any:
+    """``d/dx_i sum_j g_ij |x_i - y_j| = sum_j w_ij (x_i - y_j)`` with ``w = g / |x - y|``."""
+    w = _slope(g, ans)
+    return w.sum(axis=-1).reshape(w.shape[:-1] + (1,)) * x - MATMUL(w, y)
+
+
+CDIST = Primitive(
+    "cdist",
+    lambda x, y, expand: (_cdist_expanded if expand else _cdist)(x, y),
+    "x y",
+    [
+        lambda g, x, y, ans: _cdist_vjp(g, x, y, ans),
+        lambda g, x, y, ans: _cdist_vjp(np.swapaxes(g, -1, -2), y, x, np.swapaxes(ans, -1, -2)),
+    ],
+    promote="strict",
+    signals=True,
+)
+
+_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": lambda rows, columns: rows > 25 or columns > 25,
+    "use_mm_for_euclid_dist": lambda rows, columns: True,
+    "donot_use_mm_for_euclid_dist": lambda rows, columns: False,
+}
+
+
+@operator(method=False, note="derivative 0 between points that coincide")
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """The p-norm distance of every row of ``x1`` from every row of ``x2``: ``(..., P, M), (..., R, M) -> (..., P, R)``.
+
+    Args:
+        p: the norm; 0 counts the coordinates that differ.
+        compute_mode: for p = 2 by a matrix product, which is fast and less exact for points that nearly coincide:
+            ``use_mm_for_euclid_dist``, ``donot_use_mm_for_euclid_dist``, or the default, when P or R is above 25.
+
+    Raises:
+        RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
+        ValueError: an unknown compute_mode.
+
+    >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    x, y = operand(x1, "x1"), operand(x2, "x2")
+    shown = f"got x1 {describe(x)} and x2 {describe(y)}"
+    if x.array.ndim < 2 or y.array.ndim < 2:
+        raise RuntimeError(f"only supports at least 2D tensors, {shown}")
+    if x.array.dtype.kind != "f" or x.array.dtype != y.array.dtype:
+        raise RuntimeError(f"wanted one floating dtype, {shown}")
+    if x.array.shape[-1] != y.array.shape[-1]:
+        raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown}")
+    if p < 0:
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
+    if compute_mode not in _MODES:
+        raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
+    try:
+        lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
+    except ValueError:
+        raise RuntimeError(f"the batches do not broadcast, {shown}") from None
+    if p == 2:
+        x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
+        expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
+        return apply(CDIST, (x, y), {"expand": expand})
+    return _p_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p)
+
+
+def _p_norm(difference: Tensor, p: float) -> Tensor:
+    if math.prod(difference.array.shape) == 0:
+        return difference.abs().sum(-1)
+    return difference.norm(p, -1)
+
+
+@operator(namespace="nn.functional", method=False, note="derivative 0 between points that coincide", real=True)
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distance of every pair of rows ``i < j``: ``(N, M) -> (N (N - 1) / 2,)``.
+
+    Raises:
+        RuntimeError: the input is not 2-D, or p is negative.
+
+    >>> F.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.    , 1.    , 4.2426])
+    """
+    x = operand(input)
+    if x.array.ndim != 2:
+        raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
+    if p < 0:
+        raise RuntimeError(f"only supports non-negative p values, got {p}")
+    i, j = array_module(x).triu_indices(x.array.shape[0], 1)
+    return _p_norm(x[i] - x[j], p)

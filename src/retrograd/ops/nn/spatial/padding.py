@@ -1,0 +1,150 @@
+"""Padding: with a constant, or with what lies inside (reflected, repeated, wrapped around); negative widths crop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.devices import array_module
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor
+from ...indexing.indexing import GETITEM
+from ...table.arguments import integers, number
+from ...table.registry import operator
+
+Widths = tuple[tuple[int, int], ...]
+
+
+def _pad(x: Any, widths: Widths, value: Any) -> Any:
+    shape = tuple([length + left + right for length, (left, right) in zip(x.shape, widths)])
+    out = array_module(x).full(shape, value, x.dtype)
+    out[_inside(shape, widths)] = x[_inside(x.shape, tuple([(-left, -right) for left, right in widths]))]
+    return out
+
+
+def _inside(shape: tuple[int, ...], widths: Widths) -> tuple[slice, ...]:
+    """Without the padding of the given (positive) widths."""
+    return tuple([slice(max(left, 0), length - max(right, 0)) for length, (left, right) in zip(shape, widths)])
+
+
+def _pad_rule(g: Any, widths: Widths) -> Any:
+    """The adjoint of padding is cropping, and of cropping, padding with zeros."""
+    if all(left >= 0 and right >= 0 for left, right in widths):
+        return GETITEM(g, index=(*_inside(g.shape, widths), Ellipsis))
+    return PAD(g, widths=tuple([(-left, -right) for left, right in widths]), value=0)
+
+
+PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule])
+
+_NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
+    """The adjoint of padding with what lies inside: the padding is added to where it came from."""
+    for axis, (left, right) in enumerate(widths):
+        if left or right:
+            x = x.swapaxes(0, axis)
+            stop = x.shape[0] - right
+            head, tail = x[:left], x[stop:]
+            x = x[left:stop].copy()
+            length = stop - left
+            if mode == "reflect":
+                x[1 : left + 1] += head[::-1]
+                x[length - 1 - right : length - 1] += tail[::-1]
+            elif mode == "replicate":
+                x[0] += head.sum(axis=0)
+                x[-1] += tail.sum(axis=0)
+            else:
+                x[length - left :] += head
+                x[:right] += tail
+            x = x.swapaxes(0, axis)
+    return x
+
+
+PAD_EDGES: Primitive = Primitive(
+    "pad",
+    lambda x, widths, mode: array_module(x).pad(x, widths, _NUMPY_MODE[mode]),
+    "x",
+    [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
+)
+FOLD_EDGES: Primitive = Primitive(
+    "pad_backward", _fold_edges, "x", [lambda g, widths, mode: PAD_EDGES(g, widths=widths, mode=mode)]
+)
+
+
+def _widths(x: Tensor, pad: Any) -> Widths:
+    """PyTorch's list (last dimension first) as a pair per dimension."""
+    sizes = integers((pad,), "pad")
+    if len(sizes) % 2:
+        raise RuntimeError(f"the length of pad must be divisible by 2, got {sizes}")
+    if len(sizes) > 2 * x.array.ndim:
+        raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
+    pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
+    widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
+    for length, (left, right) in zip(x.array.shape, widths):
+        if length + left + right < 0 or length + min(left, 0) + min(right, 0) < 0:
+            raise RuntimeError(f"pad {sizes} leaves a negative length of {describe(x)}")
+    return widths
+
+
+@operator(method=False)
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """Padded with ``value``: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
+
+    Negative widths crop.
+
+    Raises:
+        RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
+
+    >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
+    tensor([0, 1, 2, 0, 0])
+    """
+    x = operand(input)
+    return apply(PAD, (x,), {"widths": _widths(x, pad), "value": number(value, "value")})
+
+
+@operator(namespace="nn.functional", method=False, name="pad")
+def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    """Padded by ``pad`` = (left, right) of the last dimension, then of the one before, and so on; negative widths crop.
+
+    Args:
+        input: a Tensor; the modes other than constant pad the last 1-3 dimensions of one with 1 or 2 more.
+        pad: an even number of widths.
+        mode: ``"constant"``, ``"reflect"`` (without repeating the edge), ``"replicate"`` (the edge) or ``"circular"``.
+        value: the constant, 0 by default.
+
+    Raises:
+        RuntimeError: ``pad`` does not fit the input, or a reflected or wrapped width exceeds what there is.
+        NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
+        ValueError: a value is given with another mode than constant.
+
+    >>> rg.nn.functional.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
+    tensor([[2., 1., 2., 3., 2.]])
+    """
+    x = operand(input)
+    widths = _widths(x, pad)
+    if mode == "constant":
+        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number(value, "value")})
+    if mode not in _NUMPY_MODE:
+        raise NotImplementedError(
+            f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
+        )
+    if value:
+        raise InvalidValue(f"padding mode {mode!r} takes no value, got {value}")
+    padded = len(integers((pad,), "pad")) // 2
+    if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
+        raise NotImplementedError(
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
+            f"{describe(x)}"
+        )
+    if any(left < 0 or right < 0 for left, right in widths):
+        x = apply(PAD, (x,), {"widths": tuple([(min(left, 0), min(right, 0)) for left, right in widths]), "value": 0})
+        widths = tuple([(max(left, 0), max(right, 0)) for left, right in widths])
+    for dim, (length, pair) in enumerate(zip(x.array.shape, widths)):
+        most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
+        if max(pair) > most:
+            raise RuntimeError(
+                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
+                f"{describe(x)}"
+            )
+    return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

@@ -1,0 +1,124 @@
+"""Linear maps along single axes: what adaptive average pooling and interpolation are made of.
+
+Each output of such a map is a weighted sum of a few inputs. So is each input's cotangent, of a few outputs'; so the
+transpose of a map is one too, and RESAMPLE is its own derivative.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive
+
+DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matrix: BLAS beats gathering
+
+
+class AxisMap:
+    """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
+
+    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. Terms that
+    only fill up a row have weight 0.
+    """
+
+    def __init__(self, index: np.ndarray, weight: np.ndarray | None, size: int) -> None:
+        self.index = index
+        self.weight = weight
+        self.size = size
+
+    @property
+    def out(self) -> int:
+        """The number of outputs."""
+        return self.index.shape[1]
+
+    @property
+    def matrix_pays(self) -> bool:
+        """Whether the dense matrix is small enough to be worth its zeros."""
+        return self.out * self.size <= DENSE
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """The map as a matrix ``(outputs, inputs)``."""
+        matrix = np.zeros((self.out, self.size))
+        rows = np.broadcast_to(np.arange(self.out), self.index.shape)
+        np.add.at(matrix, (rows, self.index), 1.0 if self.weight is None else self.weight)
+        return matrix
+
+    @cached_property
+    def transposed(self) -> AxisMap:
+        """The map that brings cotangents of the outputs to the inputs."""
+        weight = np.ones(self.index.shape) if self.weight is None else self.weight
+        used = weight != 0
+        targets = self.index[used]
+        sources = np.broadcast_to(np.arange(self.out), self.index.shape)[used]
+        order = np.argsort(targets, kind="stable")
+        targets, sources, values = targets[order], sources[order], weight[used][order]
+        counts = np.bincount(targets, minlength=self.size)
+        term = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
+        shape = (max(1, int(counts.max(initial=0))), self.size)
+        # Filling terms repeat the first source, so that no other output's infinity or NaN meets their zero weight.
+        index = np.zeros(shape, np.intp)
+        index[:, targets[term == 0]] = sources[term == 0]
+        index[term, targets] = sources
+        back = np.zeros(shape)
+        back[term, targets] = values
+        result = AxisMap(index, back, self.out)
+        result.__dict__["transposed"] = self
+        return result
+
+    def as_matrix(self, x: Any, axis: int) -> Any:
+        """The map along ``axis`` of x as one product of matrices."""
+        matrix = self.matrix.astype(x.dtype, copy=False)
+        if axis == x.ndim - 1:
+            return x.reshape((-1, self.size)).dot(matrix.T).reshape((*x.shape[:-1], self.out))
+        shape = x.shape
+        rest = int(np.prod(shape[axis + 1 :]))
+        return np.matmul(matrix, x.reshape((-1, self.size, rest))).reshape(
+            (*shape[:axis], self.out, *shape[axis + 1 :])
+        )
+
+    def by_terms(self, x: Any, axis: int) -> Any:
+        """The map along ``axis`` of x term by term: each output sees its own inputs only."""
+        xp = array_module(x)
+        if self.weight is None:
+            return xp.take(x, xp.asarray(self.index[0]), axis=axis)
+        shape = (self.out,) + (1,) * (x.ndim - 1 - axis)
+        total: Any = None
+        for index, weight in zip(self.index, self.weight):
+            term = xp.take(x, xp.asarray(index), axis=axis)
+            term *= xp.asarray(weight.astype(x.dtype, copy=False).reshape(shape))
+            total = term if total is None else xp.add(total, term, out=total)
+        return total
+
+
+def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
+    """The maps applied along the last axes of x, None leaving its axis as it is."""
+    dtype = x.dtype
+    if dtype == np.float16:
+        x = x.astype(np.float32)
+    axes = [(axis, each) for axis, each in zip(range(x.ndim - len(maps), x.ndim), maps) if each is not None]
+    # Shrinking axes first, growing ones last, keeps what lies between small.
+    axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
+    weighted = any(each.weight is not None for _, each in axes)
+    if weighted and x.size and array_module(x) is np and all(each.matrix_pays for _, each in axes):
+        out = x
+        for axis, each in axes:
+            out = each.as_matrix(out, axis)
+        # A matrix product would spread an infinity or NaN over whole rows.
+        if np.isfinite(out.sum()):
+            return out.astype(dtype, copy=False)
+    for axis, each in axes:
+        x = each.by_terms(x, axis)
+    return x.astype(dtype, copy=not axes)
+
+
+RESAMPLE: Primitive = Primitive(
+    "resample",
+    resampled,
+    "x",
+    [lambda g, maps: RESAMPLE(g, maps=tuple([None if each is None else each.transposed for each in maps]))],
+    signals=True,
+)

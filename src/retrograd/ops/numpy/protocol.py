@@ -1,0 +1,175 @@
+"""NumPy's protocols: ``np.exp(t)``, ``np.sum(t, axis=0)``, ``array + t`` find the operators of Tensors here.
+
+A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``numpy_functions``. What has no rule is a
+TypeError by name: a Tensor never turns into a bare array on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import is_array
+from ...core.errors import describe
+from ...core.tensor import Tensor
+from ..table.errors import failure
+from ..table.registry import OPERATORS, UFUNCS, assign
+from .functions import RULES, rule_of
+
+# Ufuncs whose operator has another name.
+UFUNC_NAMES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "degrees": "rad2deg",
+    "divide": "div",
+    "equal": "eq",
+    "fabs": "abs",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "power": "pow",
+    "radians": "deg2rad",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "subtract": "sub",
+    "vecdot": "linalg.vecdot",
+}
+
+REDUCTIONS: dict[np.ufunc, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "amax",
+    np.minimum: "amin",
+    np.logical_and: "all",
+    np.logical_or: "any",
+    np.logaddexp: "logsumexp",
+}
+ACCUMULATIONS: dict[np.ufunc, str] = {
+    np.add: "cumsum",
+    np.multiply: "cumprod",
+    np.maximum: "cummax",
+    np.minimum: "cummin",
+    np.logaddexp: "logcumsumexp",
+}
+
+
+def _ufunc_operator(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    function = UFUNCS.get(ufunc)
+    if function is None:
+        entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
+        if entry is None:
+            return None
+        function = UFUNCS[ufunc] = entry.function
+    return function
+
+
+def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What a NumPy ufunc does with Tensors among its arguments."""
+    function = UFUNCS.get(ufunc)
+    if function is not None and not kwargs and method == "__call__":
+        return function(*inputs)
+    name = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
+    out = kwargs.pop("out", None)
+    if isinstance(out, tuple):
+        if len(out) != 1:
+            raise TypeError(f"{name} on Tensors: several outputs cannot be given with out=")
+        (out,) = out
+    if kwargs.pop("where", True) is not True:
+        raise TypeError(f"{name} on Tensors: where= leaves elements unset; use np.where(condition, result, other)")
+    for option, usual in (("order", "K"), ("subok", True), ("casting", "same_kind")):
+        if kwargs.pop(option, usual) != usual:
+            raise TypeError(f"{name} on Tensors: {option}= is not supported")
+    if method == "__call__":
+        result = _called(name, ufunc, inputs, kwargs)
+    elif method == "reduce" and ufunc in REDUCTIONS:
+        result = _reduced(name, ufunc, *inputs, **kwargs)
+    elif method == "accumulate" and ufunc in ACCUMULATIONS:
+        result = _accumulated(ufunc, *inputs, **kwargs)
+    elif method == "outer" and len(inputs) == 2:
+        left, right = (x if isinstance(x, Tensor) or is_array(x) else np.asarray(x) for x in inputs)
+        spread_left = left.reshape(tuple(left.shape) + (1,) * right.ndim)
+        result = _called(name, ufunc, (spread_left, right), kwargs)
+    else:
+        raise TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
+    return result if out is None else write_out(name, out, result)
+
+
+def _called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function = _ufunc_operator(ufunc)
+    if function is None:
+        raise TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
+    dtype = kwargs.pop("dtype", None)
+    if kwargs:
+        raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(kwargs)}")
+    if dtype is not None:
+        inputs = tuple([x.astype(dtype, copy=False) if isinstance(x, Tensor) or is_array(x) else x for x in inputs])
+    return function(*inputs)
+
+
+def _reduced(
+    name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, **rest: Any
+) -> Any:
+    if rest:
+        raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(rest)}")
+    x = array if dtype is None else array.astype(dtype)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    function = RULES["prod"] if ufunc is np.multiply else OPERATORS[REDUCTIONS[ufunc]].function
+    return function(x, axes, keepdims=keepdims)
+
+
+def _accumulated(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+    x = array if dtype is None else array.astype(dtype)
+    result = OPERATORS[ACCUMULATIONS[ufunc]].function(x, axis)
+    return result[0] if isinstance(result, tuple) else result
+
+
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """Write a result to what ``out=`` gave: a Tensor takes the history, too; an array cannot hold one."""
+    if isinstance(out, Tensor):
+        return assign(name, out, result)
+    if result.requires_grad:
+        raise TypeError(
+            f"{name}: the result {describe(result)} requires grad and cannot be written to a bare array (out=, or an "
+            "in-place operator such as array += tensor); write array = array + tensor, or use tensor.detach()"
+        )
+    np.copyto(out, result.array, casting="same_kind")
+    return out
+
+
+def _array_function(
+    self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What a NumPy function does with Tensors among its arguments."""
+    rule = rule_of(function)
+    name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if rule is None:
+        raise TypeError(
+            f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy() where no "
+            "gradient is needed"
+        )
+    out = kwargs.pop("out", None)
+    given = {key: value for key, value in kwargs.items() if value is not np._NoValue}
+    try:
+        result = rule(*args, **given)
+    except Exception as error:
+        raise failure(name, rule, args, given, error)  # noqa: B904  its cause is set
+    return result if out is None else write_out(name, out, result)
+
+
+Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[method-assign,assignment]
+Tensor.__array_function__ = _array_function  # type: ignore[method-assign,assignment]

@@ -1,0 +1,1 @@
+"""Operators that work along dimensions: sums, scans, statistics, norms, sorting."""

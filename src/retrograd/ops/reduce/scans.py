@@ -1,0 +1,241 @@
+"""Scans: running sums, products, extremes and log-sum-exps along one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.dtypes import get_default_dtype, int64
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ...kernels import by_rows
+from ..shape.conversion import CAST
+from ..table.arguments import dimension
+from ..table.registry import numpy_names, operator
+from .sorting import ValuesIndices, picking, selected
+
+
+def along(dim: int, part: slice) -> tuple[slice, ...]:
+    """The index of a part of one dimension."""
+    return (slice(None),) * dim + (part,)
+
+
+def shifted(x: Any, dim: int, first: float) -> Any:
+    """x moved one place up along ``dim``: ``first, x[0], x[1], ...`` without the last element."""
+    shape = x.shape[:dim] + (min(1, x.shape[dim]),) + x.shape[dim + 1 :]
+    start = array_module(x).full(shape, first, x.dtype)
+    return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
+
+
+def running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
+    """The running combination along ``dim``, for an associative ufunc.
+
+    CuPy's ufuncs cannot accumulate. There, spans of doubling length are combined, log2(n) times.
+    """
+    if x.__class__ is np.ndarray and isinstance(combine, np.ufunc):
+        return combine.accumulate(x, axis=dim)
+    out = x.copy()
+    step, length = 1, x.shape[dim]
+    while step < length:
+        tail, head = along(dim, slice(step, None)), along(dim, slice(0, length - step))
+        out[tail] = combine(out[tail], out[head])
+        step *= 2
+    return out
+
+
+# A linear recurrence: the derivative of every product that runs, zeros included, without a division
+
+
+def _recurrence(a: Any, b: Any, dim: int) -> Any:
+    """``s[0] = b[0]``, ``s[i] = b[i] + a[i] * s[i - 1]``, by combining spans of doubling length (Blelloch 1990)."""
+    a, s = a.copy(), b.copy()
+    step, length = 1, b.shape[dim]
+    a[along(dim, slice(0, 1))] = 0
+    while step < length:
+        tail, head = along(dim, slice(step, None)), along(dim, slice(0, length - step))
+        s[tail] = s[tail] + a[tail] * s[head]
+        a[tail] = a[tail] * a[head]
+        step *= 2
+    return s
+
+
+def _recurrence_vjp(g: Any, a: Any, ans: Any, dim: int) -> tuple[Any, Any]:
+    gb = reverse_recurrence(a, g, dim)
+    return gb * shifted(ans, dim, 0), gb
+
+
+RECURRENCE = Primitive("linear_recurrence", _recurrence, "a b", vjp=_recurrence_vjp, signals=True)
+
+
+def reverse_recurrence(a: Any, b: Any, dim: int) -> Any:
+    """``s[n-1] = b[n-1]``, ``s[i] = b[i] + a[i + 1] * s[i + 1]``."""
+    return np.flip(RECURRENCE(np.roll(np.flip(a, dim), 1, dim), np.flip(b, dim), dim=dim), dim)
+
+
+# Sums and products
+
+
+@by_rows("cumsum")
+def _cumsum(x: Any, dim: int) -> Any:
+    # Running sums cannot be pairwise; as in PyTorch they run in double precision.
+    if x.dtype.kind == "f" and x.dtype.itemsize < 8:
+        return x.cumsum(axis=dim, dtype=np.float64).astype(x.dtype)
+    return x.cumsum(axis=dim)
+
+
+@by_rows("cumsum_from_behind")
+def _cumsum_from_behind(x: Any, dim: int) -> Any:
+    return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim)
+
+
+CUMSUM: Primitive = Primitive("cumsum", _cumsum, "x", [lambda g, dim: _cumsum_from_behind(g, dim=dim)], signals=True)
+
+# d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
+CUMPROD = Primitive(
+    "cumprod",
+    lambda x, dim: x.cumprod(axis=dim),
+    "x",
+    [lambda g, x, ans, dim: shifted(ans, dim, 1) * reverse_recurrence(x, g, dim)],
+    signals=True,
+)
+
+
+def product_of_others(x: Any, dim: int) -> Any:
+    """At each place the product of all other elements along ``dim``; a division would fail at zeros."""
+    before = CUMPROD(shifted(x, dim, 1), dim=dim)
+    after = CUMPROD(shifted(np.flip(x, dim), dim, 1), dim=dim)
+    return before * np.flip(after, dim)
+
+
+def _scan(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
+    if dtype is None and x.array.dtype.kind in "biu":
+        dtype = int64
+    if dtype is not None and x.array.dtype != dtype:
+        x = apply(CAST, (x,), {"dtype": np.dtype(dtype)})
+    return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
+
+
+@operator(inplace=True)
+@numpy_names
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The running sum along ``dim``: ``y[i] = x[0] + ... + x[i]``. Integers give int64.
+
+    float16 and float32 run in double precision and are rounded once.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 3., 6.])
+    """
+    return _scan(CUMSUM, input, dim, dtype)
+
+
+@operator(inplace=True)
+@numpy_names
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The running product along ``dim``: ``y[i] = x[0] * ... * x[i]``. Integers give int64.
+
+    Its derivatives are computed without division and are right where elements are zero.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    >>> rg.cumprod(x, 0).sum().backward()
+    >>> x.grad
+    tensor([1., 8., 0.])
+    """
+    return _scan(CUMPROD, input, dim, dtype)
+
+
+# Extremes
+
+CUMMAX = picking("cummax", repeats=True)
+CUMMIN = picking("cummin", repeats=True)
+
+
+def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> ValuesIndices:
+    x = operand(input)
+    dim = dimension(dim, x.array.ndim)
+    array = x.array
+    xp = array_module(array)
+    if not array.ndim:
+        index = xp.zeros((), int64)
+    else:
+        values = running(combine, array, dim)
+        # The latest place that holds the running extreme, or a NaN, is its index.
+        steps = xp.arange(array.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(array.ndim)])
+        index = running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
+    return selected(primitive, x, index, dim)
+
+
+@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
+@numpy_names
+def cummax(input: Tensor, dim: int) -> ValuesIndices:
+    """The running maximum along ``dim`` and its index, the latest one among equal elements. NaN stays.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
+    ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
+    """
+    return _extremes(CUMMAX, np.maximum, input, dim)
+
+
+@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
+@numpy_names
+def cummin(input: Tensor, dim: int) -> ValuesIndices:
+    """The running minimum along ``dim`` and its index, the latest one among equal elements. NaN stays.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
+    ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
+    """
+    return _extremes(CUMMIN, np.minimum, input, dim)
+
+
+# Log-sum-exp
+
+
+def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
+    """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
+    before = shifted(ans, dim, -np.inf)
+    factors = np.where(before == ans, 1, np.exp(before - ans))  # infinities have no difference
+    return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
+
+
+def _logcumsumexp(x: Any, dim: int) -> Any:
+    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
+
+
+LOGCUMSUMEXP = Primitive(
+    "logcumsumexp",
+    _logcumsumexp,
+    "x",
+    [_logcumsumexp_vjp],
+    promote="float",
+    signals=True,
+)
+
+
+@operator()
+@numpy_names
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """The logarithm of the running sum of exponentials: ``y[i] = log(exp(x[0]) + ... + exp(x[i]))``, without overflow.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
+    tensor([100.    , 100.6931])
+    """
+    return _scan(LOGCUMSUMEXP, input, dim, get_default_dtype() if operand(input).dtype.kind in "biu" else None)

@@ -1,0 +1,1 @@
+"""Operators that say where elements lie: shapes, views, joins, conversions."""

@@ -1,0 +1,252 @@
+"""Conversion: other dtypes, other devices, copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import Device, backend_for, backend_of
+from ...core.dtypes import DType
+from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.tensor import Tensor
+from ..table.registry import operator
+
+# The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
+CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
+DISCRETE_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", signals=True)
+CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], elementwise=True)
+
+
+def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
+    source = backend_of(x)
+    target = backend_for(device)
+    array = x if source is target else source.to_numpy(x)
+    return target.asarray(array, device=device), source.device(x)
+
+
+TRANSFER: Primitive = Primitive(
+    "transfer", _transfer, "x", [lambda g, source: TRANSFER(g, device=source)], elementwise=True, residuals="source"
+)
+
+
+def _as_dtype(dtype: Any) -> DType:
+    try:
+        result = np.dtype(dtype)
+    except TypeError:
+        result = None
+    if result is None or result.kind not in "biufc" or dtype is None:
+        raise TypeError(f"wanted a dtype, got {dtype!r}")
+    return result
+
+
+def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = None, copy: bool = False) -> Tensor:
+    """``x`` itself where it already is what is wanted, unless a copy is asked for."""
+    y = x
+    if device is not None:
+        here = x.device
+        if here.type != device.type or device.index not in (None, here.index):
+            y = apply(TRANSFER, (y,), {"device": device})
+    if dtype is not None and y.array.dtype != dtype:
+        y = apply(CAST if dtype.kind in "fc" else DISCRETE_CAST, (y,), {"dtype": dtype})
+    return apply1(CLONE, x) if copy and y is x else y
+
+
+@operator(namespace="Tensor")
+def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
+    """The Tensor in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+
+    >>> rg.tensor([1.7, -1.7]).astype("int32")
+    tensor([ 1, -1], dtype=int32)
+    """
+    return _converted(operand(self), _as_dtype(dtype), copy=copy)
+
+
+@operator(namespace="Tensor")
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """The Tensor in another dtype, on another device, or both; itself where it is that already.
+
+    ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(other)``, each with ``non_blocking`` and ``copy``. The
+    gradient comes back in the dtype and to the device of the input.
+
+    Args:
+        dtype: the dtype wanted.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+        non_blocking: taken for compatibility; transfers finish before the call returns.
+        copy: make a copy also where nothing changes.
+        memory_format: taken for compatibility; arrays keep NumPy's layout.
+
+    Raises:
+        RuntimeError: no such device.
+        TypeError: an argument is none of dtype, device and Tensor.
+
+    >>> x = rg.tensor([1.0, 2.0])
+    >>> x.to(rg.float64)
+    tensor([1., 2.], dtype=float64)
+    >>> x.to("cpu") is x
+    True
+    """
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        dtype, device = other.array.dtype, other.device
+    else:
+        if rest and (rest[0] is None or isinstance(rest[0], (str, Device))):
+            device = rest.pop(0)
+        if rest and not isinstance(rest[0], bool):
+            dtype = rest.pop(0)
+    if rest:
+        non_blocking = rest.pop(0)
+    if rest:
+        copy = rest.pop(0)
+    if rest or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
+        raise TypeError(
+            "wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
+            f"{', '.join(map(repr, args))}"
+        )
+    return _converted(
+        self,
+        None if dtype is None else _as_dtype(dtype),
+        None if device is None else Device(device),
+        copy,
+    )
+
+
+_TYPE_NAMES = {
+    "bool": "BoolTensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
+    "float16": "HalfTensor",
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "complex64": "ComplexFloatTensor",
+    "complex128": "ComplexDoubleTensor",
+}
+
+
+@operator(namespace="Tensor")
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The Tensor in another dtype; without one, the name of its type.
+
+    >>> rg.tensor([1.5]).type(rg.int64)
+    tensor([1])
+    >>> rg.tensor([1.5]).type()
+    'retrograd.FloatTensor'
+    """
+    if dtype is None:
+        module = "retrograd.cuda" if self.is_cuda else "retrograd"
+        name = self.array.dtype.name
+        return f"{module}.{_TYPE_NAMES.get(name, name)}"
+    return _converted(self, _as_dtype(dtype))
+
+
+@operator(namespace="Tensor")
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The Tensor in the dtype, and on the device, of another.
+
+    >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
+    tensor([1., 2.])
+    """
+    if not isinstance(other, Tensor):
+        raise TypeError(f"wanted a Tensor, got {type(other).__name__}")
+    return _converted(self, other.array.dtype, other.device)
+
+
+def _dtype_method(name: str, dtype: str) -> None:
+    target = np.dtype(dtype)
+
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return self if self.array.dtype is target else _converted(self, target)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"""The Tensor in {dtype}; itself where it has that dtype already.
+
+    >>> rg.tensor([0, 1]).{name}().dtype
+    dtype('{dtype}')
+    """
+    operator(namespace="Tensor", differentiable=target.kind in "fc")(method)
+
+
+for _name, _dtype in {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}.items():
+    _dtype_method(_name, _dtype)
+
+
+@operator(namespace="Tensor")
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The Tensor in the CPU's memory; itself where it is there already.
+
+    >>> rg.ones(2).cpu().device
+    device(type='cpu')
+    """
+    return _converted(self, device=Device("cpu"))
+
+
+@operator(namespace="Tensor")
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The Tensor on a GPU: the current one, or ``device`` (a number or ``"cuda:N"``).
+
+    Raises:
+        RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
+    """
+    if device is None or isinstance(device, int):
+        place = Device("cuda", device)
+    else:
+        place = Device(device)
+    if place.type != "cuda":
+        raise RuntimeError(f"wanted a CUDA device, got {device!r}")
+    return _converted(self, device=place)
+
+
+@operator(direct=True)
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy in memory of its own, through which gradients flow.
+
+    >>> x = rg.ones(2, requires_grad=True)
+    >>> x.clone().sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
+    return apply1(CLONE, input)
+
+
+@operator(namespace="Tensor")
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The Tensor with its elements in row-major order in memory; itself where they are so already.
+
+    >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
+    True
+    """
+    return self if self.array.flags.c_contiguous else apply1(CLONE, self)
+
+
+@operator(method=False, differentiable=False)
+def detach(input: Tensor) -> Tensor:
+    """The Tensor's values, on the same memory, without its history.
+
+    >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
+    False
+    """
+    return operand(input).detach()

@@ -1,0 +1,407 @@
+"""Joining Tensors and splitting them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.dtypes import result_type
+from ...core.errors import InvalidValue, describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ..indexing.indexing import GETITEM
+from ..table.arguments import dimension, integer, integers, tensor_list
+from ..table.registry import also_named, numpy_names, operator
+from .shape import atleast_1d, atleast_2d, atleast_3d, reshape
+
+
+def _concatenate(*xs: Any, dim: int) -> Any:
+    return array_module(xs[0]).concatenate(xs, axis=dim)
+
+
+def _stack(*xs: Any, dim: int) -> Any:
+    return array_module(xs[0]).stack(xs, axis=dim)
+
+
+def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
+    """Each input's piece of g, as a view."""
+    pieces = []
+    start = 0
+    before = (slice(None),) * dim
+    for shape, need in zip(xs_shape, needs):
+        stop = start + shape[dim]
+        pieces.append(GETITEM(g, index=(*before, slice(start, stop), Ellipsis)) if need else None)
+        start = stop
+    return pieces
+
+
+def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
+    before = (slice(None),) * dim
+    return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
+
+
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent)
+
+
+def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
+    """The Tensors in the dtype that all of them convert to."""
+    dtype = xs[0].array.dtype
+    for x in xs:
+        if x.array.dtype is not dtype:
+            dtype = result_type(*[x.array for x in xs])
+            return tuple([x if x.array.dtype == dtype else x.to(dtype) for x in xs])
+    return tuple(xs)
+
+
+@operator(method=False, aliases=("concat", "concatenate"))
+@numpy_names
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The Tensors one after the other along an existing dimension, in PyTorch's result type.
+
+    Raises:
+        ValueError: the list is empty.
+        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
+    tensor([1, 2, 3])
+    """
+    if isinstance(tensors, (list, tuple)) and not tensors:
+        raise InvalidValue("expected a non-empty list of Tensors")
+    xs = tensor_list(tensors)
+    shapes = [x.array.shape for x in xs]
+    if () in shapes:
+        raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+    if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
+        xs = [x for x in xs if x.array.shape != (0,)] or xs[:1]
+    return apply(CAT, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim)})
+
+
+@operator(method=False)
+@numpy_names
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape side by side along a new dimension.
+
+    Raises:
+        RuntimeError: the list is empty or the shapes differ.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    xs = tensor_list(tensors)
+    return apply(STACK, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim + 1)})
+
+
+def _joined(tensors: Any, widen: Any, dim: int) -> Tensor:
+    xs = [widen(x) for x in tensor_list(tensors)]
+    return cat(xs, dim if xs[0].ndim > dim else 0)
+
+
+@operator(method=False)
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The Tensors side by side: along dimension 1, or 0 where they have only one.
+
+    >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
+    tensor([1, 2, 3])
+    """
+    return _joined(tensors, atleast_1d, 1)
+
+
+@operator(method=False, aliases=("row_stack",))
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The Tensors below each other: along dimension 0, vectors as rows.
+
+    >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    return _joined(tensors, atleast_2d, 0)
+
+
+@operator(method=False)
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The Tensors behind each other: along dimension 2 (see ``atleast_3d``).
+
+    >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
+    (1, 2, 2)
+    """
+    return _joined(tensors, atleast_3d, 2)
+
+
+@operator(method=False)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """The Tensors side by side, vectors as columns.
+
+    >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return _joined(tensors, lambda x: x if x.ndim >= 2 else reshape(x, (x.array.size, 1)), 1)
+
+
+def _block_diag(*xs: Any) -> Any:
+    out = array_module(xs[0]).zeros((sum(x.shape[0] for x in xs), sum(x.shape[1] for x in xs)), xs[0].dtype)
+    for x, key in zip(xs, _blocks(tuple([x.shape for x in xs]))):
+        out[key] = x
+    return out
+
+
+def _blocks(shapes: tuple[tuple[int, ...], ...]) -> list[tuple[slice, slice]]:
+    keys = []
+    row = column = 0
+    for rows, columns in shapes:
+        keys.append((slice(row, row + rows), slice(column, column + columns)))
+        row, column = row + rows, column + columns
+    return keys
+
+
+BLOCK_DIAG: Primitive = Primitive(
+    "block_diag",
+    _block_diag,
+    "*xs",
+    vjp=lambda g, xs_shape, needs: [
+        GETITEM(g, index=(*key, Ellipsis)) if need else None for key, need in zip(_blocks(xs_shape), needs)
+    ],
+    promote="same",
+)
+
+
+@operator(method=False)
+def block_diag(*tensors: Any) -> Tensor:
+    """The matrices along the diagonal of a larger one of zeros; vectors stand for rows, 0-d for 1 x 1.
+
+    Raises:
+        RuntimeError: a Tensor has more than two dimensions.
+
+    >>> rg.block_diag(rg.tensor([[1, 2]]), rg.tensor(3))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    xs = [operand(x, "tensors") for x in tensors]
+    for place, x in enumerate(xs):
+        if x.ndim > 2:
+            raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
+    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
+
+
+# Splitting
+
+
+def _split(x: Any, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+    before = (slice(None),) * dim
+    pieces = []
+    start = 0
+    for size in sizes:
+        pieces.append(x[(*before, slice(start, start + size))])
+        start += size
+    return tuple(pieces)
+
+
+def _unbind(x: Any, dim: int) -> tuple[Any, ...]:
+    before = (slice(None),) * dim
+    return tuple([x[(*before, place, Ellipsis)] for place in range(x.shape[dim])])
+
+
+SPLIT: Primitive = Primitive("split", _split, "x", [lambda g, dim: CAT(*g, dim=dim)], view=True, outputs=-1)
+UNBIND: Primitive = Primitive("unbind", _unbind, "x", [lambda g, dim: STACK(*g, dim=dim)], view=True, outputs=-1)
+
+
+def _pieces(name: str, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+    return apply(SPLIT, (x,), {"sizes": sizes, "dim": dim}) if sizes else ()
+
+
+def _with_dimensions(input: Any, least: int = 1) -> Tensor:
+    x = operand(input)
+    if x.array.ndim < least:
+        raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
+    return x
+
+
+@operator()
+@numpy_names
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of pieces along ``dim``: of a size each (the last may be smaller), or of the given sizes.
+
+    Raises:
+        RuntimeError: a size is negative, or the sizes do not add up to the length.
+
+    >>> rg.split(rg.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    if isinstance(split_size_or_sections, (tuple, list)):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    x = _with_dimensions(tensor)
+    size = integer(split_size_or_sections, "split_size_or_sections")
+    place = dimension(dim, x.array.ndim)
+    length = x.array.shape[place]
+    if size < 0 or size == 0 and length:
+        raise RuntimeError(f"the size of the pieces must be positive, got {size} for {describe(x)}")
+    return _pieces("split", x, _even(length, size), place)
+
+
+def _even(length: int, size: int) -> tuple[int, ...]:
+    """Sizes of pieces of a length, the last one smaller; one empty piece of nothing."""
+    if length == 0:
+        return (0,)
+    return tuple([min(size, length - start) for start in range(0, length, size)])
+
+
+@operator()
+@numpy_names
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of pieces of the given sizes along ``dim``.
+
+    Raises:
+        RuntimeError: a size is negative, or they do not add up to the length.
+
+    >>> rg.split_with_sizes(rg.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    x = _with_dimensions(input)
+    sizes = integers((split_sizes,), "split_sizes")
+    place = dimension(dim, x.array.ndim)
+    if any(size < 0 for size in sizes) or sum(sizes) != x.array.shape[place]:
+        raise RuntimeError(
+            f"the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
+            f"length of dimension {dim} of {describe(x)}"
+        )
+    return _pieces("split_with_sizes", x, sizes, place)
+
+
+@operator()
+@numpy_names
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most ``chunks`` pieces of one size along ``dim``; the last may be smaller.
+
+    Raises:
+        RuntimeError: ``chunks`` is not positive.
+
+    >>> rg.chunk(rg.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    x = _with_dimensions(input)
+    count = integer(chunks, "chunks")
+    if count <= 0:
+        raise RuntimeError(f"chunks must be greater than 0, got {count}")
+    place = dimension(dim, x.array.ndim)
+    length = x.array.shape[place]
+    sizes = _even(length, -(-length // count)) if length else (0,) * count
+    return _pieces("chunk", x, sizes, place)
+
+
+@operator()
+@also_named(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of a number of nearly equal pieces along ``dim``, or of the pieces between the given positions.
+
+    Raises:
+        RuntimeError: the number of pieces is not positive.
+
+    >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
+    ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
+    """
+    return _tensor_split("tensor_split", _with_dimensions(input), indices_or_sections, dim)
+
+
+def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> tuple[Tensor, ...]:
+    place = dimension(dim, x.array.ndim)
+    length = x.array.shape[place]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if not isinstance(indices_or_sections, (tuple, list)):
+        count = integer(indices_or_sections, "indices_or_sections")
+        if count <= 0:
+            raise RuntimeError(f"the number of sections must be larger than 0, got {count}")
+        short, longer = divmod(length, count)
+        return _pieces(name, x, (short + 1,) * longer + (short,) * (count - longer), place)
+    cuts = integers((indices_or_sections,), "indices_or_sections")
+    bounds = [0, *[slice(cut).indices(length)[1] for cut in cuts], length]
+    if bounds == sorted(bounds):
+        return _pieces(name, x, tuple([stop - start for start, stop in zip(bounds, bounds[1:])]), place)
+    before = (slice(None),) * place  # the pieces overlap or leave something out
+    return tuple([x[(*before, slice(start, stop))] for start, stop in zip(bounds, bounds[1:])])
+
+
+def _split_along(name: str, input: Any, indices_or_sections: Any, least: int, dim: int) -> tuple[Tensor, ...]:
+    x = _with_dimensions(input, least)
+    if isinstance(indices_or_sections, int) and x.array.shape[dim] % (indices_or_sections or 1):
+        raise RuntimeError(
+            f"dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
+        )
+    return _tensor_split(name, x, indices_or_sections, dim)
+
+
+@operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Equal pieces, or those between the given positions, along dimension 1 (0 for a vector), as views.
+
+    Raises:
+        RuntimeError: the input is 0-d, or the length is no multiple of the number of sections.
+
+    >>> rg.hsplit(rg.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return _split_along("hsplit", input, indices_or_sections, 1, 1 if operand(input).ndim > 1 else 0)
+
+
+@operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Equal pieces, or those between the given positions, along dimension 0, as views.
+
+    Raises:
+        RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of sections.
+
+    >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
+    [(2, 3), (2, 3)]
+    """
+    return _split_along("vsplit", input, indices_or_sections, 2, 0)
+
+
+@operator()
+@also_named(indices="indices_or_sections", sections="indices_or_sections")
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Equal pieces, or those between the given positions, along dimension 2, as views.
+
+    Raises:
+        RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of sections.
+
+    >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
+    return _split_along("dsplit", input, indices_or_sections, 3, 2)
+
+
+@operator()
+@numpy_names
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along ``dim``, without that dimension, as views.
+
+    Raises:
+        RuntimeError: the input is 0-d.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.unbind(rg.arange(2))
+    (tensor(0), tensor(1))
+    """
+    x = operand(input)
+    if not x.array.ndim:
+        raise IndexError(f"wanted at least one dimension, got {describe(x)}")
+    place = dimension(dim, x.array.ndim)
+    return apply(UNBIND, (x,), {"dim": place}) if x.array.shape[place] else ()
+
+
+def _iterate(self: Tensor) -> Any:
+    if not self.array.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self))
+
+
+Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]

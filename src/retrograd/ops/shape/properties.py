@@ -1,0 +1,110 @@
+"""What a Tensor is: its size, its place in memory, its kind of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.devices import backend_of
+from ...core.primitive import operand
+from ...core.tensor import Tensor
+from ..table.arguments import dimension
+from ..table.registry import operator
+
+
+@operator(differentiable=False, aliases=("nelement",))
+def numel(input: Tensor) -> int:
+    """The number of elements.
+
+    >>> rg.zeros(2, 3).numel()
+    6
+    """
+    return operand(input).array.size
+
+
+@operator(namespace="Tensor", differentiable=False)
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the length of one dimension.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.zeros(2, 3).size(), rg.zeros(2, 3).size(-1)
+    ((2, 3), 3)
+    """
+    if dim is None:
+        return self.shape
+    if not self.array.ndim:
+        raise IndexError(f"dimension {dim} was asked for, but the Tensor has no dimensions")
+    return self.array.shape[dimension(dim, self.array.ndim)]
+
+
+@operator(namespace="Tensor", differentiable=False, aliases=("ndimension",))
+def dim(self: Tensor) -> int:
+    """The number of dimensions.
+
+    >>> rg.zeros(2, 3).dim()
+    2
+    """
+    return self.array.ndim
+
+
+@operator(namespace="Tensor", differentiable=False)
+def element_size(self: Tensor) -> int:
+    """Bytes per element.
+
+    >>> rg.zeros(2).element_size()
+    4
+    """
+    return self.array.dtype.itemsize
+
+
+@operator(namespace="Tensor", differentiable=False)
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Per dimension (or for one) how many elements of memory lie between neighbours.
+
+    >>> rg.zeros(2, 3).stride()
+    (3, 1)
+    """
+    steps = tuple([step // self.array.dtype.itemsize for step in self.array.strides])
+    return steps if dim is None else steps[dimension(dim, len(steps))]
+
+
+@operator(namespace="Tensor", differentiable=False)
+def is_contiguous(self: Tensor) -> bool:
+    """Whether the elements lie in memory without gaps, in row-major order.
+
+    >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
+    (True, False)
+    """
+    return bool(self.array.flags.c_contiguous)
+
+
+@operator(namespace="Tensor", differentiable=False)
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element in memory.
+
+    >>> x = rg.zeros(4)
+    >>> x[1:].data_ptr() - x.data_ptr()
+    4
+    """
+    return backend_of(self.array).address(self.array)
+
+
+@operator(differentiable=False)
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floating numbers.
+
+    >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
+    (True, False)
+    """
+    return operand(input).array.dtype.kind == "f"
+
+
+@operator(differentiable=False)
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers.
+
+    >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
+    (True, False)
+    """
+    return operand(input).array.dtype.kind == "c"

@@ -1,0 +1,351 @@
+"""Parts of a Tensor as views: slices, diagonals, sliding windows, any strides; and diagonals put into zeros."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...core.devices import array_module, backend_of
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.storage import byte_span
+from ...core.tensor import Tensor
+from ..indexing.indexing import GETITEM
+from ..table.arguments import dimension, dimensions, integer, integers
+from ..table.registry import operator
+from .shape import apply_view, flatten
+
+
+@operator()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """A view of the ``length`` slices from ``start`` on, along ``dim``.
+
+    Raises:
+        RuntimeError: the slices do not lie within the dimension.
+        IndexError: ``dim`` or ``start`` is out of range.
+
+    >>> rg.narrow(rg.arange(5), 0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    x = operand(input)
+    if not x.array.ndim:
+        raise RuntimeError("cannot be applied to a 0-d tensor")
+    place = dimension(dim, x.array.ndim)
+    first, count = integers((start, length), "start, length")
+    size = x.array.shape[place]
+    if not -size <= first <= size:
+        raise IndexError(f"start {first} is out of range of dimension {dim} of {describe(x)}")
+    first += size * (first < 0)
+    if count < 0 or first + count > size:
+        raise RuntimeError(f"start ({first}) + length ({count}) does not lie within dimension {dim} of {describe(x)}")
+    return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
+
+
+@operator()
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """A view of the slice at ``index`` along ``dim``, without that dimension.
+
+    Raises:
+        IndexError: ``dim`` or ``index`` is out of range.
+
+    >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
+    tensor([0, 3])
+    """
+    x = operand(input)
+    if not x.array.ndim:
+        raise IndexError("cannot be applied to a 0-d tensor")
+    place = dimension(dim, x.array.ndim)
+    position = integer(index, "index")
+    if not -x.array.shape[place] <= position < x.array.shape[place]:
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
+    return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, position, Ellipsis)})
+
+
+# Diagonals
+
+
+def _diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+    out = x.diagonal(offset, dim1, dim2)
+    if getattr(x.flags, "writeable", False) and not out.flags.writeable:
+        out.flags.writeable = True  # NumPy locks diagonals for no reason but history.
+    return out
+
+
+def _on_diagonal(x: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    out = array_module(x).zeros(shape, x.dtype)
+    _diagonal(out, offset, dim1, dim2)[...] = x
+    return out
+
+
+DIAGONAL: Primitive = Primitive(
+    "diagonal",
+    _diagonal,
+    "x",
+    [
+        lambda g, offset, dim1, dim2, x_shape: DIAG_EMBED(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2),
+    ],
+    view=True,
+)
+DIAG_EMBED: Primitive = Primitive(
+    "diag_embed",
+    _on_diagonal,
+    "x",
+    [lambda g, offset, dim1, dim2: DIAGONAL(g, offset=offset, dim1=dim1, dim2=dim2)],
+)
+
+
+def _two_dimensions(x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+    if ndim < 2:
+        raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
+    first, second = dimension(dim1, ndim), dimension(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
+    return first, second
+
+
+@operator()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of the diagonals of the matrices in two dimensions, as the last dimension of the result.
+
+    ``offset`` > 0 is above the main diagonal, < 0 below.
+
+    Raises:
+        RuntimeError: the two dimensions are the same.
+        IndexError: a dimension is out of range.
+
+    >>> rg.diagonal(rg.arange(4).reshape(2, 2))
+    tensor([0, 3])
+    """
+    x = operand(input)
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim)
+    place = integer(offset, "offset")
+    # NumPy reaches past the end of the matrix with offsets that do.
+    place = max(-x.array.shape[first], min(place, x.array.shape[second]))
+    return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
+
+
+@operator()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Square matrices of zeros, in the dimensions ``dim1`` and ``dim2``, with the last dimension on their diagonal.
+
+    Raises:
+        RuntimeError: the two dimensions are the same, or the input is 0-d.
+
+    >>> rg.diag_embed(rg.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    x = operand(input)
+    if not x.array.ndim:
+        raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
+    first, second = _two_dimensions(x, dim1, dim2, x.array.ndim + 1)
+    place = integer(offset, "offset")
+    shape = list(x.array.shape[:-1])
+    side = x.array.shape[-1] + abs(place)
+    for each in sorted((first, second)):
+        shape.insert(each, side)
+    return apply(DIAG_EMBED, (x,), {"shape": tuple(shape), "offset": place, "dim1": first, "dim2": second})
+
+
+@operator()
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix (a copy), or a matrix with the vector on its diagonal.
+
+    Raises:
+        RuntimeError: the input is neither a vector nor a matrix.
+
+    >>> rg.diag(rg.tensor([1, 2])), rg.diag(rg.tensor([[1, 2], [3, 4]]), 1)
+    (tensor([[1, 0],
+            [0, 2]]), tensor([2]))
+    """
+    x = operand(input)
+    if x.array.ndim not in (1, 2):
+        raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
+    return diag_embed(x, diagonal) if x.array.ndim == 1 else _diagonal_of(x, diagonal).clone()
+
+
+_diagonal_of = diagonal
+
+
+@operator()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements of the input, flattened, on its diagonal.
+
+    >>> rg.diagflat(rg.tensor([[1, 2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(flatten(operand(input)), offset)
+
+
+# Windows
+
+
+def _strided(x: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A view of x's memory, with offset and strides in bytes; read-only where x is."""
+    out = backend_of(x).strided(x, offset, shape, strides, x.dtype)
+    if not getattr(x.flags, "writeable", True):
+        out.flags.writeable = False
+    return out
+
+
+def _windows(x: Any, dim: int, size: int, step: int) -> Any:
+    count = (x.shape[dim] - size) // step + 1
+    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
+    strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
+    return _strided(x, 0, shape, strides)
+
+
+def _sum_windows(x: Any, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Any:
+    """Each element's sum over the windows that it lies in: one addition per place in the window, or per window."""
+    out = array_module(x).zeros(shape, x.dtype)
+    before = (slice(None),) * dim
+    count = x.shape[dim]
+    if size <= count:
+        for place in range(size):
+            out[(*before, slice(place, place + step * (count - 1) + 1, step))] += x[..., place]
+    else:
+        rows = out.swapaxes(dim, -1)
+        windows = x.swapaxes(dim, -2)  # (..., window, place)
+        for window in range(count):
+            rows[..., window * step : window * step + size] += windows[..., window, :]
+    return out
+
+
+UNFOLD: Primitive = Primitive(
+    "unfold",
+    _windows,
+    "x",
+    [lambda g, dim, size, step, x_shape: SUM_WINDOWS(g, dim=dim, size=size, step=step, shape=x_shape)],
+    view=True,
+)
+SUM_WINDOWS: Primitive = Primitive(
+    "unfold_backward",
+    _sum_windows,
+    "x",
+    [lambda g, dim, size, step: UNFOLD(g, dim=dim, size=size, step=step)],
+)
+
+
+@operator(namespace="Tensor")
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of ``size`` elements along a dimension, each ``step`` after the one before.
+
+    The dimension counts the windows, a new last one their elements; the gradient sums where windows overlap.
+
+    Raises:
+        RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
+
+    >>> rg.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    x = self if self.array.ndim else self.reshape(1)
+    (dim,) = dimensions(dimension, x.array.ndim)
+    width, stride = integers((size, step), "size, step")
+    if width < 0 or width > x.array.shape[dim]:
+        raise RuntimeError(f"size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}")
+    if stride <= 0:
+        raise RuntimeError(f"step is {stride} but must be > 0")
+    return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
+
+
+class Layout(NamedTuple):
+    """Where the elements of an array lie in a piece of memory: counted in elements from its start."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: int
+
+
+def _places(layout: Layout, xp: Any) -> Any:
+    places = xp.full((1,) * len(layout.shape), layout.start)
+    for axis, (length, stride) in enumerate(zip(layout.shape, layout.strides)):
+        places = places + (xp.arange(length) * stride).reshape(
+            tuple([-1 if axis == a else 1 for a in range(len(layout.shape))])
+        )
+    return places
+
+
+def _relay(x: Any, source: Layout, target: Layout, base: Layout, extent: int) -> Any:
+    """The elements put down in zeroed memory as ``source`` says, added where they meet, and read as ``target`` says.
+
+    Where elements of ``base`` share a place, the sum there is divided among them.
+    """
+    xp = array_module(x)
+    memory = xp.zeros(extent, x.dtype)
+    xp.add.at(memory, _places(source, xp), x)
+    places = _places(base, xp)
+    shares = xp.zeros(extent, x.dtype)
+    xp.add.at(shares, places, xp.ones((), x.dtype))
+    return (memory / xp.maximum(shares.real, 1)).astype(x.dtype, copy=False)[_places(target, xp)]
+
+
+RELAY: Primitive = Primitive(
+    "as_strided_backward",
+    _relay,
+    "x",
+    [
+        lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
+    ],
+)
+AS_STRIDED: Primitive = Primitive(
+    "as_strided",
+    lambda x, source, target, base, extent: _strided(
+        x,
+        (target.start - base.start) * x.dtype.itemsize,
+        target.shape,
+        tuple([stride * x.dtype.itemsize for stride in target.strides]),
+    ),
+    "x",
+    [lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent)],
+    view=True,
+)
+
+
+def _memory_of(array: Any) -> Any:
+    """The array that owns the memory."""
+    owner = array
+    while True:
+        below = getattr(owner, "base", None) if hasattr(owner, "dtype") else getattr(owner, "owner", None)
+        if below is None or not (hasattr(below, "dtype") or hasattr(below, "owner")):
+            return owner
+        owner = below
+
+
+@operator()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A view of the input's memory with any size and strides, counted in elements.
+
+    Args:
+        input: a Tensor.
+        size: the shape of the view.
+        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        storage_offset: where the view starts in the memory; by default where the input does.
+
+    Raises:
+        RuntimeError: the view would leave the memory, or size and stride differ in number.
+
+    >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
+    tensor([[0, 2],
+            [1, 3],
+            [2, 4]])
+    """
+    x = operand(input)
+    array = x.array
+    shape, strides = integers((size,)), integers((stride,), "stride")
+    if len(shape) != len(strides) or any(each < 0 for each in (*shape, *strides)):
+        raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
+    backend, itemsize = backend_of(array), array.dtype.itemsize
+    memory_start, memory_stop = byte_span(_memory_of(array))
+    own_start = (backend.address(array) - memory_start) // itemsize
+    start = own_start if storage_offset is None else storage_offset
+    last = start + sum((length - 1) * step for length, step in zip(shape, strides))
+    extent = (memory_stop - memory_start) // itemsize
+    if start < 0 or 0 not in shape and last >= extent:
+        raise RuntimeError(
+            f"size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
+            f"memory of {describe(x)}"
+        )
+    base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)
+    target = Layout(shape, strides, start)
+    return apply(AS_STRIDED, (x,), {"source": base, "target": target, "base": base, "extent": extent})

@@ -1,0 +1,1 @@
+"""The operator table, and what definitions of operators have in common."""

@@ -1,0 +1,96 @@
+"""Second derivatives of fused operators, from the composite that says the same in plain operators.
+
+A fused operator has a forward kernel and a backward kernel, each a primitive. The backward kernel computes the
+vector-Jacobian product of the operator, and so of its composite, too; differentiating that product through the
+composite gives the rule of the backward kernel, for any order, without a second formula to get wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ...core.backward import as_array, differentiate
+from ...core.graph import edge_of
+from ...core.modes import enable_grad
+from ...core.primitive import Primitive, apply1
+from ...core.tensor import Tensor, new_tensor
+
+# Marks where a composite begins, for inputs that have a history of their own.
+_BEGIN = Primitive("begin", lambda x: x, "x", [lambda g: g])
+
+
+def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
+    """The values in the places that are needed, None in the others."""
+    values = iter(values)
+    return [next(values) if need else None for need in needs]
+
+
+def raw(x: Any) -> Any:
+    """The array, for kernels: what they take beside their inputs is constant."""
+    return x.array if isinstance(x, Tensor) else x
+
+
+def second_order(
+    composite: Callable[..., Any],
+    g: tuple[Any, ...],
+    dy: Any,
+    inputs: Sequence[Any],
+    wanted: Sequence[bool],
+    needs: Sequence[bool],
+) -> list[Any]:
+    """The rule of a backward kernel.
+
+    Args:
+        composite: the operator in plain operators: Tensors to a Tensor, or to a tuple of them.
+        g: the cotangents of what the kernel returns: the gradients of the ``wanted`` inputs.
+        dy: the cotangent that the kernel was given, a tuple for several outputs.
+        inputs: the operator's inputs; None for those left out.
+        wanted: for which inputs the kernel gives gradients.
+        needs: which cotangents are wanted here, of ``dy`` (each) and the inputs.
+
+    Returns:
+        The cotangents of ``dy`` (each) and of the inputs, None where not needed.
+    """
+    dys = dy if isinstance(dy, tuple) else (dy,)
+    record = any(isinstance(value, Tensor) for value in (*g, *dys, *inputs))
+    with enable_grad():
+        starts = [_begin(x, need) for x, need in zip((*dys, *inputs), needs, strict=True)]
+        points = starts[len(dys) :]
+        for x, want in zip(points, wanted, strict=True):
+            if want and not x._requires:
+                x._requires = True
+        outputs = composite(*points)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        first = _gradients(
+            outputs, starts[: len(dys)], [x for x, want in zip(points, wanted, strict=True) if want], True
+        )
+        # A gradient that depends on nothing of what is needed here has no history.
+        pairs = [(value, u) for value, u in zip(first, g, strict=True) if value is not None and value._requires]
+        if not pairs:
+            return [None] * len(starts)
+        values, cotangents = zip(*pairs, strict=True)
+        needed = [x for x, need in zip(starts, needs, strict=True) if need]
+        found = _gradients(values, [_tensor(u) for u in cotangents], needed, record)
+    return spread(found, needs)
+
+
+def _tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else new_tensor(as_array(value))
+
+
+def _begin(x: Any, need: bool) -> Any:
+    if x is None:
+        return None
+    if isinstance(x, Tensor) and x._requires:
+        return apply1(_BEGIN, x)
+    point = new_tensor(x.array if isinstance(x, Tensor) else x)
+    point._requires = need
+    return point
+
+
+def _gradients(
+    outputs: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor], record: bool
+) -> list[Any]:
+    found = differentiate("backward of a backward", outputs, cotangents, inputs, True, record)
+    return [found.get(edge_of(x)) for x in inputs]

@@ -1,0 +1,33 @@
+"""Primitives that work element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.plan import Rule
+from ...core.primitive import Primitive
+
+
+def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, **options: Any) -> Primitive:
+    """A primitive that works element by element, with broadcasting, and can write its result in place."""
+
+    def write(out: Any, *arrays: Any, **params: Any) -> None:
+        out[...] = forward(*arrays, **params)
+
+    if not isinstance(forward, np.ufunc):
+        options.update(write=write, overwrites=True)
+    return Primitive(name, forward, inputs, vjps, elementwise=True, **options)
+
+
+def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:
+    """A primitive of one input that works element by element."""
+    options.setdefault("promote", "float")
+    return elementwise(name, forward, "x", None if vjp is None else [vjp], **options)
+
+
+def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **options: Any) -> Primitive:
+    """A primitive of two inputs that works element by element, with broadcasting."""
+    options.setdefault("promote", "same")
+    return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)

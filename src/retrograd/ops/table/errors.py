@@ -1,0 +1,84 @@
+"""How an operator reports that a call went wrong: whatever failed inside becomes an error of the call, which names the
+operator and its arguments, in the type that PyTorch raises.
+
+Nothing here runs while calls succeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InvalidValue, LinAlgError, call_error
+
+KINDS = (TypeError, IndexError, NotImplementedError, MemoryError)
+
+
+def failure(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> Exception:
+    """``error`` as that of a call of operator ``name``; unchanged where it is not about bad input.
+
+    An argument that is not of the kind its annotation says is a TypeError, whatever it led to.
+    """
+    if not _is_about_input(error):
+        return error
+    reason = getattr(error, "reason", None) or str(error).removeprefix(f"{name}: ")
+    kind = _kind(error)
+    if kind is not ValueError:
+        mismatch = _mismatch(function, args, kwargs)
+        if mismatch:
+            kind, reason = TypeError, mismatch
+    failed = call_error(kind, name.strip("_") if name.startswith("__") else name, args, kwargs, reason)
+    failed.__cause__ = error.__cause__ if hasattr(error, "reason") else error
+    return failed
+
+
+def _is_about_input(error: Exception) -> bool:
+    if isinstance(error, (LinAlgError, InvalidValue, MemoryError)):
+        return True
+    if isinstance(error, (Warning, ImportError, OSError, RecursionError)):
+        return False
+    return type(error).__module__.partition(".")[0] in ("builtins", "numpy")
+
+
+def _kind(error: Exception) -> type[Exception]:
+    """The type that PyTorch raises."""
+    if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
+        return LinAlgError
+    if isinstance(error, InvalidValue) or type(error) is ValueError and hasattr(error, "reason"):
+        return ValueError
+    if isinstance(error, AttributeError):
+        return TypeError
+    return next((kind for kind in KINDS if isinstance(error, kind)), RuntimeError)
+
+
+def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What is wrong with the first argument that is not of the kind its annotation says; empty where none is."""
+    kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
+    try:
+        given = signature(function).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        return str(error)
+    for argument, value in given.items():
+        kinds = str(function.__annotations__.get(argument, "Any")).split(" | ")
+        if all(kind in _KINDS for kind in kinds) and not any(_KINDS[kind](value) for kind in kinds):
+            return f"argument {argument!r} must be {' or '.join(kinds)}, not {type(value).__name__}"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "None": lambda value: value is None,
+    "Tensor": lambda value: _is_number(value) or hasattr(value, "ndim"),
+    "bool": _is_number,
+    "float": _is_number,
+    "int": lambda value: hasattr(value, "__index__") and _is_number(value),
+    "str": lambda value: isinstance(value, str),
+}

@@ -1,0 +1,203 @@
+"""The operator table: every public operator, entered by the decorator that stands above its definition.
+
+From this one table come the methods and in-place methods of Tensor, the public names of the modules, NumPy's ufuncs on
+Tensors, the operator harness, the type stubs and the table in docs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any, TypeVar
+
+from ...core.errors import describe
+from ...core.mutation import COPY, apply_inplace, check_writable
+from ...core.primitive import Primitive
+from ...core.tensor import Tensor
+from .errors import failure
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A public operator.
+
+    ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
+    on, or
+    ``"Tensor"`` for what is a method only.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    namespace: str = ""
+    method: bool = False
+    inplace: bool = False
+    differentiable: bool = True
+    note: str = ""
+    aliases: tuple[str, ...] = field(default=())
+
+    @property
+    def qualified_name(self) -> str:
+        """The name with its namespace: ``linalg.inv``."""
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+
+OPERATORS: dict[str, Operator] = {}
+
+# What np.sin(tensor) and friends call; numpy_protocol adds the functions whose arguments differ from PyTorch's.
+UFUNCS: dict[Any, Callable[..., Any]] = {}
+
+
+def operator(
+    *,
+    namespace: str = "",
+    method: bool = True,
+    inplace: bool | Primitive = False,
+    numpy: Any = None,
+    aliases: tuple[str, ...] = (),
+    differentiable: bool = True,
+    note: str = "",
+    name: str | None = None,
+    real: bool = False,
+    direct: bool = False,
+    also: tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Enter a function in the operator table, and on Tensor.
+
+    Args:
+        namespace: where users find the function; ``"Tensor"`` for a method only.
+        method: also a method of Tensor.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in
+            place.
+        numpy: the NumPy ufunc (or several) that means the same.
+        aliases: further public names.
+        differentiable: whether any gradient exists.
+        note: what is chosen at points without a derivative, for the table in docs.
+        name: the public name, by default the function's.
+        real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
+        direct: the function only hands its arguments to a primitive of its name, which reports errors itself.
+        also: qualified names under which other namespaces have it, too.
+    """
+
+    def enter(plain: Function) -> Function:
+        public = name or plain.__name__.rstrip("_")
+        shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
+        function = plain if direct else named_errors(shown, plain, real)
+        entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
+        assert entry.qualified_name not in OPERATORS, f"{entry.qualified_name} is defined twice"
+        OPERATORS[entry.qualified_name] = entry
+        for qualified in also:
+            other, _, same = qualified.rpartition(".")
+            OPERATORS[qualified] = Operator(same, function, other, False, False, differentiable, note)
+        for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
+            UFUNCS[ufunc] = function
+        for each in (public, *aliases):
+            if method or namespace == "Tensor":
+                setattr(Tensor, each, function)
+            if inplace:
+                setattr(Tensor, each + "_", _inplace_form(each, plain, inplace, real))
+        return function
+
+    return enter
+
+
+def _inplace_form(
+    name: str, function: Callable[..., Any], inplace: bool | Primitive, real: bool
+) -> Callable[..., Tensor]:
+    if isinstance(inplace, Primitive):
+        primitive = inplace
+
+        @functools.wraps(function)
+        def write(self: Tensor, *others: Any, **named: Any) -> Tensor:
+            if named:
+                others = signature(function).bind(self, *others, **named).args[1:]
+            return apply_inplace(primitive, self, *others)
+    else:
+
+        @functools.wraps(function)
+        def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return assign(name, self, function(self, *args, **kwargs))
+
+    return inplace_method(name, write, real)
+
+
+def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) -> Callable[..., Tensor]:
+    """``write`` as the method ``name_`` of Tensor."""
+    write.__name__ = write.__qualname__ = name + "_"
+    write.__doc__ = f"In-place form of ``{name}``: the result replaces the values of the Tensor, which is returned."
+    return named_errors(name + "_", write, real)
+
+
+def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
+    """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
+    from ...core.dtypes import can_cast
+
+    check_writable(name + "_", x)
+    if result.array.shape != x.array.shape:
+        raise RuntimeError(f"{name}_: the result {describe(result)} does not fit in the written Tensor {describe(x)}")
+    if not can_cast(result.dtype, x.dtype):
+        raise RuntimeError(f"{name}_: the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
+    return apply_inplace(COPY, x, result)
+
+
+def named_errors(name: str, function: Function, real: bool = False) -> Function:
+    """The function with errors that name the operator and its arguments, and with the other names of these."""
+    other_names = getattr(function, "other_names", None)
+
+    @functools.wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if real:
+                _refuse_complex(name, (*args, *kwargs.values()) if kwargs else args)
+            if not kwargs:
+                return function(*args)
+            if other_names:
+                _rename(name, other_names, kwargs)
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+
+    named.__name__ = name.rpartition(".")[
+        2
+    ]  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
+    return named  # type: ignore[return-value]
+
+
+_REAL = frozenset({int, bool, float, str, type(None)})
+
+
+def _refuse_complex(name: str, values: tuple[Any, ...]) -> None:
+    for value in values:
+        if isinstance(value, Tensor):
+            kind = value.array.dtype.kind
+        elif value.__class__ in _REAL:
+            continue
+        else:
+            kind = "c" if isinstance(value, complex) else getattr(getattr(value, "dtype", None), "kind", None)
+        if kind == "c":
+            raise NotImplementedError(f"{name}: is not defined for complex numbers")
+
+
+def _rename(name: str, other_names: dict[str, str], kwargs: dict[str, Any]) -> None:
+    for other_name, own_name in other_names.items():
+        if other_name in kwargs:
+            if own_name in kwargs:
+                raise TypeError(f"{name}: got both {own_name} and {other_name}")
+            kwargs[own_name] = kwargs.pop(other_name)
+
+
+def also_named(**other_names: str) -> Callable[[Function], Function]:
+    """Let an operator take an argument by another name, too: ``axis="dim"`` takes ``axis=0`` for ``dim=0``."""
+
+    def enter(function: Function) -> Function:
+        function.other_names = other_names  # type: ignore[attr-defined]
+        return function
+
+    return enter
+
+
+# For operators with dim and keepdim: NumPy's names of them.
+numpy_names = also_named(axis="dim", keepdims="keepdim")

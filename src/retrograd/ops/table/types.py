@@ -1,0 +1,22 @@
+"""Names of the kinds of arguments that operators take, for signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...core.tensor import Tensor
+
+Number: TypeAlias = bool | int | float | complex
+
+# What stands beside a Tensor in an operation; arrays are NumPy's or CuPy's.
+Operand: TypeAlias = Tensor | Number | np.ndarray[Any, Any] | np.generic
+
+# One dimension, or any number of them.
+Dim: TypeAlias = int
+Dims: TypeAlias = int | Sequence[int]
+
+# A shape.
+Size: TypeAlias = int | Sequence[int]

@@ -1,0 +1,1 @@
+"""The operator harness: example calls of every operator, and what each must fulfil."""

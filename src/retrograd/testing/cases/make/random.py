@@ -1,0 +1,62 @@
+"""Cases of random numbers and dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...case import Call, Case, Fixed
+from ..shape.shape import drawn
+
+sizes = drawn(lambda n: Call(2, 3), lambda n: Call((2, 0), dtype=np.float64), lambda n: Call(()))
+alike = drawn(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())))
+probabilities = drawn(
+    lambda n: Call(Fixed(np.array([[0.0, 1.0, 0.3], [0.5, 0.1, 0.0]])), 2),
+    lambda n: Call(Fixed(np.array([0.2, 0.5])), 7, replacement=True),
+)
+
+
+def channels(dims: int) -> Any:
+    """(N, C, *) and (C, *) with so many dimensions after the channels."""
+    batch, single = (2, 3, *(2,) * dims), (3, *(2,) * dims)
+    return drawn(lambda n: Call(n(*batch)), lambda n: Call(n(*single), 0.25), lambda n: Call(n(*batch), 0.5, False))
+
+
+rates = drawn(
+    lambda n: Call(n(3, 4), 0.5, True),
+    lambda n: Call(n(3, 4), p=0.25, training=True),
+    lambda n: Call(n(3, 4), 0.5, False),
+    lambda n: Call(n(3, 4), 0.0, True),
+    lambda n: Call(n(3, 4), 1.0, True),
+    lambda n: Call(n(0, 3), 0.5, True),
+)
+
+CASES = [
+    Case("rand", sizes, order=0, random=True),
+    Case("randn", sizes, order=0, random=True),
+    Case("rand_like", alike, order=0, random=True),
+    Case("randn_like", alike, order=0, random=True),
+    Case("randint", drawn(lambda n: Call(5, (2, 3)), lambda n: Call(-2, 3, (4,))), order=0, random=True),
+    Case("randint_like", drawn(lambda n: Call(Fixed(n(2, 3)), 5)), order=0, random=True),
+    Case("randperm", drawn(lambda n: Call(5), lambda n: Call(0)), order=0, random=True),
+    Case(
+        "normal",
+        drawn(lambda n: Call(0.0, 2.0, (2, 3)), lambda n: Call(Fixed(n(3)), Fixed(np.ones((2, 1))))),
+        order=0,
+        random=True,
+    ),
+    Case("bernoulli", drawn(lambda n: Call(np.array([0.2, 0.9, 0.5])), lambda n: Call(n(3), 0.5)), random=True),
+    Case("multinomial", probabilities, order=0, random=True),
+    Case("Tensor.uniform_", drawn(lambda n: Call(Fixed(n(2, 3)), -1, 1)), order=0, random=True),
+    Case("Tensor.normal_", drawn(lambda n: Call(Fixed(n(2, 3)), 1, 0.5)), order=0, random=True),
+    Case("Tensor.exponential_", drawn(lambda n: Call(Fixed(n(2, 3)), 2)), order=0, random=True),
+    Case("Tensor.bernoulli_", drawn(lambda n: Call(Fixed(n(2, 3)), 0.5)), order=0, random=True),
+    Case("Tensor.random_", drawn(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n(2)), 5)), order=0, random=True),
+    Case("nn.functional.dropout", rates, random=True),
+    Case("nn.functional.dropout1d", channels(1), random=True),
+    Case("nn.functional.dropout2d", channels(2), random=True),
+    Case("nn.functional.dropout3d", channels(3), random=True),
+    Case("nn.functional.alpha_dropout", rates, random=True),
+    Case("nn.functional.feature_alpha_dropout", rates, random=True),
+]

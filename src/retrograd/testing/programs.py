@@ -1,0 +1,121 @@
+"""A call of an operator as a function of the Tensors in it that are differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.tensor import Tensor, new_tensor
+from ..ops.table.registry import Operator
+from .case import Call, Case, Fixed
+
+
+def make_tensor(array: Any) -> Tensor:
+    """A Tensor on a copy of the array that keeps its layout in memory."""
+    return new_tensor(np.array(array, copy=True, order="K"))
+
+
+@dataclass
+class Program:
+    """A call of an operator as a function of its differentiable Tensors.
+
+    ``arrays`` are the floating and complex arrays of the call, in order; ``make`` turns an array into a Tensor.
+    """
+
+    operator: Operator
+    case: Case
+    call: Call
+    arrays: list[Any]
+    make: Callable[[Any], Tensor] = make_tensor
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        if self.case.random:
+            import retrograd
+
+            retrograd.manual_seed(0)
+        rest = iter(tensors)
+        args = self._filled(self.call.args, rest)
+        kwargs = {name: self._filled(value, rest) for name, value in self.call.kwargs.items()}
+        return self.case.wrapped(self.operator.function)(*args, **kwargs)
+
+    def _filled(self, value: Any, rest: Iterator[Tensor]) -> Any:
+        return replaced(value, lambda array, moves: next(rest) if moves else self.make(array))
+
+    def inputs(self, requires_grad: bool = True) -> list[Tensor]:
+        """Fresh leaves with the call's values."""
+        leaves = [self.make(array) for array in self.arrays]
+        for leaf in leaves:
+            leaf._requires = requires_grad
+        return leaves
+
+    def __str__(self) -> str:
+        shown = [replaced(value, lambda array, moves: array) for value in self.call.args]
+        named = {name: replaced(value, lambda array, moves: array) for name, value in self.call.kwargs.items()}
+        parts = [describe(value) for value in shown] + [f"{name}={describe(value)}" for name, value in named.items()]
+        return f"{self.operator.qualified_name}({', '.join(parts)})"
+
+
+def replaced(value: Any, change: Callable[[Any, bool], Any]) -> Any:
+    """An argument with ``change(array, differentiated)`` in place of every array in it."""
+    if isinstance(value, Fixed):
+        return change(value.array, False)
+    if isinstance(value, np.inexact):
+        value = np.asarray(value)  # arithmetic on 0-d arrays gives NumPy scalars
+    if isinstance(value, np.ndarray):
+        return change(value, value.dtype.kind in "fc")
+    if isinstance(value, (list, tuple)):
+        items = [replaced(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def programs(operator: Operator, case: Case, *, edges: bool = False, seed: int = 0) -> Iterator[Program]:
+    """The case's calls (or its calls at the edges) as programs."""
+    calls = case.edge_calls if edges else case.calls
+    for call in () if calls is None else calls(np.random.default_rng(seed)):
+        yield program_of(operator, case, call)
+
+
+def program_of(operator: Operator, case: Case, call: Call, make: Callable[[Any], Tensor] = make_tensor) -> Program:
+    arrays: list[Any] = []
+
+    def collect(array: Any, moves: bool) -> Any:
+        if moves:
+            arrays.append(array)
+        return array
+
+    replaced(tuple(call.args), collect)
+    for value in call.kwargs.values():
+        replaced(value, collect)
+    return Program(operator, case, call, arrays, make)
+
+
+def cast(call: Call, dtype: Any) -> Call:
+    """The call with its floating arrays in another precision, fixed ones included."""
+    parts = {"float16": "complex64", "float32": "complex64", "float64": "complex128"}
+
+    def change(array: Any, moves: bool) -> Any:
+        kind = array.dtype.kind
+        if kind not in "fc":
+            return array
+        narrow = array.astype(dtype if kind == "f" else parts[np.dtype(dtype).name])
+        return narrow if moves else Fixed(narrow)
+
+    return rewritten(call, change)
+
+
+def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
+    """The call with ``change`` applied to its arrays."""
+
+    def kept(array: Any, moves: bool) -> Any:
+        changed = change(array, moves)
+        return (
+            Fixed(changed) if not moves and isinstance(changed, np.ndarray) and changed.dtype.kind in "fc" else changed
+        )
+
+    args = [replaced(value, kept) for value in call.args]
+    return Call(*args, **{name: replaced(value, kept) for name, value in call.kwargs.items()})

@@ -1,0 +1,159 @@
+"""Operators against PyTorch: forward and gradients of the same calls. PyTorch is imported only when a check runs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from retrograd.autograd.gradcheck import differentiable_outputs, gradients, random_like
+from retrograd.core.modes import enable_grad
+from retrograd.core.tensor import Tensor
+from retrograd.ops.table.registry import Operator
+from retrograd.testing.case import Case
+from retrograd.testing.comparison import assert_close, numbers, to_numpy
+from retrograd.testing.programs import Program, programs, replaced
+
+
+def torch_function(operator: Operator, case: Case) -> Callable[..., Any] | None:
+    """PyTorch's function of the operator, None where the case says that it has none.
+
+    Raises:
+        AssertionError: PyTorch has no function of that name.
+    """
+    import torch
+
+    if case.torch == "":
+        return None
+    if case.torch is not None:
+        path = case.torch.removeprefix("torch.")
+    else:
+        path = f"{operator.namespace}.{operator.name}" if operator.namespace else operator.name
+    found: Any = torch
+    for part in path.split("."):
+        found = getattr(found, part, None)
+        assert found is not None, f"{operator.qualified_name}: PyTorch has no torch.{path}; say which in torch="
+    return case.wrapped(found)
+
+
+def torch_value(value: Any) -> Any:
+    """An argument as PyTorch takes it."""
+    import torch
+
+    if isinstance(value, np.dtype) or isinstance(value, type) and issubclass(value, np.generic):
+        return torch.from_numpy(np.zeros((), value)).dtype
+    if isinstance(value, (list, tuple)) and not isinstance(value, Tensor):
+        items = [torch_value(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def compare_with_torch(program: Program) -> float:
+    """Forward and gradients of one call against PyTorch's; the largest relative error."""
+    function = torch_function(program.operator, program.case)
+    if function is None or program.case.random:
+        return 0.0
+    tolerance = program.case.torch_tolerance
+    inputs = program.inputs()
+    with enable_grad():
+        result = program(*inputs)
+    try:
+        wanted, theirs = torch_call(function, program, range(len(inputs)))
+    except RuntimeError as error:
+        if "is not implemented" not in str(error):
+            raise
+        # PyTorch has the derivative for some of the inputs only, and refuses all if another one requires grad.
+        wanted, theirs = torch_call(function, program, [])
+    got = numbers(result)
+    assert len(got) == len(wanted), f"{program}: {len(got)} results, PyTorch gives {len(wanted)}"
+    worst = 0.0
+    for a, b in zip(got, wanted, strict=True):
+        if hasattr(a, "dtype") and hasattr(b, "dtype"):
+            dtype = str(b.dtype).removeprefix("torch.")
+            assert a.dtype.name == dtype, f"{program}: the result has dtype {a.dtype}, PyTorch's {dtype}"
+        worst = max(worst, assert_close(a, b, tolerance, f"{program}: forward against PyTorch"))
+    if theirs:
+        worst = max(worst, compare_gradients(program, inputs, differentiable_outputs(result), wanted, theirs))
+    return worst
+
+
+def torch_call(function: Callable[..., Any], program: Program, differentiated: Iterable[int]) -> tuple[list[Any], Any]:
+    """PyTorch's results, and its inputs; those of the given places require grad."""
+    import torch
+
+    theirs: list[Any] = []
+    places = set(differentiated)
+
+    def change(array: Any, moves: bool) -> Any:
+        tensor = torch.from_numpy(np.array(array))
+        if moves:
+            tensor.requires_grad_(len(theirs) in places)
+            theirs.append(tensor)
+        return tensor
+
+    def called(convert: Callable[[Any], Any]) -> Any:
+        theirs.clear()
+        args = [convert(torch_value(replaced(value, change))) for value in program.call.args]
+        kwargs = {name: convert(torch_value(replaced(value, change))) for name, value in program.call.kwargs.items()}
+        with warnings.catch_warnings():
+            # PyTorch's own deprecations and notes are not ours to pass on.
+            warnings.simplefilter("ignore")
+            return function(*args, **kwargs)
+
+    def wrapped(value: Any) -> Any:
+        return (
+            torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+            if is_number(value)
+            else value
+        )
+
+    try:
+        result = called(lambda value: value)
+    except TypeError:
+        # Where PyTorch takes Tensors only, a number is a Tensor without dimensions.
+        result = called(wrapped)
+    return [x for x in numbers(result) if x is not None], theirs if places else []
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex))
+
+
+def compare_gradients(program: Program, inputs: list[Tensor], outputs: list[Tensor], wanted: Any, theirs: Any) -> float:
+    """The gradients for the same random cotangents."""
+    import torch
+
+    their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
+    assert len(outputs) == len(their_outputs), (
+        f"{program}: gradients flow through {len(outputs)} results, in PyTorch through {len(their_outputs)}"
+    )
+    if not outputs:
+        return 0.0
+    cotangents = random_like(outputs, np.random.default_rng(1003))
+    ours = gradients(outputs, inputs, cotangents)
+    vectors = [torch.from_numpy(to_numpy(g)) for g in cotangents]
+    found = torch.autograd.grad(their_outputs, theirs, vectors, allow_unused=True)
+    worst = 0.0
+    for index, (a, b) in enumerate(zip(ours, found, strict=True)):
+        zeros = np.zeros(inputs[index].shape)
+        what = f"{program}: gradient of input {index} against PyTorch"
+        error = assert_close(zeros if a is None else a, zeros if b is None else b, program.case.torch_tolerance, what)
+        worst = max(worst, error)
+    return worst
+
+
+def check_torch(operator: Operator, case: Case, seeds: Iterable[int] = (0,)) -> float:
+    """Forward and gradients of every call against PyTorch's, for several draws; the largest relative error."""
+    worst = 0.0
+    for seed in seeds:
+        for program in programs(operator, case, seed=seed):
+            worst = max(worst, compare_with_torch(program))
+    return worst
+
+
+def check_edges(operator: Operator, case: Case) -> None:
+    """At kinks, ties, zeros, infinities: forward and gradients are PyTorch's."""
+    for program in programs(operator, case, edges=True):
+        compare_with_torch(program)
