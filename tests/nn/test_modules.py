@@ -399,3 +399,17 @@ def test_every_module_is_tested() -> None:
     bases = ("Module", "RNNBase", "RNNCellBase", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict")
     classes = [n for n, value in vars(rg.nn).items() if inspect.isclass(value) and issubclass(value, rg.nn.Module)]
     assert sorted({*classes} - {*bases}) == NAMES
+
+
+def test_bases_take_pytorchs_arguments() -> None:
+    assert list(inspect.signature(rg.nn.RNNBase).parameters) == list(inspect.signature(torch.nn.RNNBase).parameters)
+    from retrograd.nn.convolution import _ConvNd
+
+    theirs = torch.nn.modules.conv._ConvNd
+    assert list(inspect.signature(_ConvNd).parameters) == list(inspect.signature(theirs).parameters)
+    arguments = (2, 4, (3,), (1,), (1,), (1,), False, (0,), 1, True, "zeros")
+    assert [tuple(p.shape) for p in _ConvNd(*arguments).parameters()] == [
+        tuple(p.shape) for p in theirs(*arguments).parameters()
+    ]
+    with pytest.raises(ValueError, match="RNNBase: mode must be one of"):
+        rg.nn.RNNBase("MGU", 2, 3)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import InitVar, field
-from typing import Any
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .fields import calls, init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
@@ -23,7 +23,6 @@ class ReLU(Module):
     Args:
         inplace: overwrite the input.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReLU()(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -43,7 +42,6 @@ class SELU(Module):
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 
-    >>> import retrograd as rg
     >>> rg.nn.SELU()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
     """
@@ -61,7 +59,6 @@ class SiLU(Module):
 
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
-    >>> import retrograd as rg
     >>> rg.nn.SiLU()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.7311])
     """
@@ -79,7 +76,6 @@ class Mish(Module):
 
     Source: Misra, Mish: a self regularized non-monotonic activation function, 2019.
 
-    >>> import retrograd as rg
     >>> rg.nn.Mish()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8651])
     """
@@ -97,7 +93,6 @@ class Hardswish(Module):
 
     Source: Howard et al., Searching for MobileNetV3, 2019.
 
-    >>> import retrograd as rg
     >>> rg.nn.Hardswish()(rg.tensor([-3.0, 3.0]))
     tensor([-0.,  3.])
     """
@@ -113,7 +108,6 @@ class Hardsigmoid(Module):
     Args:
         inplace: overwrite the input.
 
-    >>> import retrograd as rg
     >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
     tensor([0. , 0.5])
     """
@@ -132,7 +126,6 @@ class ELU(Module):
 
     Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
 
-    >>> import retrograd as rg
     >>> rg.nn.ELU()(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
@@ -155,7 +148,6 @@ class CELU(Module):
 
     Source: Barron, Continuously differentiable exponential linear units, 2017.
 
-    >>> import retrograd as rg
     >>> rg.nn.CELU()(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
@@ -173,7 +165,6 @@ class LeakyReLU(Module):
         negative_slope: the factor below 0.
         inplace: overwrite the input.
 
-    >>> import retrograd as rg
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
     tensor([-0.5,  1. ])
     """
@@ -192,14 +183,15 @@ class PReLU(Module):
 
     Source: He et al., Delving deep into rectifiers, 2015.
 
-    >>> import retrograd as rg
     >>> rg.nn.PReLU()(rg.tensor([-1.0, 1.0])).detach()
     tensor([-0.25,  1.  ])
     """
 
     weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -231,7 +223,6 @@ class Hardtanh(Module):
     Raises:
         ValueError: ``max_val`` is not larger than ``min_val``.
 
-    >>> import retrograd as rg
     >>> rg.nn.Hardtanh()(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
     """
@@ -259,7 +250,6 @@ class ReLU6(Hardtanh):
     Args:
         inplace: overwrite the input.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
@@ -281,7 +271,6 @@ class Threshold(Module):
         value: what takes its place.
         inplace: overwrite the input.
 
-    >>> import retrograd as rg
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])
     """
@@ -301,7 +290,6 @@ class GELU(Module):
 
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
-    >>> import retrograd as rg
     >>> rg.nn.GELU(approximate="tanh")(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8412])
     """
@@ -318,7 +306,6 @@ class Softplus(Module):
         beta: the sharpness of the bend.
         threshold: where ``beta * x`` exceeds it, the result is ``x`` itself.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.    ])
     """
@@ -335,7 +322,6 @@ class Hardshrink(Module):
     Args:
         lambd: the half width of the interval that becomes 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.Hardshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-1.,  0.])
     """
@@ -354,7 +340,6 @@ class Softshrink(Module):
     Args:
         lambd: by how much ``|x|`` is reduced, at least 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-0.5,  0. ])
     """
@@ -369,7 +354,6 @@ class Softshrink(Module):
 class Sigmoid(Module):
     """``1 / (1 + exp(-x))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Sigmoid()(rg.zeros(1))
     tensor([0.5])
     """
@@ -379,7 +363,6 @@ class Sigmoid(Module):
 class LogSigmoid(Module):
     """``log(1 / (1 + exp(-x)))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.LogSigmoid()(rg.zeros(1))
     tensor([-0.6931])
     """
@@ -389,7 +372,6 @@ class LogSigmoid(Module):
 class Tanh(Module):
     """``tanh(x)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Tanh()(rg.zeros(1))
     tensor([0.])
     """
@@ -399,7 +381,6 @@ class Tanh(Module):
 class Tanhshrink(Module):
     """``x - tanh(x)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Tanhshrink()(rg.ones(1))
     tensor([0.2384])
     """
@@ -409,7 +390,6 @@ class Tanhshrink(Module):
 class Softsign(Module):
     """``x / (1 + |x|)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softsign()(rg.ones(1))
     tensor([0.5])
     """
@@ -428,7 +408,6 @@ class GLU(Module):
 
     Source: Dauphin et al., Language modeling with gated convolutional networks, 2017.
 
-    >>> import retrograd as rg
     >>> rg.nn.GLU()(rg.tensor([3.0, 0.0]))
     tensor([1.5])
     """
@@ -444,7 +423,6 @@ class Softmax(Module):
     Args:
         dim: the dimension whose entries sum to 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
@@ -460,7 +438,6 @@ class Softmin(Module):
     Args:
         dim: the dimension whose entries sum to 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
@@ -476,7 +453,6 @@ class LogSoftmax(Module):
     Args:
         dim: the dimension whose entries, exponentiated, sum to 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.LogSoftmax(dim=0)(rg.zeros(2))
     tensor([-0.6931, -0.6931])
     """
@@ -490,7 +466,6 @@ class Softmax2d(Module):
     Raises:
         ValueError: when called, the input has neither 3 nor 4 dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softmax2d()(rg.zeros(1, 2, 1, 1)).flatten()
     tensor([0.5, 0.5])
     """

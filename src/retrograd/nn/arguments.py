@@ -1,11 +1,17 @@
-"""Arguments that are one number for all dimensions, or one for each."""
+"""The kinds of arguments that modules take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeAlias
 
-Size: TypeAlias = int | tuple[int, ...]
+import numpy.typing as npt
+
+from ..core.devices import Device
+
+Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one for each
+DeviceLike: TypeAlias = str | Device | None
+DTypeLike: TypeAlias = npt.DTypeLike | None
 
 
 def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:

@@ -99,7 +99,6 @@ class Sequential(_ModuleSequence):
 
     Takes modules, or one OrderedDict of modules by name.
 
-    >>> import retrograd as rg
     >>> model = rg.nn.Sequential(rg.nn.Linear(3, 4), rg.nn.ReLU(), rg.nn.Linear(4, 1))
     >>> model(rg.ones(2, 3)).shape
     (2, 1)
@@ -142,7 +141,6 @@ class Sequential(_ModuleSequence):
 class ModuleList(_ModuleSequence):
     """A list of modules that the module which owns it sees.
 
-    >>> import retrograd as rg
     >>> rg.nn.ModuleList([rg.nn.Linear(2, 2) for _ in range(3)])
     ModuleList(
       (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
@@ -171,7 +169,6 @@ class ModuleList(_ModuleSequence):
 class ModuleDict(Module):
     """A dictionary of modules that the module which owns it sees.
 
-    >>> import retrograd as rg
     >>> heads = rg.nn.ModuleDict({"age": rg.nn.Linear(4, 1), "sex": rg.nn.Linear(4, 2)})
     >>> heads["sex"](rg.ones(4)).shape
     (2,)
@@ -229,7 +226,6 @@ class ModuleDict(Module):
 class ParameterList(Module):
     """A list of Parameters (Tensors become Parameters) that the module which owns it sees.
 
-    >>> import retrograd as rg
     >>> rg.nn.ParameterList([rg.ones(2), rg.ones(3)])
     ParameterList(
         (0): Parameter containing: [float32 of size 2]
@@ -299,7 +295,6 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dictionary of Parameters (Tensors become Parameters) that the module which owns it sees.
 
-    >>> import retrograd as rg
     >>> choices = rg.nn.ParameterDict({"left": rg.ones(2)})
     >>> list(choices), choices["left"].requires_grad
     (['left'], True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from . import functional as F
 from . import init
-from .arguments import Size, ntuple
+from .arguments import DeviceLike, DTypeLike, Size, ntuple
 from .fields import calls, init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
@@ -37,8 +37,8 @@ class _ConvNd(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -111,8 +111,8 @@ class _Conv(_ConvNd):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             in_channels,
@@ -172,7 +172,6 @@ class Conv1d(_Conv):
         weight: ``(C', C / groups, *kernel_size)``, uniform in ``±1 / sqrt(C / groups * prod(kernel_size))`` at first.
         bias: ``(C',)``, likewise, or None.
 
-    >>> import retrograd as rg
     >>> rg.nn.Conv1d(3, 8, 5, padding=2)(rg.ones(2, 3, 10)).shape
     (2, 8, 10)
     """
@@ -186,7 +185,6 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Cross-correlation with learned kernels: ``(N, C, H, W)`` to ``(N, C', H', W')``; arguments as ``Conv1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.Conv2d(3, 8, 3, stride=2, padding=1)(rg.ones(2, 3, 8, 8)).shape
     (2, 8, 4, 4)
     """
@@ -200,7 +198,6 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     """Cross-correlation with learned kernels: ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``; arguments as ``Conv1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.Conv3d(1, 2, 3)(rg.ones(2, 1, 5, 5, 5)).shape
     (2, 2, 3, 3, 3)
     """
@@ -229,8 +226,8 @@ class _ConvTransposeNd(_ConvNd):
         bias: bool = True,
         dilation: Size = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f"{type(self).__name__}: only padding_mode 'zeros' is supported, got {padding_mode!r}")
@@ -296,7 +293,6 @@ class ConvTranspose1d(_ConvTransposeNd):
         weight: ``(C, C' / groups, *kernel_size)``.
         bias: ``(C',)``, or None.
 
-    >>> import retrograd as rg
     >>> up = rg.nn.ConvTranspose1d(3, 8, 4, stride=2, padding=1)
     >>> up(rg.ones(2, 3, 5)).shape, up(rg.ones(2, 3, 5), output_size=[11]).shape
     ((2, 8, 10), (2, 8, 11))
@@ -311,7 +307,6 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """The transpose of ``Conv2d``: ``(N, C, H, W)`` to ``(N, C', H', W')``; arguments as ``ConvTranspose1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.ConvTranspose2d(3, 8, 2, stride=2)(rg.ones(2, 3, 4, 4)).shape
     (2, 8, 8, 8)
     """
@@ -325,7 +320,6 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     """The transpose of ``Conv3d``: ``(N, C, D, H, W)`` to ``(N, C', D', H', W')``; arguments as ``ConvTranspose1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.ConvTranspose3d(1, 2, 2, stride=2)(rg.ones(1, 1, 2, 2, 2)).shape
     (1, 2, 4, 4, 4)
     """
@@ -349,7 +343,6 @@ class Unfold(Module):
     Raises:
         RuntimeError: when called, the input is smaller than a patch.
 
-    >>> import retrograd as rg
     >>> rg.nn.Unfold(2)(rg.ones(1, 3, 4, 4)).shape
     (1, 12, 9)
     """
@@ -372,7 +365,6 @@ class Fold(Module):
     Raises:
         RuntimeError: when called, the number of columns or their length does not fit.
 
-    >>> import retrograd as rg
     >>> rg.nn.Fold((4, 4), 2)(rg.ones(1, 12, 9)).shape
     (1, 3, 4, 4)
     """

@@ -19,7 +19,6 @@ class CosineSimilarity(Module):
         dim: the dimension of the vectors.
         eps: the least product of lengths.
 
-    >>> import retrograd as rg
     >>> rg.nn.CosineSimilarity()(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """
@@ -36,7 +35,6 @@ class PairwiseDistance(Module):
         eps: is added to the differences, so that the norm has a derivative.
         keepdim: keep the dimension, with length 1.
 
-    >>> import retrograd as rg
     >>> rg.nn.PairwiseDistance()(rg.tensor([[3.0, 4.0]]), rg.zeros(1, 2))
     tensor([5.])
     """

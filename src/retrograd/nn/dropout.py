@@ -38,7 +38,6 @@ class Dropout(_DropoutNd):
 
     Source: Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.
 
-    >>> import retrograd as rg
     >>> rg.nn.Dropout(0.5).eval()(rg.ones(3))
     tensor([1., 1., 1.])
     """
@@ -50,7 +49,6 @@ class Dropout1d(_DropoutNd):
 
     Source: Tompson et al., Efficient object localization using convolutional networks, 2015.
 
-    >>> import retrograd as rg
     >>> rg.nn.Dropout1d(1.0)(rg.ones(1, 2, 1)).flatten()
     tensor([0., 0.])
     """
@@ -60,7 +58,6 @@ class Dropout1d(_DropoutNd):
 class Dropout2d(_DropoutNd):
     """Whole channels of ``(N, C, H, W)`` are zero with probability ``p``; arguments as ``Dropout``.
 
-    >>> import retrograd as rg
     >>> rg.nn.Dropout2d(1.0)(rg.ones(1, 2, 1, 1)).flatten()
     tensor([0., 0.])
     """
@@ -70,7 +67,6 @@ class Dropout2d(_DropoutNd):
 class Dropout3d(_DropoutNd):
     """Whole channels of ``(N, C, D, H, W)`` are zero with probability ``p``; arguments as ``Dropout``.
 
-    >>> import retrograd as rg
     >>> rg.nn.Dropout3d(1.0)(rg.ones(1, 2, 1, 1, 1)).flatten()
     tensor([0., 0.])
     """

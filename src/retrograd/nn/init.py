@@ -52,7 +52,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers in ``[a, b)``.
 
-    >>> import retrograd as rg
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
     True
     """
@@ -63,7 +62,6 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers of the given mean and standard deviation.
 
-    >>> import retrograd as rg
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
     True
     """
@@ -79,7 +77,6 @@ def trunc_normal_(
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True
     """
@@ -120,7 +117,6 @@ def _truncated_normal(count: int, low: float, high: float, generator: Any) -> np
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The number ``val`` everywhere.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.constant_(rg.empty(2), 0.5)
     tensor([0.5, 0.5])
     """
@@ -131,7 +127,6 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.ones_(rg.empty(2))
     tensor([1., 1.])
     """
@@ -142,7 +137,6 @@ def ones_(tensor: Tensor) -> Tensor:
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.zeros_(rg.empty(2))
     tensor([0., 0.])
     """
@@ -156,7 +150,6 @@ def eye_(tensor: Tensor) -> Tensor:
     Raises:
         ValueError: the Tensor is not a matrix.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.eye_(rg.empty(2, 3))
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
@@ -173,7 +166,6 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Raises:
         ValueError: the Tensor is not the weight of a convolution, or the groups do not divide its first dimension.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.dirac_(rg.empty(1, 1, 3))
     tensor([[[0., 1., 0.]]])
     """
@@ -205,7 +197,6 @@ def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
 
-    >>> import retrograd as rg
     >>> rg.nn.init.xavier_uniform_(rg.empty(3, 3)).abs().max().item() <= 1
     True
     """
@@ -216,7 +207,6 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
 
-    >>> import retrograd as rg
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
     """
@@ -243,7 +233,6 @@ def kaiming_uniform_(
         nonlinearity: what follows the layer; see ``calculate_gain``.
         generator: where the numbers are drawn.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.kaiming_uniform_(rg.empty(4, 6)).abs().max().item() <= 1
     True
     """
@@ -258,7 +247,6 @@ def kaiming_normal_(
 ) -> Tensor:
     """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
     (4, 6)
     """
@@ -276,7 +264,6 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions.
 
-    >>> import retrograd as rg
     >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
     >>> rg.allclose(w @ w.T, rg.eye(2), atol=1e-6)
     True
@@ -301,7 +288,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     Raises:
         ValueError: the Tensor is not a matrix.
 
-    >>> import retrograd as rg
     >>> int((rg.nn.init.sparse_(rg.empty(10, 3), 0.5) == 0).sum())
     15
     """

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.tensor import Size, Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .fields import init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
@@ -16,7 +17,6 @@ from .parameter import Parameter, new_parameter
 class Identity(Module):
     """Returns its input, of any shape; takes and ignores any arguments.
 
-    >>> import retrograd as rg
     >>> rg.nn.Identity(54, unused=True)(rg.ones(2))
     tensor([1., 1.])
     """
@@ -44,7 +44,6 @@ class Linear(Module):
         weight: ``(out_features, in_features)``, uniform in ``±1 / sqrt(in_features)`` at first.
         bias: ``(out_features,)``, likewise, or None.
 
-    >>> import retrograd as rg
     >>> rg.nn.Linear(3, 2)(rg.ones(5, 3)).shape
     (5, 2)
     """
@@ -53,7 +52,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -91,7 +90,6 @@ class Bilinear(Module):
         weight: ``(out_features, in1_features, in2_features)``, uniform in ``±1 / sqrt(in1_features)`` at first.
         bias: ``(out_features,)``, likewise, or None.
 
-    >>> import retrograd as rg
     >>> rg.nn.Bilinear(3, 4, 2)(rg.ones(5, 3), rg.ones(5, 4)).shape
     (5, 2)
     """
@@ -105,8 +103,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -142,7 +140,6 @@ class Flatten(Module):
     Args:
         start_dim, end_dim: the first and the last of them; by default all but the first dimension of all.
 
-    >>> import retrograd as rg
     >>> rg.nn.Flatten()(rg.ones(2, 3, 4)).shape
     (2, 12)
     """
@@ -166,7 +163,6 @@ class Unflatten(Module):
         TypeError: one of them is no integer.
         RuntimeError: when called, the lengths do not fit.
 
-    >>> import retrograd as rg
     >>> rg.nn.Unflatten(1, (3, 4))(rg.ones(2, 12)).shape
     (2, 3, 4)
     """

@@ -66,7 +66,6 @@ class L1Loss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         size_average, reduce: deprecated, see ``reduction``.
 
-    >>> import retrograd as rg
     >>> rg.nn.L1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -76,7 +75,6 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """``(x - y)^2`` for input and target of one shape ``(*)``; arguments as ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MSELoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
@@ -96,7 +94,6 @@ class SmoothL1Loss(_Loss):
 
     Source: Girshick, Fast R-CNN, 2015.
 
-    >>> import retrograd as rg
     >>> rg.nn.SmoothL1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(0.75)
     """
@@ -121,7 +118,6 @@ class HuberLoss(_Loss):
 
     Source: Huber, Robust estimation of a location parameter, 1964.
 
-    >>> import retrograd as rg
     >>> rg.nn.HuberLoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(0.75)
     """
@@ -143,7 +139,6 @@ class CrossEntropyLoss(_WeightedLoss):
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
         label_smoothing: the share of a target that goes to all classes alike, in [0, 1].
 
-    >>> import retrograd as rg
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
     """
@@ -166,7 +161,6 @@ class NLLLoss(_WeightedLoss):
         ignore_index: targets of this class do not count.
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
 
-    >>> import retrograd as rg
     >>> rg.nn.NLLLoss()(rg.tensor([[-0.5, -1.0]]), rg.tensor([1]))
     tensor(1.)
     """
@@ -191,7 +185,6 @@ class BCELoss(_WeightedLoss):
     Raises:
         RuntimeError: when called, an ``x`` is outside [0, 1].
 
-    >>> import retrograd as rg
     >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
     tensor(0.6931)
     """
@@ -207,7 +200,6 @@ class BCEWithLogitsLoss(_Loss):
         size_average, reduce, reduction: as for ``L1Loss``.
         pos_weight: a factor on the positive targets, of a shape that broadcasts to ``(*)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
     tensor(0.6931)
     """
@@ -229,7 +221,6 @@ class KLDivLoss(_Loss):
             length, which is the divergence of the definition.
         log_target: the targets are log-probabilities, too.
 
-    >>> import retrograd as rg
     >>> rg.nn.KLDivLoss(reduction="batchmean")(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.)
     """
@@ -250,7 +241,6 @@ class PoissonNLLLoss(_Loss):
         eps: keeps the logarithm finite.
         size_average, reduce, reduction: as for ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.PoissonNLLLoss()(rg.zeros(2), rg.ones(2))
     tensor(1.)
     """
@@ -285,7 +275,6 @@ class GaussianNLLLoss(_Loss):
 
     Source: Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994.
 
-    >>> import retrograd as rg
     >>> rg.nn.GaussianNLLLoss()(rg.zeros(2), rg.ones(2), rg.ones(2))
     tensor(0.5)
     """
@@ -300,7 +289,6 @@ class GaussianNLLLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """``log(1 + exp(-y * x))`` for inputs and targets 1 or -1 of one shape ``(*)``; arguments as ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.SoftMarginLoss()(rg.zeros(2), rg.ones(2))
     tensor(0.6931)
     """
@@ -315,7 +303,6 @@ class HingeEmbeddingLoss(_Loss):
         margin: distances of dissimilar pairs beyond it cost nothing.
         size_average, reduce, reduction: as for ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)
     """
@@ -337,7 +324,6 @@ class CosineEmbeddingLoss(_Loss):
         margin: cosines of dissimilar pairs below it cost nothing.
         size_average, reduce, reduction: as for ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
     tensor(1.)
     """
@@ -357,7 +343,6 @@ class MarginRankingLoss(_Loss):
         margin: differences beyond it cost nothing.
         size_average, reduce, reduction: as for ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MarginRankingLoss()(rg.zeros(1), rg.ones(1), rg.ones(1))
     tensor(1.)
     """
@@ -384,7 +369,6 @@ class MultiMarginLoss(_WeightedLoss):
     Raises:
         ValueError: another ``p``, or a weight that is no vector.
 
-    >>> import retrograd as rg
     >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
     tensor(0.5)
     """
@@ -410,7 +394,6 @@ class MultiLabelMarginLoss(_Loss):
 
     Scores and targets are ``(N, C)`` or ``(C,)``. Arguments as ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MultiLabelMarginLoss()(rg.zeros(1, 2), rg.tensor([[0, -1]]))
     tensor(0.5)
     """
@@ -424,7 +407,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         weight: a factor per class, ``(C,)``.
         size_average, reduce, reduction: as for ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MultiLabelSoftMarginLoss()(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.6931)
     """
@@ -447,7 +429,6 @@ class TripletMarginLoss(_Loss):
 
     Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional networks, 2016.
 
-    >>> import retrograd as rg
     >>> rg.nn.TripletMarginLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
     """
@@ -479,7 +460,6 @@ class TripletMarginWithDistanceLoss(_Loss):
     Raises:
         ValueError: ``margin`` is not above 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
     """
@@ -516,7 +496,6 @@ class CTCLoss(_Loss):
 
     Source: Graves et al., Connectionist temporal classification, 2006.
 
-    >>> import retrograd as rg
     >>> log_probs = rg.log_softmax(rg.zeros(4, 1, 3), 2)
     >>> rg.nn.CTCLoss(reduction="sum")(log_probs, rg.tensor([[1, 2]]), [4], [2])
     tensor(1.6864)

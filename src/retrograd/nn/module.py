@@ -31,11 +31,9 @@ class IncompatibleKeys(NamedTuple):
 class Module:
     """The base of every layer and network, with PyTorch's interface.
 
-    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__`` (after ``super().__init__()``),
-    and
+    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__``, after ``super().__init__()``, and
     write ``forward``. Calling the module runs ``forward`` with the hooks around it.
 
-    >>> import retrograd as rg
     >>> class Scale(rg.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -126,9 +124,8 @@ class Module:
     ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
 
-        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``, with ``always_call`` also (with
-        None for
-        the output) after a forward that raised.
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also after a
+        forward that raised, with None for the output.
         """
         return _register(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
@@ -140,8 +137,9 @@ class Module:
         return _register(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` before the module is differentiated; what it returns replaces the
-        gradients.
+        """Call ``hook(module, grad_output)`` before the module is differentiated.
+
+        What it returns replaces ``grad_output``.
         """
         return _register(self._backward_pre_hooks, hook, prepend)
 

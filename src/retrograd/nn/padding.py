@@ -83,7 +83,6 @@ class ConstantPad1d(_ConstantPadNd):
         padding: one width for all ends, or ``(left, right)``.
         value: the number.
 
-    >>> import retrograd as rg
     >>> rg.nn.ConstantPad1d((2, 1), 3.5)(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3.5, 3.5, 1. , 2. , 3. , 3.5])
     """
@@ -100,7 +99,6 @@ class ConstantPad2d(_ConstantPadNd):
         padding: one width for all ends, or ``(left, right, top, bottom)``.
         value: the number.
 
-    >>> import retrograd as rg
     >>> rg.nn.ConstantPad2d((1, 1, 2, 0), 3.5)(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -117,7 +115,6 @@ class ConstantPad3d(_ConstantPadNd):
         padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
         value: the number.
 
-    >>> import retrograd as rg
     >>> rg.nn.ConstantPad3d((1, 1, 2, 0, 0, 1), 3.5)(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -133,7 +130,6 @@ class ZeroPad1d(_Zero, ConstantPad1d):
     Args:
         padding: one width for all ends, or ``(left, right)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.ZeroPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([0., 0., 1., 2., 3., 0.])
     """
@@ -149,7 +145,6 @@ class ZeroPad2d(_Zero, ConstantPad2d):
     Args:
         padding: one width for all ends, or ``(left, right, top, bottom)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.ZeroPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -165,7 +160,6 @@ class ZeroPad3d(_Zero, ConstantPad3d):
     Args:
         padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.ZeroPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -185,7 +179,6 @@ class ReflectionPad1d(_ReflectionPadNd):
         RuntimeError: when called, a width is not less than its dimension's length.
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReflectionPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3., 2., 1., 2., 3., 2.])
     """
@@ -205,7 +198,6 @@ class ReflectionPad2d(_ReflectionPadNd):
         RuntimeError: when called, a width is not less than its dimension's length.
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReflectionPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -225,7 +217,6 @@ class ReflectionPad3d(_ReflectionPadNd):
         RuntimeError: when called, a width is not less than its dimension's length.
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReflectionPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -244,7 +235,6 @@ class ReplicationPad1d(_ReplicationPadNd):
     Raises:
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReplicationPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([1., 1., 1., 2., 3., 3.])
     """
@@ -263,7 +253,6 @@ class ReplicationPad2d(_ReplicationPadNd):
     Raises:
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReplicationPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -282,7 +271,6 @@ class ReplicationPad3d(_ReplicationPadNd):
     Raises:
         NotImplementedError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.ReplicationPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -302,7 +290,6 @@ class CircularPad1d(_CircularPadNd):
         RuntimeError: when called, a width is more than its dimension's length.
         ValueError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.CircularPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([2., 3., 1., 2., 3., 1.])
     """
@@ -322,7 +309,6 @@ class CircularPad2d(_CircularPadNd):
         RuntimeError: when called, a width is more than its dimension's length.
         ValueError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.CircularPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -342,7 +328,6 @@ class CircularPad3d(_CircularPadNd):
         RuntimeError: when called, a width is more than its dimension's length.
         ValueError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.CircularPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """

@@ -7,6 +7,7 @@ from typing import Any
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
 from ..ops.make.creation import empty
+from .arguments import DeviceLike, DTypeLike
 
 
 class Parameter(Tensor):
@@ -14,7 +15,6 @@ class Parameter(Tensor):
 
     Shares memory with the Tensor it is made from.
 
-    >>> import retrograd as rg
     >>> rg.nn.Parameter(rg.zeros(2))
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
@@ -43,7 +43,6 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
 
-    >>> import retrograd as rg
     >>> module = rg.nn.Module()
     >>> module.mean = rg.nn.Buffer(rg.zeros(2))
     >>> list(module.state_dict())
@@ -62,6 +61,6 @@ class Buffer(Tensor):
         self.persistent = persistent
 
 
-def new_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Parameter:
+def new_parameter(shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> Parameter:
     """A Parameter whose values are still to be set."""
     return Parameter(empty(shape, device=device, dtype=dtype))

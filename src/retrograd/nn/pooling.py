@@ -50,7 +50,6 @@ class MaxPool1d(_MaxPoolNd):
         RuntimeError: when called, the input has another number of dimensions or is smaller than a window, or
             ``padding`` is more than half a window.
 
-    >>> import retrograd as rg
     >>> rg.nn.MaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
     """
@@ -60,7 +59,6 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``; arguments as ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MaxPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
     tensor([[[3.]]])
     """
@@ -70,7 +68,6 @@ class MaxPool2d(_MaxPoolNd):
 class MaxPool3d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MaxPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
     (1, 2, 2, 2, 2)
     """
@@ -103,7 +100,6 @@ class MaxUnpool1d(_MaxUnpoolNd):
     Raises:
         ValueError: when called, ``output_size`` is further than a stride from that length.
 
-    >>> import retrograd as rg
     >>> pooled, indices = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     >>> rg.nn.MaxUnpool1d(2)(pooled, indices)
     tensor([[0., 3., 2., 0.]])
@@ -116,7 +112,6 @@ class MaxUnpool1d(_MaxUnpoolNd):
 class MaxUnpool2d(_MaxUnpoolNd):
     """As ``MaxUnpool1d``: ``(N, C, H', W')`` to ``(N, C, H, W)``.
 
-    >>> import retrograd as rg
     >>> pooled, indices = rg.nn.MaxPool2d(2, return_indices=True)(rg.arange(4.0).reshape(1, 2, 2))
     >>> rg.nn.MaxUnpool2d(2)(pooled, indices)
     tensor([[[0., 0.],
@@ -130,7 +125,6 @@ class MaxUnpool2d(_MaxUnpoolNd):
 class MaxUnpool3d(_MaxUnpoolNd):
     """As ``MaxUnpool1d``: ``(N, C, D', H', W')`` to ``(N, C, D, H, W)``.
 
-    >>> import retrograd as rg
     >>> pooled, indices = rg.nn.MaxPool3d(2, return_indices=True)(rg.arange(8.0).reshape(1, 2, 2, 2))
     >>> rg.nn.MaxUnpool3d(2)(pooled, indices).sum()
     tensor(7.)
@@ -163,7 +157,6 @@ class AvgPool1d(_AvgPoolNd):
     Raises:
         RuntimeError: as ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
@@ -188,7 +181,6 @@ class AvgPool2d(_AvgPoolNd):
     Raises:
         RuntimeError: as ``MaxPool1d``, and for a divisor of 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.AvgPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
     tensor([[[1.5]]])
     """
@@ -201,7 +193,6 @@ class AvgPool2d(_AvgPoolNd):
 class AvgPool3d(_AvgPoolNd):
     """The mean of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``AvgPool2d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AvgPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
     (1, 2, 2, 2, 2)
     """
@@ -225,7 +216,6 @@ class LPPool1d(_LPPoolNd):
         norm_type: the power p.
         kernel_size, stride, ceil_mode: as for ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
     tensor([[5.]])
     """
@@ -235,7 +225,6 @@ class LPPool1d(_LPPoolNd):
 class LPPool2d(_LPPoolNd):
     """As ``LPPool1d``: ``(N, C, H, W)`` to ``(N, C, H', W')``.
 
-    >>> import retrograd as rg
     >>> rg.nn.LPPool2d(2, 2)(rg.ones(1, 2, 2))
     tensor([[[2.]]])
     """
@@ -245,7 +234,6 @@ class LPPool2d(_LPPoolNd):
 class LPPool3d(_LPPoolNd):
     """As ``LPPool1d``: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``.
 
-    >>> import retrograd as rg
     >>> rg.nn.LPPool3d(1, 2)(rg.ones(1, 2, 2, 2))
     tensor([[[[8.]]]])
     """
@@ -266,7 +254,6 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     Raises:
         RuntimeError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveAvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
@@ -276,7 +263,6 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """As ``AdaptiveAvgPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveAvgPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
     (1, 2, 5, 1)
     """
@@ -286,7 +272,6 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """As ``AdaptiveAvgPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveAvgPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
     (1, 2, 1, 1, 1)
     """
@@ -309,7 +294,6 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     Raises:
         RuntimeError: when called, the input has another number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveMaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
     """
@@ -319,7 +303,6 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """As ``AdaptiveMaxPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveMaxPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
     (1, 2, 5, 1)
     """
@@ -329,7 +312,6 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """As ``AdaptiveMaxPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveMaxPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
     (1, 2, 1, 1, 1)
     """

@@ -24,7 +24,6 @@ class Upsample(Module):
         ValueError: when called, neither or both of size and scale_factor, or one that does not fit the input.
         NotImplementedError: when called, a mode that does not fit the number of dimensions.
 
-    >>> import retrograd as rg
     >>> rg.nn.Upsample(scale_factor=2)(rg.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
     """
@@ -53,7 +52,6 @@ class UpsamplingNearest2d(Upsample):
         size: ``(H', W')``, or one number for both.
         scale_factor: the factors on H and W, or one for both, in place of size.
 
-    >>> import retrograd as rg
     >>> rg.nn.UpsamplingNearest2d(scale_factor=2)(rg.ones(1, 1, 2, 3)).shape
     (1, 1, 4, 6)
     """
@@ -65,7 +63,6 @@ class UpsamplingNearest2d(Upsample):
 class UpsamplingBilinear2d(Upsample):
     """Bilinear ``Upsample`` of ``(N, C, H, W)`` with aligned corners; arguments as ``UpsamplingNearest2d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.UpsamplingBilinear2d(scale_factor=2)(rg.ones(1, 1, 2, 3)).shape
     (1, 1, 4, 6)
     """
@@ -87,7 +84,6 @@ class PixelShuffle(Module):
 
     Source: Shi et al., Real-time single image and video super-resolution, 2016.
 
-    >>> import retrograd as rg
     >>> rg.nn.PixelShuffle(3)(rg.ones(1, 9, 4, 4)).shape
     (1, 1, 12, 12)
     """
@@ -106,7 +102,6 @@ class PixelUnshuffle(Module):
     Raises:
         RuntimeError: when called, ``r`` does not divide height and width.
 
-    >>> import retrograd as rg
     >>> rg.nn.PixelUnshuffle(3)(rg.ones(1, 1, 12, 12)).shape
     (1, 9, 4, 4)
     """
@@ -127,7 +122,6 @@ class ChannelShuffle(Module):
 
     Source: Zhang et al., ShuffleNet, 2018.
 
-    >>> import retrograd as rg
     >>> rg.nn.ChannelShuffle(2)(rg.arange(4.0).reshape(1, 4, 1, 1)).flatten()
     tensor([0., 2., 1., 3.])
     """

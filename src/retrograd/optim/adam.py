@@ -36,7 +36,6 @@ class Adam(Optimizer):
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015; Reddi, Kale and Kumar, On the convergence
     of Adam and beyond, 2018.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([3.0, -200.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> rg.optim.Adam([x], lr=0.1).step()
@@ -88,7 +87,6 @@ class AdamW(Adam):
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(10.0, requires_grad=True)
     >>> (x * 0.0).backward()
     >>> rg.optim.AdamW([x], lr=0.1, weight_decay=0.5).step()
@@ -137,7 +135,6 @@ class Adamax(Optimizer):
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015, section 7.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.Adamax([x], lr=0.5).step()
@@ -198,7 +195,6 @@ class NAdam(Optimizer):
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.NAdam([x], lr=0.1).step()
@@ -272,7 +268,6 @@ class RAdam(Optimizer):
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.RAdam([x], lr=0.1).step()

@@ -33,7 +33,6 @@ class Adagrad(Optimizer):
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.Adagrad([x], lr=0.5).step()
@@ -101,7 +100,6 @@ class Adadelta(Optimizer):
 
     Source: Zeiler, ADADELTA: an adaptive learning rate method, 2012.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.Adadelta([x]).step()
@@ -165,7 +163,6 @@ class RMSprop(Optimizer):
     Source: Tieleman and Hinton, lecture 6.5 of Neural Networks for Machine Learning, 2012; Graves, Generating
     sequences with recurrent neural networks, 2013 (centered).
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.RMSprop([x], lr=0.1, alpha=0.75).step()
@@ -234,7 +231,6 @@ class Rprop(Optimizer):
     Source: Riedmiller and Braun, A direct adaptive method for faster backpropagation learning: the RPROP algorithm,
     1993.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([3.0, -200.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> rg.optim.Rprop([x], lr=0.5).step()

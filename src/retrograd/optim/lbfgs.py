@@ -48,7 +48,6 @@ class LBFGS(Optimizer):
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4, 3.5 and 3.6.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.5, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.LBFGS([x], line_search_fn="strong_wolfe")
     >>> def closure():

@@ -44,7 +44,6 @@ class Adafactor(Optimizer):
 
     Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost, 2018.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(4, 3, requires_grad=True)
     >>> (x * x).sum().backward()
     >>> optimizer = rg.optim.Adafactor([x], lr=0.1)
@@ -144,7 +143,6 @@ class Muon(Optimizer):
 
     Source: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024.
 
-    >>> import retrograd as rg
     >>> x = rg.eye(2).requires_grad_()
     >>> (x * x).sum().backward()
     >>> rg.optim.Muon([x], lr=0.1, weight_decay=0.0).step()

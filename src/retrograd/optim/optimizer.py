@@ -153,7 +153,6 @@ class Optimizer:
         TypeError: something is no Tensor, or a set, whose order changes from run to run.
         ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1)
     >>> (x * x).sum().backward()

@@ -34,7 +34,6 @@ class SGD(Optimizer):
     Source: Sutskever, Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning,
     2013.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1, momentum=0.9)
     >>> for _ in range(2):
@@ -107,7 +106,6 @@ class ASGD(Optimizer):
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.ASGD([x], lr=0.1, lambd=0.0).step()

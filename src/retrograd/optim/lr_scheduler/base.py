@@ -24,7 +24,6 @@ class LRScheduler:
         TypeError: ``optimizer`` is no Optimizer.
         KeyError: ``last_epoch`` is given, but a group does not know its ``initial_lr``.
 
-    >>> import retrograd as rg
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> for epoch in range(4):
