@@ -172,3 +172,25 @@ def test_an_option_turned_on_later_finds_its_state():
     optimizer.step()
     assert np.isfinite(x.detach().numpy()).all()
     assert set(optimizer.state[x]) == {"step", "square_avg", "momentum_buffer", "grad_avg"}
+
+
+def test_the_state_of_an_optimizer_of_ones_own_has_any_shape():
+    class ByNorm(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    state.setdefault("norm", rg.zeros(()))
+                    state["norm"] += p.grad.norm()
+                    p.data.add_(p.grad / state["norm"], alpha=-group["lr"])
+
+    x = rg.tensor([1.0, -1.0], requires_grad=True)
+    x.grad = rg.tensor([3.0, 4.0])
+    optimizer = ByNorm([x], lr=1.0)
+    optimizer.step()
+    other = ByNorm([x], lr=1.0)
+    other.load_state_dict(optimizer.state_dict())
+    assert other.state[x]["norm"].item() == 5.0

@@ -362,7 +362,9 @@ class Optimizer:
         return state, int(state["step"].array)
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
-        """The shape that an entry of the state must have; None where any will do."""
+        """The shape that an entry of the state must have; None where any will do, as in a step that we do not know."""
+        if type(self).step is not Optimizer.step:
+            return None
         return () if key in self.scalar_state else parameter.array.shape
 
     def state_dict(self) -> dict[str, Any]:
