@@ -404,3 +404,36 @@ def test_bad_arguments(build: Any, error: type[Exception]) -> None:
 def test_dropout_of_one_recurrent_layer_warns() -> None:
     with pytest.warns(UserWarning, match="num_layers=1"):
         nn.GRU(2, 3, dropout=0.5)
+
+
+def test_members_of_a_tree_by_a_function_as_subclasses_ask_for_them():
+    class Part(nn.Module):
+        """A module that lists only the parameters that are to be adapted."""
+
+        def adapted(self):
+            chosen = lambda module: module._parameters.items() if isinstance(module, nn.Linear) else []  # noqa: E731
+            return [name for name, _ in self._named_members(chosen)]
+
+    part = Part()
+    part.first, part.second = nn.Linear(2, 2, bias=False), nn.PReLU()
+    part.third = part.first
+    assert part.adapted() == ["first.weight"]
+
+
+def test_a_convolution_with_another_weight():
+    class Standardized(nn.Conv2d):
+        def forward(self, input):
+            return self._conv_forward(input, self.weight - self.weight.mean(), None)
+
+    module = Standardized(2, 3, 3, padding=1, padding_mode="reflect")
+    x = rg.rand(1, 2, 5, 5)
+    expected = nn.functional.conv2d(nn.functional.pad(x, (1, 1, 1, 1), "reflect"), module.weight - module.weight.mean())
+    np.testing.assert_allclose(module(x).detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_fans_by_pytorchs_name():
+    from retrograd.nn.init import _calculate_fan_in_and_fan_out
+
+    assert _calculate_fan_in_and_fan_out(rg.empty(6, 4, 3, 3)) == (36, 54)
+    with pytest.raises(ValueError, match="xavier_normal_: fan in and fan out"):
+        nn.init.xavier_normal_(rg.empty(3))

@@ -99,6 +99,7 @@ class _Conv(_ConvNd):
     """A convolution over ``rank`` dimensions."""
 
     rank: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
@@ -143,12 +144,16 @@ class _Conv(_ConvNd):
                 widths += [self.padding[place], self.padding[place]]
         return tuple(widths)
 
-    def _convolve(self, convolution: Callable[..., Tensor], input: Tensor) -> Tensor:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution with any weight and bias: PyTorch's name, which subclasses call."""
         padding: Size | str = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._borders(), mode=self.padding_mode)
             padding = 0
-        return convolution(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return self.function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
@@ -177,9 +182,7 @@ class Conv1d(_Conv):
     """
 
     rank = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolve(F.conv1d, input)
+    function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
@@ -190,9 +193,7 @@ class Conv2d(_Conv):
     """
 
     rank = 2
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolve(F.conv2d, input)
+    function = staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
@@ -203,15 +204,14 @@ class Conv3d(_Conv):
     """
 
     rank = 3
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolve(F.conv3d, input)
+    function = staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
     """The transpose of a convolution over ``rank`` dimensions."""
 
     rank: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor]]
     padding: tuple[int, ...]
 
     def __init__(
@@ -249,9 +249,11 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def _convolve(self, convolution: Callable[..., Tensor], input: Tensor, output_size: Sequence[int] | None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._output_padding(input, output_size)
-        return convolution(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self.function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
         """What must be added to the smallest output to give the wanted one."""
@@ -299,9 +301,7 @@ class ConvTranspose1d(_ConvTransposeNd):
     """
 
     rank = 1
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return self._convolve(F.conv_transpose1d, input, output_size)
+    function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
@@ -312,9 +312,7 @@ class ConvTranspose2d(_ConvTransposeNd):
     """
 
     rank = 2
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return self._convolve(F.conv_transpose2d, input, output_size)
+    function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
@@ -325,9 +323,7 @@ class ConvTranspose3d(_ConvTransposeNd):
     """
 
     rank = 3
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return self._convolve(F.conv_transpose3d, input, output_size)
+    function = staticmethod(F.conv_transpose3d)
 
 
 @calls(F.unfold)

@@ -183,7 +183,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor.copy_(Tensor(values))
 
 
-def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
+# PyTorch's name, which initializations elsewhere import.
+def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[int, int]:
     """How many inputs an output depends on, and how many outputs an input reaches."""
     if tensor.ndim < 2:
         raise ValueError(f"{name}: fan in and fan out need a Tensor of at least 2 dimensions, got {describe(tensor)}")
@@ -200,7 +201,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     >>> rg.nn.init.xavier_uniform_(rg.empty(3, 3)).abs().max().item() <= 1
     True
     """
-    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
+    bound = gain * sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor, "xavier_uniform_")))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -210,14 +211,16 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
     """
-    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
+    return normal_(
+        tensor, 0.0, gain * sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor, "xavier_normal_"))), generator
+    )
 
 
 def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"{name}: mode {mode!r} is not supported, wanted 'fan_in' or 'fan_out'")
-    fan = _fans(name, tensor)[mode == "fan_out"]
+    fan = _calculate_fan_in_and_fan_out(tensor, name)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / sqrt(fan) if fan else inf
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..core.tensor import RemovableHandle, Tensor
 from .parameter import Buffer, Parameter
 
 Self = TypeVar("Self", bound="Module")
+T = TypeVar("T")
 
 
 class IncompatibleKeys(NamedTuple):
@@ -288,23 +289,28 @@ class Module:
             yield module
 
     def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Tensor]]:
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, T | None]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, T]]:
+        """The members of every module of the tree by dotted name; with PyTorch's arguments, as subclasses call it."""
         seen: set[int] = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, tensor in getattr(module, table).items():
-                if tensor is None or id(tensor) in seen:
+            for name, member in get_members_fn(module):
+                if member is None or id(member) in seen:
                     continue
                 if remove_duplicate:
-                    seen.add(id(tensor))
-                yield (f"{path}.{name}" if path else name), tensor
+                    seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Every Parameter with its dotted name; one that is used twice (tied) once."""
-        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)  # type: ignore[misc]
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every Parameter, each once."""
@@ -315,7 +321,7 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Every buffer with its dotted name."""
-        yield from self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Every buffer, each once."""
