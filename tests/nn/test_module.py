@@ -437,3 +437,29 @@ def test_fans_by_pytorchs_name():
     assert _calculate_fan_in_and_fan_out(rg.empty(6, 4, 3, 3)) == (36, 54)
     with pytest.raises(ValueError, match="xavier_normal_: fan in and fan out"):
         nn.init.xavier_normal_(rg.empty(3))
+
+
+def test_a_subclass_that_loads_an_older_layout():
+    class Frozen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", rg.zeros(2))
+
+        def _load_from_state_dict(self, state_dict, prefix, *args):
+            state_dict.pop(prefix + "num_batches_tracked", None)
+            if prefix + "gamma" in state_dict:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "gamma")
+            super()._load_from_state_dict(state_dict, prefix, *args)
+
+    model = nn.Sequential(Frozen(), nn.Linear(2, 1))
+    state = {**nn.Linear(2, 1).state_dict(prefix="1."), "0.gamma": rg.ones(2), "0.num_batches_tracked": rg.tensor(3)}
+    seen = []
+    model.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys))
+    model[1]._register_load_state_dict_pre_hook(lambda state, prefix, *args: seen.append(prefix))
+    assert str(model.load_state_dict(state)) == "<All keys matched successfully>"
+    assert model[0].weight.tolist() == [1.0, 1.0]
+    assert seen == ["1.", ([], [])]
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: '0.weight'"):
+        model.load_state_dict({key: value for key, value in state.items() if key != "0.gamma"})
+    model.load_state_dict({"0.gamma": rg.zeros(2)}, strict=False)
+    assert model[0].weight.tolist() == [0.0, 0.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -69,6 +70,7 @@ class Module:
             "_backward_pre_hooks": OrderedDict(),
             "_state_dict_hooks": OrderedDict(),
             "_load_state_dict_pre_hooks": OrderedDict(),
+            "_load_state_dict_post_hooks": OrderedDict(),
         }
         self.__dict__.update(fields)
 
@@ -460,6 +462,17 @@ class Module:
         """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
         return _register(self._load_state_dict_pre_hooks, hook, False)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """As ``register_load_state_dict_pre_hook``, by default for a hook without the module: PyTorch's older name."""
+        own = hook if with_module else lambda module, *args: hook(*args)
+        return self.register_load_state_dict_pre_hook(own)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()`` that succeeded."""
+        return _register(self._load_state_dict_post_hooks, hook, False)
+
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
@@ -480,52 +493,79 @@ class Module:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
         given = dict(state_dict)
-        for path, module in self.named_modules(remove_duplicate=False):
-            for hook in module._load_state_dict_pre_hooks.values():
-                hook(module, given, f"{path}." if path else "", {}, strict, [], [], [])
-        own: dict[str, tuple[Module, str, Tensor]] = {}
-        extra: dict[str, Module] = {}
-        for path, module in self.named_modules(remove_duplicate=False):
+        missing: list[str] = []
+        unexpected: list[str] = []
+        problems: list[str] = []
+        # What is to be done once the whole tree is found right; until then nothing is written.
+        assignments: list[Callable[[], object]] = []
+        metadata = {"assign_to_params_buffers": assign, "assignments": assignments}
+        tree = list(self.named_modules(remove_duplicate=False))
+        for path, module in tree:
             prefix = f"{path}." if path else ""
-            for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-                if tensor is not None and name not in module._non_persistent:
-                    own[prefix + name] = (module, name, tensor)
-            if module.get_extra_state() is not None:
-                extra[prefix + "_extra_state"] = module
-        missing = [name for name in [*own, *extra] if name not in given]
-        unexpected = [name for name in given if name not in own and name not in extra]
-        problems = []
-        if strict and unexpected:
-            problems.append("Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
+            module._load_from_state_dict(given, prefix, metadata, strict, missing, unexpected, problems)
+        own = {f"{path}.{name}" if path else name for path, module in tree for name in module._state_names()}
+        unexpected += [key for key in given if key not in own and key not in unexpected]
         if strict and missing:
-            problems.append("Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
-        values: dict[str, Tensor] = {}
-        for key, (_, _, tensor) in own.items():
-            if key not in given:
-                continue
-            value = given[key] if isinstance(given[key], Tensor) else _as_tensor(key, given[key])
-            if value.array.shape != tensor.array.shape:
-                problems.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
-            values[key] = value
+            problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
+        if strict and unexpected:
+            problems.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
         if problems:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         with no_grad():
-            for key, value in values.items():
-                module, name, tensor = own[key]
-                if assign:
-                    requires = tensor.requires_grad
-                    if isinstance(tensor, Parameter):
-                        module._parameters[name] = (
-                            value if isinstance(value, Parameter) else Parameter(value, requires_grad=requires)
-                        )
-                    else:
-                        module._buffers[name] = value
-                else:
-                    tensor.copy_(value.to(tensor.device))
-        for key, module in extra.items():
-            if key in given:
-                module.set_extra_state(given[key])
-        return IncompatibleKeys(missing, unexpected)
+            for write in assignments:
+                write()
+        incompatible = IncompatibleKeys(missing, unexpected)
+        for _, module in tree:
+            for hook in module._load_state_dict_post_hooks.values():
+                hook(module, incompatible)
+        return incompatible
+
+    def _state_names(self) -> list[str]:
+        """The names of this module's own entries in ``state_dict()``."""
+        tensors = [*self._parameters.items(), *self._buffers.items()]
+        names = [name for name, tensor in tensors if tensor is not None and name not in self._non_persistent]
+        return names if self.get_extra_state() is None else [*names, "_extra_state"]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own entries: PyTorch's method, which subclasses override to take an older layout."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        assignments = local_metadata["assignments"]
+        for name in self._state_names():
+            key = prefix + name
+            if key not in state_dict:
+                missing_keys.append(key)
+                continue
+            value = state_dict[key]
+            if name == "_extra_state":
+                assignments.append(partial(self.set_extra_state, value))
+                continue
+            value = value if isinstance(value, Tensor) else _as_tensor(key, value)
+            tensor: Tensor = getattr(self, name)
+            if value.array.shape != tensor.array.shape:
+                error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            elif local_metadata["assign_to_params_buffers"]:
+                assignments.append(partial(self._assign, name, value))
+            else:
+                assignments.append(partial(_copy, tensor, value))
+
+    def _assign(self, name: str, value: Tensor) -> None:
+        """Take over a Tensor as a Parameter or buffer."""
+        if name not in self._parameters:
+            self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        else:
+            self._parameters[name] = Parameter(value, requires_grad=getattr(self, name).requires_grad)
 
     # Printing and pickling
 
@@ -551,6 +591,10 @@ class Module:
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    target.copy_(source.to(target.device))
 
 
 def _as_tensor(key: str, value: Any) -> Tensor:
