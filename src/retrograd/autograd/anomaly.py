@@ -6,13 +6,12 @@ import linecache
 import os
 import sys
 import zlib
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..core.devices import array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
 from ..core.graph import Node
-from ..core.modes import decorated, modes, watchers
+from ..core.modes import Mode, Switch, modes
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -39,7 +38,7 @@ def user_site() -> Site:
     return Site(code.co_filename, frame.f_lineno, code.co_name, line)
 
 
-class detect_anomaly:
+class detect_anomaly(Mode):
     """While active, find where a gradient becomes NaN or infinite, and memory that changed behind the engine's back.
 
     Every operator recorded inside remembers the line of the program that ran it. A backward walk inside stops at the
@@ -68,24 +67,14 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        self._outer: list[Any] = []
+        self.changes = {"anomaly": _Anomaly(check_nan)}
+        super().__init__()
 
-    def _enter(self, anomaly: _Anomaly | None) -> None:
-        self._outer.append(modes.anomaly)
-        _set_anomaly(anomaly)
-
-    def __enter__(self) -> detect_anomaly:
-        self._enter(_Anomaly(self.check_nan))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        _set_anomaly(self._outer.pop())
-
-    def __call__(self, function: Any) -> Any:
-        return decorated(function, lambda: detect_anomaly(self.check_nan))
+    def _clone(self) -> Mode:
+        return detect_anomaly(self.check_nan)
 
 
-class set_detect_anomaly(detect_anomaly):
+class set_detect_anomaly(Switch):
     """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
 
     >>> with rg.autograd.set_detect_anomaly(True):
@@ -93,26 +82,9 @@ class set_detect_anomaly(detect_anomaly):
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        super().__init__(check_nan)
-        self._mode = bool(mode)
-        self._switch()
-
-    def _switch(self) -> None:
-        self._enter(_Anomaly(self.check_nan) if self._mode else None)
-
-    def __enter__(self) -> set_detect_anomaly:
-        if not self._outer:
-            self._switch()
-        return self
-
-
-def _set_anomaly(anomaly: _Anomaly | None) -> None:
-    """Switch this thread's anomaly mode; ``watchers`` has one entry per thread where it is on."""
-    if anomaly is not None and modes.anomaly is None:
-        watchers.append(None)
-    elif anomaly is None and modes.anomaly is not None:
-        watchers.pop()
-    modes.anomaly = anomaly
+        self.check_nan = check_nan
+        self.changes = {"anomaly": _Anomaly(check_nan) if mode else None}
+        Switch.__init__(self)
 
 
 def is_anomaly_enabled() -> bool:

@@ -12,7 +12,7 @@ from ..core.devices import array_module, is_array
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, new_node
-from ..core.modes import modes, set_grad_enabled
+from ..core.modes import modes, recording
 from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
 from ..core.storage import borrowed, leave, share, storage_of
@@ -145,7 +145,7 @@ class Function:
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
-        with set_grad_enabled(False):
+        with recording(False):
             if cls.setup_context is not Function.setup_context:
                 output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
@@ -242,7 +242,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
             each = array_module(given).zeros(shape, dtype)
         cotangents.append(each if each is None or isinstance(each, Tensor) else new_tensor(as_array(each)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-    with set_grad_enabled(recorded):
+    with recording(recorded):
         returned = backward(ctx, *[each if each is None else conjugate(each) for each in cotangents])
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     wanted = len(needs)
@@ -271,7 +271,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def once(ctx: Any, *gradients: Any) -> Any:
-        with set_grad_enabled(False):
+        with recording(False):
             results = backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in gradients])
         if not any(isinstance(g, Tensor) and g._requires for g in gradients):
             return results
