@@ -95,7 +95,7 @@ class Adafactor(Optimizer):
         rate = max(smallest_rms, _norm(p) / sqrt(p.size)) * min(lr, 1 / sqrt(step))
         if weight_decay:
             p *= 1 - lr * weight_decay
-        (update,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(p, 1, g.size))
+        (update,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(p, 1, g.size))
         squares = np.multiply(g, g, out=update)
         share = step ** number(group["beta2_decay"])
         if g.ndim > 1:
@@ -188,7 +188,7 @@ class Muon(Optimizer):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = self._zeros_like(parameter)
         buffer = state["momentum_buffer"].array
-        (scratch,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(g, 1, g.size))
+        (scratch,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(g, 1, g.size))
         decay_towards(buffer, g, 1 - momentum, scratch)
         update = buffer
         if group["nesterov"]:

@@ -143,7 +143,8 @@ def with_hooks(step: Step) -> Step:
 class Optimizer:
     """The base of every optimizer, with PyTorch's interface.
 
-    A subclass gives its defaults and writes ``_update``, which moves one parameter, or ``step``.
+    A subclass gives its defaults and writes ``step``; the optimizers here write ``_update``, which moves one parameter.
+    Parameters may have any shape and any floating or complex dtype, in which they are updated, in place.
 
     Args:
         params: Tensors, ``(name, Tensor)`` pairs, or dictionaries, each a group with ``params`` and its own options.
@@ -324,21 +325,21 @@ class Optimizer:
         per_block = length
         if isinstance(p, np.ndarray) and p.ndim:
             per_block = max(1, BLOCK * length // max(1, p.size))
-        spare = self._spare(p, scratch, per_block * (p.size // max(1, length)))
+        rows = self._scratch_rows(p, scratch, per_block * (p.size // max(1, length)))
         for start in range(0, length, max(1, per_block)):
             piece = arrays
             if per_block < length:
                 piece = [None if array is None else array[start : start + per_block] for array in arrays]
             p = piece[0]
-            yield [*piece[:2], *[flat[: p.size].reshape(p.shape) for flat in spare], *piece[2:]]
+            yield [*piece[:2], *[row[: p.size].reshape(p.shape) for row in rows], *piece[2:]]
 
-    def _spare(self, like: Any, count: int, size: int) -> Any:
+    def _scratch_rows(self, like: Any, count: int, size: int) -> Any:
         """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""
         key = (type(like), like.dtype)
-        spare = self._scratch.get(key)
-        if spare is None or spare.shape[0] < count or spare.shape[1] < size:
-            spare = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
-        return spare[:count]
+        rows = self._scratch.get(key)
+        if rows is None or rows.shape[0] < count or rows.shape[1] < size:
+            rows = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
+        return rows[:count]
 
     # State
 

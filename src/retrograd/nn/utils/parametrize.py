@@ -59,8 +59,8 @@ class ParametrizationList(ModuleList):
             self._enter("original", kept)
         else:
             self.ntensors = len(value)
-            for place, each in enumerate(value):
-                trained = Parameter(each.detach()) if isinstance(original, Parameter) else each
+            for place, tensor in enumerate(value):
+                trained = Parameter(tensor.detach()) if isinstance(original, Parameter) else tensor
                 self._enter(f"original{place}", trained)
         if not unsafe:
             _check_same(self(), original)

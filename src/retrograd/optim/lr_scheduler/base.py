@@ -144,4 +144,4 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups: {len(value)} values for {groups} groups"
         )
-    return [number(each) for each in value]
+    return [number(item) for item in value]
