@@ -141,6 +141,12 @@ class Sequential(_ModuleSequence):
 class ModuleList(_ModuleSequence):
     """A list of modules that the module which owns it sees.
 
+    Args:
+        modules: an iterable of modules.
+
+    Raises:
+        TypeError: something that is no module.
+
     >>> rg.nn.ModuleList([rg.nn.Linear(2, 2) for _ in range(3)])
     ModuleList(
       (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
@@ -168,6 +174,12 @@ class ModuleList(_ModuleSequence):
 
 class ModuleDict(Module):
     """A dictionary of modules that the module which owns it sees.
+
+    Args:
+        modules: a mapping of names to modules, or pairs of both.
+
+    Raises:
+        TypeError: something that is no module.
 
     >>> heads = rg.nn.ModuleDict({"age": rg.nn.Linear(4, 1), "sex": rg.nn.Linear(4, 2)})
     >>> heads["sex"](rg.ones(4)).shape
@@ -225,6 +237,9 @@ class ModuleDict(Module):
 
 class ParameterList(Module):
     """A list of Parameters (Tensors become Parameters) that the module which owns it sees.
+
+    Args:
+        values: an iterable of Tensors, or of anything else, which is kept as it is.
 
     >>> rg.nn.ParameterList([rg.ones(2), rg.ones(3)])
     ParameterList(
@@ -294,6 +309,9 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """A dictionary of Parameters (Tensors become Parameters) that the module which owns it sees.
+
+    Args:
+        parameters: a mapping of names to Tensors, or of anything else, which is kept as it is, or pairs of both.
 
     >>> choices = rg.nn.ParameterDict({"left": rg.ones(2)})
     >>> list(choices), choices["left"].requires_grad

@@ -50,7 +50,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers in ``[a, b)``.
+    """Uniform numbers in ``[a, b)``, drawn from ``generator`` where one is given.
 
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
     True
@@ -60,7 +60,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal numbers of the given mean and standard deviation.
+    """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
 
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
     True
@@ -163,6 +163,10 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Dirac's delta: a convolution that passes on as many of its input channels as it has outputs, in each group.
 
+    Args:
+        tensor: the weight of a convolution, ``(out, in / groups, *kernel)``.
+        groups: those of the convolution.
+
     Raises:
         ValueError: the Tensor is not the weight of a convolution, or the groups do not divide its first dimension.
 
@@ -196,7 +200,17 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[i
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))``, which keeps variances forward and backward alike.
+
+    Args:
+        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
+        gain: a factor, see ``calculate_gain``.
+        generator: the source of random numbers.
+
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions.
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
 
     >>> rg.nn.init.xavier_uniform_(rg.empty(3, 3)).abs().max().item() <= 1
     True
@@ -206,7 +220,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``; arguments as ``xavier_uniform_``.
 
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
@@ -262,7 +276,10 @@ def kaiming_normal_(
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
 
-    Dimensions after the first count as one.
+    Args:
+        tensor: of at least 2 dimensions; those after the first count as one.
+        gain: a factor.
+        generator: the source of random numbers.
 
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions.
@@ -287,6 +304,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
+
+    Args:
+        tensor: a matrix.
+        sparsity: the share, in [0, 1]; rounded up to whole elements.
+        std: the standard deviation of the others.
+        generator: the source of random numbers.
 
     Raises:
         ValueError: the Tensor is not a matrix.

@@ -13,7 +13,12 @@ from .arguments import DeviceLike, DTypeLike
 class Parameter(Tensor):
     """A Tensor that a Module trains: a leaf that requires grad and is listed by ``parameters()``.
 
-    Shares memory with the Tensor it is made from.
+    Args:
+        data: the Tensor it is made from, whose memory it shares; by default an empty one.
+        requires_grad: whether it is trained.
+
+    Raises:
+        TypeError: ``data`` is no Tensor.
 
     >>> rg.nn.Parameter(rg.zeros(2))
     Parameter containing:
@@ -42,6 +47,10 @@ class Parameter(Tensor):
 
 class Buffer(Tensor):
     """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
+
+    Args:
+        data: the Tensor it is made from, whose memory it shares; by default an empty one.
+        persistent: whether it is a part of ``state_dict()``.
 
     >>> module = rg.nn.Module()
     >>> module.mean = rg.nn.Buffer(rg.zeros(2))

@@ -304,7 +304,12 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``."""
+    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``.
+
+    Args:
+        input_size, hidden_size, bias, device, dtype: as for ``RNN``.
+        num_chunks: how many times ``hidden_size`` rows the weights have.
+    """
 
     weight_ih: Parameter
     weight_hh: Parameter

@@ -228,8 +228,7 @@ class Rprop(Optimizer):
     Raises:
         ValueError: a negative ``lr``, or not ``0 < etas[0] < 1 < etas[1]``.
 
-    Source: Riedmiller and Braun, A direct adaptive method for faster backpropagation learning: the RPROP algorithm,
-    1993.
+    Source: Riedmiller and Braun, A direct adaptive method for faster backpropagation learning: RPROP, 1993.
 
     >>> x = rg.tensor([3.0, -200.0], requires_grad=True)
     >>> (x * x).sum().backward()

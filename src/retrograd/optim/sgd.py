@@ -31,8 +31,7 @@ class SGD(Optimizer):
     Raises:
         ValueError: a hyper-parameter out of range, or ``nesterov`` without momentum or with dampening.
 
-    Source: Sutskever, Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning,
-    2013.
+    Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
 
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1, momentum=0.9)

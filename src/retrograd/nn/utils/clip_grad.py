@@ -81,6 +81,12 @@ def clip_grads_with_norm_(
 ) -> None:
     """Multiply the gradients by ``max_norm / (total_norm + 1e-6)``, in place, where that is less than 1.
 
+    Args:
+        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        max_norm: the largest norm.
+        total_norm: the norm that they have, from ``get_total_norm``.
+        foreach: accepted, without meaning here.
+
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
     >>> rg.nn.utils.clip_grads_with_norm_(x, 0.5, rg.tensor(5.0))
@@ -136,6 +142,11 @@ def clip_grad_norm_(
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
+
+    Args:
+        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        clip_value: the bound.
+        foreach: accepted, without meaning here.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()

@@ -21,6 +21,10 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Give the parameters, one after the other, the elements of a vector, on whose memory they then stand.
 
+    Args:
+        vec: the vector, ``(n,)``.
+        parameters: Tensors of ``n`` elements together.
+
     Raises:
         TypeError: the vector is no Tensor.
         RuntimeError: it has fewer elements than the parameters.
