@@ -463,3 +463,26 @@ def test_a_subclass_that_loads_an_older_layout():
         model.load_state_dict({key: value for key, value in state.items() if key != "0.gamma"})
     model.load_state_dict({"0.gamma": rg.zeros(2)}, strict=False)
     assert model[0].weight.tolist() == [0.0, 0.0]
+
+
+def test_a_loader_of_ones_own_loads_module_by_module():
+    model = nn.Sequential(nn.Linear(2, 1), nn.PReLU())
+    state = {name: rg.ones(*value.shape) for name, value in model.state_dict().items()}
+    del state["1.weight"]
+    missing = []
+    for name, module in model.named_children():
+        module._load_from_state_dict(state, f"{name}.", {}, True, missing, [], [])
+    assert model[0].weight.tolist() == [[1.0, 1.0]]
+    assert missing == ["1.weight"]
+
+
+def test_a_submodule_is_replaced_by_its_path():
+    model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)), nn.Tanh())
+    model.set_submodule("0.0", nn.GELU())
+    assert [type(part).__name__ for part in model[0]] == ["GELU", "Linear"]
+    with pytest.raises(AttributeError, match="no submodule '7'"):
+        model.set_submodule("0.7", nn.GELU())
+    with pytest.raises(ValueError, match="wanted the path of a submodule"):
+        model.set_submodule("", nn.GELU())
+    with pytest.raises(TypeError, match="cannot assign int as child module"):
+        model.set_submodule("0.1", 3)

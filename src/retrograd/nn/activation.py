@@ -340,6 +340,9 @@ class Softshrink(Module):
     Args:
         lambd: by how much ``|x|`` is reduced, at least 0.
 
+    Raises:
+        RuntimeError: when called, ``lambd`` is negative.
+
     >>> rg.nn.Softshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-0.5,  0. ])
     """

@@ -11,6 +11,7 @@ from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..ops.make.creation import empty
+from ..ops.make.generators import Generator
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -49,7 +50,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @no_grad()
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform numbers in ``[a, b)``, drawn from ``generator`` where one is given.
 
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
@@ -59,7 +60,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 @no_grad()
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
 
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
@@ -70,7 +71,12 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 @no_grad()
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
 
@@ -88,7 +94,7 @@ def trunc_normal_(
     return tensor.copy_(Tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
 
 
-def _truncated_normal(count: int, low: float, high: float, generator: Any) -> np.ndarray:
+def _truncated_normal(count: int, low: float, high: float, generator: Generator | None) -> np.ndarray:
     """Standard normal numbers in ``[low, high]``, by rejection."""
     if low + high < 0:
         return -_truncated_normal(count, -high, -low, generator)
@@ -199,7 +205,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[i
     return inputs * field, outputs * field
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))``, which keeps variances forward and backward alike.
 
     Args:
@@ -219,7 +225,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``; arguments as ``xavier_uniform_``.
 
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
@@ -239,7 +245,11 @@ def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: s
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
 
@@ -260,7 +270,11 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
 
@@ -273,7 +287,7 @@ def kaiming_normal_(
 
 
 @no_grad()
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
 
     Args:
@@ -302,7 +316,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 @no_grad()
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
 
     Args:

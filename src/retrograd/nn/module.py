@@ -221,6 +221,14 @@ class Module(State):
             module = child
         return module
 
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put a module in the place of the submodule at a dotted path; AttributeError where there is none."""
+        if not target:
+            raise ValueError("set_submodule: wanted the path of a submodule, got an empty one")
+        self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        setattr(self.get_submodule(path), name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The Parameter at a dotted path."""
         path, _, name = target.rpartition(".")

@@ -83,6 +83,8 @@ class State:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
         return _register(self._state_dict_hooks, hook, False)
 
+    _register_state_dict_hook = register_state_dict_post_hook
+
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
         return _register(self._load_state_dict_pre_hooks, hook, False)
@@ -163,7 +165,8 @@ class State:
         """Load this module's own entries: PyTorch's method, which subclasses override to take an older layout."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        assignments = local_metadata["assignments"]
+        now: list[Callable[[], object]] = []  # for callers of their own, who know nothing of waiting
+        assignments = local_metadata.get("assignments", now)
         for name in self._state_names():
             key = prefix + name
             if key not in state_dict:
@@ -177,10 +180,13 @@ class State:
             tensor: Tensor = getattr(self, name)
             if value.array.shape != tensor.array.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
-            elif local_metadata["assign_to_params_buffers"]:
+            elif local_metadata.get("assign_to_params_buffers"):
                 assignments.append(partial(self._assign, name, value))
             else:
                 assignments.append(partial(_copy, tensor, value))
+        with no_grad():
+            for write in now:
+                write()
 
     def _assign(self, name: str, value: Tensor) -> None:
         """Take over a Tensor as a Parameter or buffer."""
