@@ -87,6 +87,14 @@ def test_the_name_of_a_derived_optimizer_stands_in_its_errors():
         Mine([parameter(rg)], -1)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "Optimizer"])
+def test_signatures_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = (inspect.signature(getattr(library, name)) for library in (optim, torch.optim))
+    described = [[(p.name, p.kind, p.default) for p in signature.parameters.values()] for signature in (ours, theirs)]
+    assert described[0] == described[1]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_editors_see_plain_types(name):
     hints = typing.get_type_hints(getattr(optim, name).__init__)

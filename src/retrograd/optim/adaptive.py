@@ -197,7 +197,7 @@ class RMSprop(Optimizer):
             if mean is not None:
                 decay_towards(mean, d, 1 - alpha, b)
                 # mean**2 <= v: where the square overflows, v has, and their difference is infinite, not inf - inf
-                np.minimum(np.multiply(mean, mean, out=b), np.finfo(b.dtype).max, out=b)
+                np.minimum(np.multiply(mean, mean, out=b), float(np.finfo(b.dtype).max), out=b)
                 np.sqrt(np.subtract(v, b, out=b), out=b)
             else:
                 np.sqrt(v, out=b)

@@ -7,8 +7,9 @@ import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from itertools import chain
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -140,6 +141,10 @@ def with_hooks(step: Step) -> Step:
     return hooked  # type: ignore[return-value]
 
 
+def _no_hooks(optimizer: Optimizer) -> OrderedDict[int, Callable[..., Any]]:
+    return OrderedDict()
+
+
 class Optimizer:
     """The base of every optimizer, with PyTorch's interface.
 
@@ -165,13 +170,14 @@ class Optimizer:
     # State that is one number, not an array of the parameter's shape; kept in its own dtype when it is loaded.
     scalar_state: frozenset[str] = frozenset({"step"})
 
-    _step_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _step_post_hooks: OrderedDict[int, Callable[..., Any]]
-    _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
-    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
-    _scratch: dict[tuple[type, DType], Any]
+    # Made when first read: some subclasses do not call __init__, and copies and pickles come without.
+    _step_pre_hooks = cached_property(_no_hooks)
+    _step_post_hooks = cached_property(_no_hooks)
+    _state_dict_pre_hooks = cached_property(_no_hooks)
+    _state_dict_post_hooks = cached_property(_no_hooks)
+    _load_state_dict_pre_hooks = cached_property(_no_hooks)
+    _load_state_dict_post_hooks = cached_property(_no_hooks)
+    _scratch: cached_property[dict[tuple[type, DType], Any]] = cached_property(lambda self: {})
     _stepping = False
     _stepped = False  # schedulers warn when they go first
 
@@ -179,18 +185,6 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # Here and not in __init__, which some subclasses do not call and which copies and pickles skip.
-        self = super().__new__(cls)
-        self._step_pre_hooks = OrderedDict()
-        self._step_post_hooks = OrderedDict()
-        self._state_dict_pre_hooks = OrderedDict()
-        self._state_dict_post_hooks = OrderedDict()
-        self._load_state_dict_pre_hooks = OrderedDict()
-        self._load_state_dict_post_hooks = OrderedDict()
-        self._scratch = {}
-        return self
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
