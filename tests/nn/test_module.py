@@ -6,7 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -486,3 +486,21 @@ def test_a_submodule_is_replaced_by_its_path():
         model.set_submodule("", nn.GELU())
     with pytest.raises(TypeError, match="cannot assign int as child module"):
         model.set_submodule("0.1", 3)
+
+
+def test_backward_hooks_of_a_module_that_returns_a_named_tuple():
+    class Output(NamedTuple):
+        total: Any
+        mean: Any
+
+    class Summary(nn.Module):
+        def forward(self, input):
+            return Output(input.sum(), input.mean())
+
+    seen = []
+    module = Summary()
+    module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_output))
+    output = module(rg.ones(2, requires_grad=True))
+    output.mean.backward()
+    assert isinstance(output, Output)
+    assert seen[0][0] is None and seen[0][1].item() == 1.0

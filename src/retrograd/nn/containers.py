@@ -165,9 +165,9 @@ class ModuleList(_ModuleSequence):
         lines = []
         # Equal neighbours are shown once: "(0-2): 3 x ...".
         for text, group in groupby(enumerate(map(repr, self)), key=lambda item: item[1]):
-            places = [place for place, _ in group]
-            first, last = places[0], places[-1]
-            label = f"({first})" if first == last else f"({first}-{last}): {len(places)} x"
+            indices = [place for place, _ in group]
+            first, last = indices[0], indices[-1]
+            label = f"({first})" if first == last else f"({first}-{last}): {len(indices)} x"
             lines.append(_indent(f"{label}{': ' if first == last else ' '}{text}"))
         return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n)" if lines else ")")
 
