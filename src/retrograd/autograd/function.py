@@ -45,8 +45,7 @@ class Context:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
                     f"save_for_backward: argument {index} must be a Tensor or None, not {type(tensor).__name__}; "
-                    "keep other "
-                    "values as attributes of ctx"
+                    "keep other values as attributes of ctx"
                 )
         self._to_save = tensors
 
@@ -95,10 +94,9 @@ class Function:
     """An operator with a forward and a backward of one's own.
 
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
-    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is
-    recorded when
-    a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in PyTorch,
-    ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is recorded
+    when a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in
+    PyTorch, ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
 
     Raises:
         RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
@@ -255,16 +253,16 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
     for index, gradient in enumerate(gradients):
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(
-                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; wanted a Tensor "
-                "or None"
+                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; "
+                "wanted a Tensor or None"
             )
     results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
     return results if recorded else [x if x is None else x.array for x in results]
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not a wrong
-    number.
+    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not
+    a wrong number.
 
     >>> from retrograd.autograd import once_differentiable
     """

@@ -65,9 +65,7 @@ class Walk:
         self.found: dict[Any, Any] = {}
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
-        leaf.
-        """
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
         with recording(self.create_graph), silent():
             return self._run(roots)
 

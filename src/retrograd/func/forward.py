@@ -135,8 +135,8 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
 
     Args:
         edges: nodes (or leaves) whose tangents are wanted.
-        seeds: the tangents of the nodes and leaves where the function starts: arrays, or Tensors when
-            ``differentiable``.
+        seeds: the tangents of the nodes and leaves where the function starts: arrays, or
+            Tensors when ``differentiable``.
         differentiable: record the computation of the tangents.
     """
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(seeds))
