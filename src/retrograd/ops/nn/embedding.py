@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...core.devices import array_module, backend_of
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
-from ..indexing.indexing import ACCUMULATE, Index, read_at
+from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
 from ..indexing.scatter import INDEX_ADD
-from ..indexing.scatter_reductions import SCATTER_AMAX
 from ..shape.shape import unsqueeze
 from ..table.masks import KEEP
 from ..table.registry import also_named, operator
@@ -132,7 +133,7 @@ def embedding_bag(
     """``sum_k weight[input_k]`` over each bag of rows of a table, or their mean or maximum; zeros for an empty bag.
 
     Derivative: weight: as of ``embedding``, each row of a bag getting ``g``, over the bag's size for the mean; for the
-    maximum ``g`` is shared by equal elements of a bag. per_sample_weights: ``sum(g weight[input_k])``.
+    maximum the first of equal elements of a bag gets it. per_sample_weights: ``sum(g weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
     Dtype: the weight's, real floating; the input is of integers.
 
@@ -182,14 +183,26 @@ def embedding_bag(
         rows = rows * unsqueeze(factors, -1)
     xp = array_module(weight)
     empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
-    if mode == "max":
-        place = Index((bag[:, None], xp.arange(weight.array.shape[1])[None, :]))
-        return apply(SCATTER_AMAX, (empty, rows), {"index": place, "include_self": False})
+    if mode == "max" and positions.size:
+        return _maxima(rows, bag, bags)
     total = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
     if mode == "sum":
         return total
     sizes = xp.maximum(xp.bincount(bag, minlength=bags), 1)
     return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
+
+
+def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
+    """The maximum of each bag, zeros for an empty one; the first of equal rows has the gradient (as PyTorch)."""
+    xp, x = array_module(rows), rows.array
+    count, width = x.shape
+    top = xp.full((bags, width), -np.inf, x.dtype)
+    xp.maximum.at(top, bag, x)
+    first = xp.full(top.shape, count)
+    xp.minimum.at(first, bag, xp.where((x == top[bag]) | (x != x), xp.arange(count)[:, None], count))
+    filled = first < count
+    place = Index((xp.where(filled, first, 0), xp.arange(width)))
+    return KEEP(apply(READ, (rows,), {"index": place}), filled)
 
 
 def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[Any, int]:
