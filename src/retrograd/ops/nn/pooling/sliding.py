@@ -23,7 +23,7 @@ def real_operand(value: Operand) -> Tensor:
 
 def along(axis: int, places: slice, ndim: int) -> tuple[slice, ...]:
     """The index of these places along one axis."""
-    return tuple([places if each == axis else slice(None) for each in range(ndim)])
+    return tuple([places if other == axis else slice(None) for other in range(ndim)])
 
 
 def sliding_windows(
