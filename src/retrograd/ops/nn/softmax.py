@@ -19,7 +19,7 @@ from ..table.arguments import dimension
 from ..table.blocks import in_single
 from ..table.composites import raw
 from ..table.registry import numpy_names, operator
-from ..table.types import Dims, Operand
+from ..table.types import Dims, DTypeLike, Operand
 
 
 @in_single
@@ -113,7 +113,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     return reduce_(LOGSUMEXP, converted(x, get_default_dtype()) if x.array.dtype.kind in "biu" else x, dim, keepdim)
 
 
-def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: Any) -> Tensor:
+def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeLike | None) -> Tensor:
     x = converted(operand(input), dtype)
     if x.array.dtype.kind != "f":
         raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
@@ -130,7 +130,7 @@ def _implicit(name: str, input: Operand, dim: int | None) -> int:
 
 @operator()
 @numpy_names
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
@@ -154,7 +154,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @operator()
 @numpy_names
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
@@ -182,7 +182,9 @@ for _function in (logsumexp, softmax, log_softmax):
 
 @operator(namespace="nn.functional", method=False, name="softmax")
 @numpy_names
-def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def functional_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Tensor:
     """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
@@ -207,7 +209,9 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
 
 @operator(namespace="nn.functional", method=False, name="log_softmax")
 @numpy_names
-def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def functional_log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Tensor:
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
@@ -231,7 +235,7 @@ def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: i
 
 @operator(namespace="nn.functional", method=False)
 @numpy_names
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(-input_i) / sum_j exp(-input_j)`` along ``dim``: the ``softmax`` of the negated input.
 
     Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....core.devices import array_module
@@ -12,7 +11,7 @@ from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
 from ...table.arguments import integers, number
 from ...table.registry import operator
-from ...table.types import Number
+from ...table.types import Number, Size
 
 Widths = tuple[tuple[int, int], ...]
 
@@ -74,7 +73,7 @@ FOLD_EDGES: Primitive = Primitive(
 )
 
 
-def _widths(x: Tensor, pad: Sequence[int]) -> Widths:
+def _widths(x: Tensor, pad: Size) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
     sizes = integers((pad,), "pad")
     if len(sizes) % 2:
@@ -90,7 +89,7 @@ def _widths(x: Tensor, pad: Sequence[int]) -> Widths:
 
 
 @operator(method=False)
-def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
     """``value`` around the input: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
 
     Derivative: the part of g that is the input, 0 for what was cropped; none for ``value``.
@@ -113,7 +112,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
-def pad_(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
+def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None = None) -> Tensor:
     """``value``, or what lies inside, around the input: ``pad`` is (left, right) of the last dimension, then of others.
 
     Derivative: the part of g that is the input, and for the modes other than constant the padding added to where it
