@@ -130,3 +130,16 @@ def test_second_order_where_squares_overflow_single_precision(name):
         found.append([part.numpy() for part in grad((g * 1e20).reshape(-1)[::5].sum(), (leaf, factors))])
     for ours, theirs, scale in zip(*found, (1e20, 1.0), strict=True):
         np.testing.assert_allclose(ours * scale, theirs * scale, rtol=1e-3, atol=1e-3 * np.abs(theirs * scale).max())
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (4, 2, 6000)], ids=["small", "large"])
+@pytest.mark.parametrize("value", [1e18, 1e20, np.inf, np.nan])
+def test_running_statistics_of_a_batch_whose_squares_overflow(value, shape):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[1, 0] = value
+    ours, theirs = (rg.zeros(2), rg.ones(2)), (torch.zeros(2).double(), torch.ones(2).double())
+    F.batch_norm(rg.tensor(x), *ours, training=True)
+    torch.nn.functional.batch_norm(torch.tensor(x).double(), *theirs, training=True)
+    for found, wanted in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.float().numpy(), rtol=1e-5)

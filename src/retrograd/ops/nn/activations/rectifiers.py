@@ -162,8 +162,8 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         NotImplementedError: the input is not real floating.
 
-    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear units",
-        2016.
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
+        units", 2016.
 
     >>> F.elu(rg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])

@@ -207,8 +207,8 @@ GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: g * _gelu_tanh_slope(x), sign
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``input * Phi(input)`` with the normal distribution function Phi, elementwise.
 
-    Derivative: ``g (Phi(input) + input phi(input))`` with the normal density phi; that of the approximation with
-    ``"tanh"``.
+    Derivative: ``g (Phi(input) + input phi(input))`` with the normal density phi; with ``"tanh"`` that of the
+    approximation itself.
     Shape: any; the result has the input's.
     Dtype: real floating; kept.
 

@@ -26,8 +26,8 @@ class Classes(NamedTuple):
     """What a target says, as constants.
 
     ``at`` indexes an array (N, C, ...) at the targets; ``weight`` is the targets' class weight, 0 where ignored;
-    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, None for no
-    reduction.
+    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a
+    sum, None for no reduction.
     """
 
     at: tuple[Any, ...]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.modes import no_grad
 from ....core.primitive import apply, operand
+from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels import planes, takes
@@ -168,9 +170,13 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
     if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= planes.SHORTEST:
         return *planes.moments(x), count(x.shape, axes)
     mean = mean_over(x, axes)
-    return mean, accurate_sum(np.square(x - mean), axes), count(x.shape, axes)
+    squares = accurate_sum(np.square(x - mean), axes)
+    if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
+        return _moments(x.astype(np.float64), axes)  # as where the fused operator's squares overflow
+    return mean, squares, count(x.shape, axes)
 
 
+@silently
 def _update_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> None:
@@ -216,8 +222,8 @@ def batch_norm(
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each channel.
 
     In training these are those of the batch (with the biased variance), and the running ones are updated in place,
-    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running ones
-    serve.
+    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running
+    ones serve.
 
     Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
     else that of the formula. weight and bias: sums over all but their channel.
