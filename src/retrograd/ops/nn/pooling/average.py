@@ -125,6 +125,7 @@ def average_pool(
     count_include_pad: bool,
     divisor_override: int | None = None,
 ) -> Tensor:
+    """The means over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:

@@ -178,6 +178,7 @@ MAX_GATHER: Primitive = Primitive(
 def maximum_pool(
     axes: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
 ) -> Tensor:
+    """The maxima over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     # The winners are for the derivative alone.

@@ -3,7 +3,8 @@
 With a cotangent y of the result sampling is one trilinear form
 
     S(x, w, y) = sum over n, c, p, t of  y[n, c, p] w[n, p, t] x[n, c, index[n, p, t]]
- whose derivatives by y, x and w are the primitives SAMPLE, SAMPLE_TRANSPOSE and SAMPLE_WEIGHT, as for a convolution. x
+
+whose derivatives by y, x and w are the primitives SAMPLE, SAMPLE_TRANSPOSE and SAMPLE_WEIGHT, as for a convolution. x
 is laid out as (N, C, L), its spatial axes flattened.
 """
 
