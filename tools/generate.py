@@ -214,9 +214,7 @@ class Stubs:
             if parameter.kind is parameter.KEYWORD_ONLY and not star:
                 texts.append("*")
             star = star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-            prefix = "*" * (parameter.kind is parameter.VAR_POSITIONAL) + "**" * (
-                parameter.kind is parameter.VAR_KEYWORD
-            )
+            prefix = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
             default = "" if parameter.default is parameter.empty else " = ..."
             texts.append(f"{prefix}{parameter.name}: {self.annotation(parameter.annotation, function)}{default}")
         return texts

@@ -145,9 +145,6 @@ from ..ops.math.error_function import erfinv
 from ..ops.math.exponential import exp
 from ..ops.math.exponential import exp2
 from ..ops.math.exponential import expm1
-from ..ops.math.exponential import float_power
-from ..ops.math.exponential import hypot
-from ..ops.math.exponential import ldexp
 from ..ops.math.exponential import log
 from ..ops.math.exponential import log10
 from ..ops.math.exponential import log1p
@@ -155,12 +152,7 @@ from ..ops.math.exponential import log2
 from ..ops.math.exponential import logaddexp
 from ..ops.math.exponential import logaddexp2
 from ..ops.math.exponential import logit
-from ..ops.math.exponential import pow_ as pow
-from ..ops.math.exponential import reciprocal
-from ..ops.math.exponential import rsqrt
 from ..ops.math.exponential import sigmoid
-from ..ops.math.exponential import sqrt
-from ..ops.math.exponential import square
 from ..ops.math.exponential import xlogy
 from ..ops.math.interpolation import addcdiv
 from ..ops.math.interpolation import addcmul
@@ -175,6 +167,14 @@ from ..ops.math.logic import logical_and
 from ..ops.math.logic import logical_not
 from ..ops.math.logic import logical_or
 from ..ops.math.logic import logical_xor
+from ..ops.math.powers import float_power
+from ..ops.math.powers import hypot
+from ..ops.math.powers import ldexp
+from ..ops.math.powers import pow_ as pow
+from ..ops.math.powers import reciprocal
+from ..ops.math.powers import rsqrt
+from ..ops.math.powers import sqrt
+from ..ops.math.powers import square
 from ..ops.math.rounding import ceil
 from ..ops.math.rounding import floor
 from ..ops.math.rounding import frac
