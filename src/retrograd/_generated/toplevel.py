@@ -64,27 +64,20 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
-from ..ops.make.creation import arange
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
-from ..ops.make.creation import empty
-from ..ops.make.creation import empty_like
-from ..ops.make.creation import eye
 from ..ops.make.creation import from_numpy
-from ..ops.make.creation import full
-from ..ops.make.creation import full_like
 from ..ops.make.creation import is_tensor
-from ..ops.make.creation import linspace
-from ..ops.make.creation import logspace
-from ..ops.make.creation import ones
-from ..ops.make.creation import ones_like
 from ..ops.make.creation import tensor
-from ..ops.make.creation import tril_indices
-from ..ops.make.creation import triu_indices
-from ..ops.make.creation import zeros
-from ..ops.make.creation import zeros_like
-from ..ops.make.random import bernoulli
-from ..ops.make.random import multinomial
+from ..ops.make.filled import empty
+from ..ops.make.filled import empty_like
+from ..ops.make.filled import eye
+from ..ops.make.filled import full
+from ..ops.make.filled import full_like
+from ..ops.make.filled import ones
+from ..ops.make.filled import ones_like
+from ..ops.make.filled import zeros
+from ..ops.make.filled import zeros_like
 from ..ops.make.random import normal
 from ..ops.make.random import rand
 from ..ops.make.random import rand_like
@@ -93,6 +86,13 @@ from ..ops.make.random import randint_like
 from ..ops.make.random import randn
 from ..ops.make.random import randn_like
 from ..ops.make.random import randperm
+from ..ops.make.ranges import arange
+from ..ops.make.ranges import linspace
+from ..ops.make.ranges import logspace
+from ..ops.make.ranges import tril_indices
+from ..ops.make.ranges import triu_indices
+from ..ops.make.sampling import bernoulli
+from ..ops.make.sampling import multinomial
 from ..ops.math.arithmetic import abs_ as abs
 from ..ops.math.arithmetic import abs_ as absolute
 from ..ops.math.arithmetic import add
