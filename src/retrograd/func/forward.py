@@ -20,12 +20,10 @@ from ..core.errors import describe
 from ..core.graph import Node, edge_of, reachable
 from ..core.modes import enable_grad, modes, set_grad_enabled
 from ..core.plan import pull
-from ..core.primitive import Primitive, apply1
+from ..core.primitive import apply1
 from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor
-
-# Marks where the function's own graph begins, for primals that have a history of their own.
-_PRIMAL = Primitive("primal", lambda x: x, "x", [lambda g: g])
+from ..ops.table.elementwise import IDENTITY
 
 
 def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
@@ -88,7 +86,7 @@ def _check(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> None:
 def _begin(primal: Tensor) -> Tensor:
     """A Tensor with the primal's value at which the recorded function starts."""
     if primal._requires:
-        return apply1(_PRIMAL, primal)
+        return apply1(IDENTITY, primal)  # the function's own graph begins here
     x = primal.detach()
     x._requires = True
     return x

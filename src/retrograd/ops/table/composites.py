@@ -13,11 +13,9 @@ from typing import Any
 from ...core.backward import as_array, differentiate
 from ...core.graph import edge_of
 from ...core.modes import enable_grad
-from ...core.primitive import Primitive, apply1
+from ...core.primitive import apply1
 from ...core.tensor import Tensor, new_tensor
-
-# Marks where a composite begins, for inputs that have a history of their own.
-_BEGIN = Primitive("begin", lambda x: x, "x", [lambda g: g])
+from .elementwise import IDENTITY
 
 
 def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
@@ -83,7 +81,7 @@ def _begin(x: Any, need: bool) -> Any:
     if x is None:
         return None
     if isinstance(x, Tensor) and x._requires:
-        return apply1(_BEGIN, x)
+        return apply1(IDENTITY, x)  # its history is not the composite's
     point = new_tensor(x.array if isinstance(x, Tensor) else x)
     point._requires = need
     return point
