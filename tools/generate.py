@@ -172,6 +172,8 @@ class Stubs:
     def method(self, name: str, function: Callable[..., Any]) -> list[str]:
         """The lines of a method: its signature, or its overloads."""
         inplace = name.endswith("_") and not name.endswith("__")
+        if inplace and {"args", "kwargs"} <= inspect.signature(function).parameters.keys():
+            function = getattr(Tensor, name[:-1])  # to which the in-place form hands them
         forms = []
         for overloaded in get_overloads(inspect.unwrap(function)) or [function]:
             signature = inspect.signature(overloaded)

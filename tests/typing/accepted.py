@@ -60,6 +60,7 @@ def in_place() -> None:
     assert_type(x.add_(1, alpha=2).mul_(3).exp_(), Tensor)
     assert_type(x.clamp_(min=0.0).sqrt_(), Tensor)
     assert_type(x.zero_().uniform_(-1, 1), Tensor)
+    assert_type(rg.ones(2, 1).squeeze_(1).unsqueeze_(dim=0).transpose_(0, 1), Tensor)
 
 
 def creation() -> None:
@@ -72,6 +73,7 @@ def creation() -> None:
     assert_type(rg.arange(0, 1, 0.25), Tensor)
     assert_type(rg.linspace(0, 1, 5), Tensor)
     assert_type(rg.eye(2), Tensor)
+    assert_type(rg.zeros(size=(2,), dtype=rg.bool), Tensor)
     assert_type(rg.zeros_like(rg.ones(2)), Tensor)
     assert_type(rg.from_numpy(np.zeros(2)), Tensor)
     assert_type(rg.as_tensor([[1, 2], [3, 4]]), Tensor)

@@ -36,6 +36,7 @@ def arithmetic(x: Tensor) -> None:
 
 def methods(x: Tensor) -> None:
     x.exp().summ()  # error
+    x.unsqueeze_(axes=0)  # error
     x.reshape(2, 2).shape = (4,)  # error
     x.sum(dimension=0)  # error
     x.cumsum()  # error

@@ -15,7 +15,7 @@ from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import integer, number
 from ..table.masks import ZEROS
 from ..table.registry import operator
-from ..table.types import Operand
+from ..table.types import Number, Operand
 from .generators import Generator
 from .random_arrays import integers, standard_normal, uniform
 
@@ -138,7 +138,7 @@ def _lower_bound(bound: Any, keywords: dict[str, Any]) -> Any:
 
 @operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
 def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: float
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: Number
 ) -> Tensor:
     """Write numbers uniform on ``[from, to)`` over every element.
 
@@ -250,7 +250,7 @@ def random_(
     to: int | None = None,
     *,
     generator: Generator | None = None,
-    **keywords: int,
+    **keywords: Number,
 ) -> Tensor:
     """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
     ``random_(from, to)``.
