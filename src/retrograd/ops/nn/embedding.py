@@ -198,10 +198,12 @@ def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
     count, width = x.shape
     top = xp.full((bags, width), -np.inf, x.dtype)
     xp.maximum.at(top, bag, x)
-    first = xp.full(top.shape, count)
-    xp.minimum.at(first, bag, xp.where((x == top[bag]) | (x != x), xp.arange(count)[:, None], count))
-    filled = first < count
-    place = Index((xp.where(filled, first, 0), xp.arange(width)))
+    # CUDA has atomic minima of unsigned integers.
+    none, places = np.uint64(count), xp.arange(count, dtype=np.uint64)[:, None]
+    first = xp.full(top.shape, none)
+    xp.minimum.at(first, bag, xp.where((x == top[bag]) | (x != x), places, none))
+    filled = first < none
+    place = Index((xp.where(filled, first, np.uint64(0)).astype(np.int64), xp.arange(width)))
     return KEEP(apply(READ, (rows,), {"index": place}), filled)
 
 

@@ -57,4 +57,6 @@ def sliding_windows(
 
 def strides_of(stride: Size | None, kernel: Ints) -> Ints:
     """The strides of a pooling, by default the kernel's lengths."""
-    return kernel if stride is None or stride in ((), []) else per_axis("stride", stride, len(kernel), 1)
+    if stride is None or isinstance(stride, (tuple, list)) and not stride:
+        return kernel
+    return per_axis("stride", stride, len(kernel), 1)
