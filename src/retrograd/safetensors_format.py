@@ -1,4 +1,4 @@
-"""The safetensors library, held to this package's contract: errors are Python's and name the file, and the process lives.
+"""The safetensors library between bytes and arrays, with this package's errors.
 
 Source: https://github.com/huggingface/safetensors#format
 """
@@ -78,7 +78,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
         try:
             data = file.read()
             _reserve(len(data))
-            arrays = {name: _array(name, **view) for name, view in library.deserialize(data)}
+            arrays = {name: _array(name, view) for name, view in library.deserialize(data)}
             # Read once more: the library tells no metadata here, and takes the last of two arrays of one name.
             header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return arrays, header.get("__metadata__") or {}
@@ -97,11 +97,12 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _reserve(size: int) -> None:
-    """Raise MemoryError where there is no room for what the library is to allocate: it would end the process instead."""
+    """Raise MemoryError where the library would find no room for its copies, and end the process."""
     np.empty(size, np.uint8)
 
 
-def _array(name: str, dtype: str, shape: list[int], data: bytearray) -> np.ndarray[Any, Any]:
+def _array(name: str, view: dict[str, Any]) -> np.ndarray[Any, Any]:
+    dtype, shape, data = view["dtype"], view["shape"], view["data"]
     if dtype == "BF16":  # the upper half of a float32
         wide = np.ndarray(shape, "<u2", data).astype("<u4")
         wide <<= 16
@@ -112,11 +113,8 @@ def _array(name: str, dtype: str, shape: list[int], data: bytearray) -> np.ndarr
 
 
 def _diagnosis(data: bytes, error: Exception) -> str:
-    if data[:4] == b"PK\3\4" or data[:2] in (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"):
-        return (
-            "this is a pickle (torch.save), which can run any program when it is read, so it is not; write it again "
-            "with safetensors.torch.save_file"
-        )
+    if data.startswith((b"PK\3\4", b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")):
+        return "a pickle (torch.save), which can run any program when it is read; use safetensors.torch.save_file"
     # The error may quote the file, with line breaks and whatever a terminal obeys.
     return f"truncated or damaged, or no safetensors file ({str(error)!r:.200})"
 
