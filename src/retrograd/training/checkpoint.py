@@ -37,10 +37,9 @@ class Progress(NamedTuple):
 class Checkpoint:
     """Saves and resumes a training run: bit for bit the same losses as without the interruption.
 
-    One safetensors file holds the state of every part, the states of the random generators, the step and free
-    metadata. It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves
-    the last whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so
-    on.
+    One safetensors file holds the state of every part, the states of the random generators, the step and free metadata.
+    It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves the last
+    whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so on.
 
     Args:
         path: the file.
@@ -48,8 +47,8 @@ class Checkpoint:
         optimizer: its optimizer.
         scheduler: the learning rate's scheduler.
         loader: the ``DataLoader``, which goes on at the batch after the last. Any of these may be None.
-        generators: further random generators that the training draws from (``retrograd.Generator`` or NumPy's), by
-            name.
+        generators: further random generators that the training draws from (``retrograd.Generator`` or
+            NumPy's), by name.
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
     Raises:
