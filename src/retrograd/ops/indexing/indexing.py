@@ -21,7 +21,7 @@ from ...core.errors import describe
 from ...core.modes import modes
 from ...core.mutation import COPY, apply_inplace
 from ...core.primitive import Primitive, apply, operand
-from ...core.storage import Storage, storage_of
+from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..shape.shape import apply_view
 from ..table.arguments import number
@@ -394,6 +394,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     made = index_of(self, index)
     if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
         return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
+    if made.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
+        self, made = apply_view(GETITEM, self, {"index": made.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value), index=made)
 
 

@@ -461,9 +461,19 @@ for _name, _changed in (
 
 # The same elements repeated, without a copy
 
+
+def _expand(x: Any, shape: tuple[int, ...]) -> Any:
+    if x.shape == shape:
+        return x[...]
+    out = array_module(x).broadcast_to(x, shape)
+    if getattr(x.flags, "writeable", False):
+        out.flags.writeable = True  # NumPy locks it; parts that do not overlap may be written.
+    return out
+
+
 EXPAND: Primitive = Primitive(
     "expand",
-    lambda x, shape: x[...] if x.shape == shape else array_module(x).broadcast_to(x, shape),
+    _expand,
     "x",
     [lambda g, x_shape: unbroadcast(g, x_shape)],
     view=True,
@@ -474,7 +484,8 @@ EXPAND: Primitive = Primitive(
 def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
     """A view in which dimensions of length 1 are repeated to the given lengths; -1 keeps a length.
 
-    New dimensions may be put in front. Since elements share memory, the result cannot be written in place.
+    New dimensions may be put in front. Since elements share memory, the result cannot be written in place, but views
+    of it whose own elements do not share memory can.
 
     Raises:
         RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
