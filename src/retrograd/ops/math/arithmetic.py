@@ -12,6 +12,7 @@ from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import binary, elementwise, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
+from ..table.python_operators import python_operator
 from ..table.registry import inplace_method, operator
 
 # Sums, products, quotients
@@ -394,34 +395,6 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 # The operators of Python
 
 
-def _method(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
-        return apply2(primitive, self, other)
-
-    return method
-
-
-def _reflected(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
-        return apply2(primitive, other, self)
-
-    return method
-
-
-def _inplace(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
-        return apply_inplace(primitive, self, other)
-
-    return method
-
-
-def python_operator(name: str, primitive: Primitive) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms."""
-    setattr(Tensor, f"__{name}__", _method(primitive))
-    setattr(Tensor, f"__r{name}__", _reflected(primitive))
-    setattr(Tensor, f"__i{name}__", _inplace(primitive))
-
-
 for _name, _primitive in (
     ("add", ADD),
     ("sub", SUB),
@@ -431,7 +404,7 @@ for _name, _primitive in (
     ("mod", REMAINDER),
 ):
     python_operator(_name, _primitive)
-tensor_method(_reflected(DIV), "__rdiv__")
+tensor_method(Tensor.__rtruediv__, "__rdiv__")
 tensor_method(lambda self: apply1(NEG, self), "__neg__")
 tensor_method(positive, "__pos__")
 tensor_method(lambda self: apply1(ABS, self), "__abs__")

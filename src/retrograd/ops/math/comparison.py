@@ -9,8 +9,8 @@ import numpy as np
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..table.elementwise import elementwise
+from ..table.python_operators import python_operator
 from ..table.registry import operator
-from .arithmetic import python_operator
 
 
 def _compare(name: str, ufunc: Any) -> Primitive:

@@ -14,6 +14,7 @@ from ...kernels import mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS
+from ..table.python_operators import deferring
 from ..table.registry import operator
 
 LN2 = math.log(2)
@@ -117,9 +118,9 @@ def _tensor_power(self: Tensor, exponent: Any) -> Tensor:
     return apply2(POW, self, exponent)
 
 
-tensor_method(_tensor_power, "__pow__")
-tensor_method(lambda self, base: apply2(POW, base, self), "__rpow__")
-tensor_method(lambda self, exponent: self.pow_(exponent), "__ipow__")
+tensor_method(deferring(_tensor_power), "__pow__")
+tensor_method(deferring(lambda self, base: apply2(POW, base, self)), "__rpow__")
+tensor_method(deferring(lambda self, exponent: self.pow_(exponent)), "__ipow__")
 
 
 @operator(inplace=True, numpy=np.float_power)

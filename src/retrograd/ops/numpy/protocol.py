@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import is_array
+from ...core.devices import is_array, is_array_type
+from ...core.dtypes import is_array_or_number
 from ...core.errors import describe
 from ...core.tensor import Tensor
 from ..table.errors import failure
@@ -80,6 +81,9 @@ def _ufunc_operator(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What a NumPy ufunc does with Tensors among its arguments."""
+    for value in inputs:
+        if not isinstance(value, Tensor) and not is_array_or_number(value) and not isinstance(value, (list, tuple)):
+            return NotImplemented
     function = UFUNCS.get(ufunc)
     if function is not None and not kwargs and method == "__call__":
         return function(*inputs)
@@ -155,6 +159,9 @@ def _array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """What a NumPy function does with Tensors among its arguments."""
+    for kind in types:
+        if not issubclass(kind, Tensor) and not is_array_type(kind):
+            return NotImplemented
     rule = rule_of(function)
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if rule is None:
