@@ -10,8 +10,8 @@ from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
+from ..indexing.index_write import INDEX_ADD
 from ..indexing.indexing import ACCUMULATE, Index, read_at
-from ..indexing.scatter import INDEX_ADD
 from ..indexing.scatter_reductions import SCATTER_AMAX
 from ..shape.shape import unsqueeze
 from ..table.masks import KEEP
