@@ -20,16 +20,21 @@ GATHER, INDEX_SELECT, TAKE, MASKED_SELECT, TAKE_ALONG_DIM = (
 @operator()
 @numpy_names
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """Elements picked along ``dim``: for dimension 1 of three, ``out[i, j, k] = input[i, index[i, j, k], k]``.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+
+    Derivative: ``g`` added at the positions.
+    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
+    of the index.
+    Dtype: any, kept.
 
     Args:
         input: a Tensor.
         dim: the dimension.
-        index: integers, with as many dimensions as the input, not longer than it in any other than ``dim``.
+        index: integers from 0 on.
         sparse_grad: taken for PyTorch's sake; gradients are dense.
-
     Raises:
         RuntimeError: the index does not fit or is out of range.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -43,10 +48,19 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 @operator()
 @numpy_names
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As ``gather``, where input and indices broadcast against each other; without ``dim`` of the flattened input.
+    """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
+    Derivative: ``g`` added at the positions.
+    Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        indices: integers; negative ones count from the end.
+        dim: the dimension; None flattens both.
     Raises:
-        RuntimeError: the shapes do not broadcast, or an index is out of range.
+        RuntimeError: the shapes do not broadcast, or the indices are not of integers.
+        IndexError: ``dim`` or an index is out of range.
 
     >>> x = rg.tensor([[3, 1], [2, 4]])
     >>> rg.take_along_dim(x, rg.argsort(x, 1), 1)
@@ -73,8 +87,16 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 @operator()
 @numpy_names
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices along ``dim`` at a vector of positions, copied.
+    """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
 
+    Derivative: ``g`` added at the positions.
+    Shape: (*, n, *) to (*, len(index), *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on.
     Raises:
         IndexError: a position is negative or too large, or the index is no vector.
         RuntimeError: the index is not of integers.
@@ -91,10 +113,18 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @operator()
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at positions of the flattened input, in the shape of ``index``; negative ones count from the end.
+    """``out = input.ravel()[index]``.
 
+    Derivative: ``g`` added at the positions.
+    Shape: any; the result has the index's.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        index: integers; negative ones count from the end.
     Raises:
         IndexError: a position is out of range.
+        RuntimeError: the index is not of integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])
@@ -110,8 +140,15 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @operator()
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where the mask holds, in one dimension, in row-major order; input and mask broadcast.
+    """``input[mask]``: the elements where the mask holds, in row-major order.
 
+    Derivative: ``g`` where the mask holds, 0 elsewhere.
+    Shape: input and mask broadcast; the result is a vector.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        mask: bools.
     Raises:
         RuntimeError: the mask is not of bools, or the shapes do not broadcast.
 

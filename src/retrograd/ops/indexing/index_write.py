@@ -5,8 +5,8 @@ Of several values written to one position the last stays, and it alone gets the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..shape.shape import flatten, reshape
 from ..shape.views import narrow
 from ..table.arguments import dimension, number
 from ..table.registry import numpy_names, operator
+from ..table.types import Number, Operand
 from .indexing import Index, adding, index_of, setting, written_value
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
 from .writing import Write, in_place, result
@@ -28,7 +29,7 @@ INDEX_COPY, INDEX_FILL, INDEX_PUT, PUT, MASKED_SCATTER = (
 INDEX_ADD, INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_add", "index_put", "put"))
 
 
-def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Write:
+def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
     x = operand(input)
     source = _slices(x, dim, index, source, RuntimeError)
     place, _ = vector(x, dim, index, error=RuntimeError)
@@ -42,7 +43,7 @@ def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
     return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
 
 
-def _slices(x: Tensor, dim: Any, index: Any, source: Any, error: type[Exception]) -> Tensor:
+def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Exception]) -> Tensor:
     """The source, which must have a slice of x's shape for every position."""
     _, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
@@ -61,11 +62,22 @@ def _slices(x: Tensor, dim: Any, index: Any, source: Any, error: type[Exception]
 
 @operator(inplace=True)
 @numpy_names
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    """A copy with ``alpha`` times the slices of ``source`` added at a vector of positions along ``dim``.
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
+    Derivative: input: ``g``. source: ``alpha * g`` at the positions.
+    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        source: the slices.
+        alpha: a factor for them.
     Raises:
         RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        IndexError: ``dim`` is out of range, or the index is no vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
     tensor([3., 0., 0.])
@@ -82,10 +94,19 @@ def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write
 @operator(inplace=True)
 @numpy_names
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """A copy with the slices of ``source`` written at a vector of positions along ``dim``.
+    """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
+    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on.
+        source: the slices.
     Raises:
-        IndexError: source does not fit, or a position is out of range.
+        IndexError: source does not fit, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -94,7 +115,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return result(_index_copy(input, dim, index, source))
 
 
-def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
+def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Write:
     x = operand(input)
     place, count = vector(x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
@@ -105,12 +126,21 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Write:
 
 @operator(inplace=True)
 @numpy_names
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """A copy with the slices at a vector of positions along ``dim`` filled with a number or 0-d Tensor.
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
+    """``out[.., index[i], ..] = value``, in a copy of the input.
 
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers; negative ones count from the end.
+        value: a number or a 0-d Tensor.
     Raises:
-        IndexError: a position is out of range.
-        RuntimeError: the value has dimensions.
+        IndexError: ``dim`` or a position is out of range.
+        RuntimeError: the value has dimensions, or is complex and the input is not.
 
     >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
@@ -118,11 +148,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return result(_index_fill(input, dim, index, value))
 
 
-def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Write:
+def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Write:
     x = operand(input)
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
-    key = tuple([slice(None) if each is None else operand(each, "indices") for each in indices])
+    key = tuple([slice(None) if index is None else operand(index, "indices") for index in indices])
     values = same_dtype(x, values, "values")
     index = index_of(x, key)
     if values.array.ndim > x.array[index.key].ndim:
@@ -132,18 +162,23 @@ def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 
 @operator(inplace=True)
-def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy with ``out[indices] = values``, or ``+=`` with ``accumulate``, where repeated positions add up.
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
+
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
+    ``accumulate``, where a position repeats, for the last value alone.
+    Shape: any, kept; the values broadcast to the indexed elements.
+    Dtype: any, kept; values have the input's.
 
     Args:
         input: a Tensor.
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-        values: a Tensor of the input's dtype that broadcasts to the indexed elements.
-        accumulate: add instead of replacing.
-
+        values: what is written.
+        accumulate: add instead of replacing; at a repeated position all values are added.
     Raises:
         IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
+        TypeError: ``indices`` is no tuple of Tensors.
 
     >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
@@ -169,8 +204,18 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 
 @operator(inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy with ``source`` written (or added) at positions of the flattened input; negative ones count from the end.
+    """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
+    ``accumulate``, where a position repeats, for the last value alone.
+    Shape: any, kept; source has as many elements as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        index: integers; negative ones count from the end.
+        source: what is written.
+        accumulate: add instead of replacing.
     Raises:
         IndexError: a position is out of range, or index and source differ in number.
         RuntimeError: the dtypes differ.
@@ -201,8 +246,16 @@ def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Wri
 
 @operator(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy with the elements of ``source``, in order, where the mask holds; input and mask broadcast.
+    """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
 
+    Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
+    Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        mask: bools.
+        source: the elements.
     Raises:
         RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core.devices import array_module, backend_of
@@ -13,10 +11,11 @@ from ...core.storage import storage_of
 from ...core.tensor import Tensor
 from ..shape.shape import expand
 from ..table.arguments import dimension
+from ..table.types import Operand
 from .indexing import Index
 
 
-def positions(index: Any, x: Tensor) -> Tensor:
+def positions(index: Operand, x: Tensor) -> Tensor:
     index = operand(index, "index")
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
@@ -34,14 +33,14 @@ def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error
             raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
 
 
-def same_dtype(x: Tensor, src: Any, argument: str) -> Tensor:
+def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:
     src = operand(src, argument)
     if src.array.dtype != x.array.dtype:
         raise RuntimeError(f"input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
     return src
 
 
-def along(x: Tensor, dim: Any, index: Any) -> tuple[Index, Tensor]:
+def along(x: Tensor, dim: int, index: Operand) -> tuple[Index, Tensor]:
     """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
     place = dimension(dim, x.array.ndim)
     index = positions(index, x)
@@ -68,7 +67,7 @@ def mesh(index: Tensor, place: int) -> Index:
     return Index(key, (storage_of(index),))
 
 
-def vector(x: Tensor, dim: Any, index: Any, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
+def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
     """The Index of the slices along ``dim`` at a vector of positions, and their number."""
     place = dimension(dim, x.array.ndim)
     index = positions(index, x)
@@ -80,7 +79,7 @@ def vector(x: Tensor, dim: Any, index: Any, low: int = 0, error: type[Exception]
     return Index((*(slice(None),) * place, array), (storage_of(index),)), array.size
 
 
-def bool_mask(mask: Any) -> Tensor:
+def bool_mask(mask: Operand) -> Tensor:
     mask = operand(mask, "mask")
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"expected a bool Tensor for mask, got {describe(mask)}")

@@ -12,6 +12,7 @@ from ...core.errors import describe
 from ...core.primitive import apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.registry import numpy_names, operator
+from ..table.types import Number, Operand
 from .indexing import ERASE, Index, add_at, adding, setting, written_value
 from .positions import along, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
@@ -20,7 +21,7 @@ from .writing import Write, in_place, result
 SCATTER, SCATTER_ADD = setting("scatter"), adding("scatter_add")
 
 
-def _source(x: Tensor, src: Any, index: Tensor) -> Tensor:
+def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
     """The part of ``src`` that the index names a place for."""
     src = same_dtype(x, src, "src")
     shape, have = index.array.shape, src.array.shape
@@ -30,7 +31,13 @@ def _source(x: Tensor, src: Any, index: Tensor) -> Tensor:
 
 
 def _scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
 ) -> Write:
     x = operand(input)
     if (src is None) == (value is None):
@@ -38,7 +45,7 @@ def _scatter(
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     place, index = along(x, dim, index)
-    source = value if src is None else src
+    source: Any = value if src is None else src
     if isinstance(source, (bool, int, float, complex)):
         source = written_value(x, source)
         if reduce is not None:
@@ -54,20 +61,33 @@ def _scatter(
 @operator(inplace=True)
 @numpy_names
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
 ) -> Tensor:
-    """A copy with elements written along ``dim``: for dimension 1 of 3, ``out[i, index[i, j, k], k] = src[i, j, k]``.
+    """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
+
+    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
+    value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
+    of the other factors.
+    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+    input in none but ``dim``. The result has the input's.
+    Dtype: any, kept; src has the input's.
 
     Args:
         input: a Tensor.
         dim: the dimension.
-        index: integers, with as many dimensions as the input.
-        src: a Tensor at least as large as the index, of the input's dtype, or a number.
+        index: integers from 0 on.
+        src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
-
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -85,10 +105,21 @@ def _scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Write:
 @operator(inplace=True)
 @numpy_names
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """As ``scatter``, but added: for dimension 1 of three, ``out[i, index[i, j, k], k] += src[i, j, k]``.
+    """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
+    Derivative: input: ``g``. src: ``g`` at the positions.
+    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+    input in none but ``dim``. The result has the input's.
+    Dtype: any, kept; src has the input's.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: integers from 0 on; what is added at a repeated position adds up.
+        src: what is added.
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
@@ -103,23 +134,29 @@ in_place("scatter_add", _scatter_add)
 # Reductions of all that is written to one place
 
 
-@operator(inplace=True, note="amax, amin: the gradient is divided equally among all that equal the extreme value")
+@operator(inplace=True)
 @numpy_names
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """As ``scatter``, but all values for one place are reduced, with the input's unless ``include_self`` is False.
+    """``scatter``, but all values for one position are reduced to one.
+
+    Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
+    that equal the extreme value. input: 0 where something was written unless ``include_self``.
+    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
+    input in none but ``dim``. The result has the input's.
+    Dtype: any, kept; src has the input's.
 
     Args:
         input: a Tensor.
         dim: the dimension.
-        index: integers, with as many dimensions as the input.
-        src: a Tensor of the input's dtype at least as large as the index.
+        index: integers from 0 on.
+        src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
-
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..shape.conversion import CAST
 from ..table.elementwise import binary, elementwise
 from ..table.masks import KEEP, WHERE, zero_rule
 from ..table.registry import inplace_method, operator
+from ..table.types import Number, Operand
 
 
 def _halved_at_ties(g: Any, chosen: Any, tie: Any) -> Any:
@@ -50,9 +51,20 @@ FMIN = binary(
 )
 
 
-@operator(numpy=np.maximum, note="halves at ties", real=True)
-def maximum(input: Tensor, other: Tensor) -> Tensor:
-    """The larger of two, elementwise with broadcasting; NaN where either is.
+@operator(numpy=np.maximum, real=True)
+def maximum(input: Operand, other: Operand) -> Tensor:
+    """``max(input, other)``, elementwise; NaN where either is.
+
+    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
@@ -60,9 +72,20 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     return apply2(MAXIMUM, input, other)
 
 
-@operator(numpy=np.minimum, note="halves at ties", real=True)
-def minimum(input: Tensor, other: Tensor) -> Tensor:
-    """The smaller of two, elementwise with broadcasting; NaN where either is.
+@operator(numpy=np.minimum, real=True)
+def minimum(input: Operand, other: Operand) -> Tensor:
+    """``min(input, other)``, elementwise; NaN where either is.
+
+    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -70,9 +93,20 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     return apply2(MINIMUM, input, other)
 
 
-@operator(numpy=np.fmax, note="the first at ties", real=True)
-def fmax(input: Tensor, other: Tensor) -> Tensor:
-    """The larger of two, elementwise with broadcasting; the other one where one is NaN.
+@operator(numpy=np.fmax, real=True)
+def fmax(input: Operand, other: Operand) -> Tensor:
+    """``max(input, other)``, elementwise; the other one where one is NaN.
+
+    Derivative: ``g`` to the larger; to the input at ties.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([3., 2.])
@@ -80,9 +114,20 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     return apply2(FMAX, input, other)
 
 
-@operator(numpy=np.fmin, note="the first at ties", real=True)
-def fmin(input: Tensor, other: Tensor) -> Tensor:
-    """The smaller of two, elementwise with broadcasting; the other one where one is NaN.
+@operator(numpy=np.fmin, real=True)
+def fmin(input: Operand, other: Operand) -> Tensor:
+    """``min(input, other)``, elementwise; the other one where one is NaN.
+
+    Derivative: ``g`` to the smaller; to the input at ties.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -114,7 +159,7 @@ CLAMP_TO_NUMBERS = elementwise(
 )
 
 
-def _clamp_call(input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, ...]]:
+def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
         raise RuntimeError("at least one of min and max must not be None")
     if high is None:
@@ -124,17 +169,22 @@ def _clamp_call(input: Any, low: Any, high: Any) -> tuple[Primitive, tuple[Any, 
     return CLAMP, (input, low, high)
 
 
-@operator(inplace=CLAMP, aliases=("clip",), note="passes to the input at the bounds", real=True)
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """The nearest number to ``input`` in [min, max]: min(max(input, min), max).
+@operator(inplace=CLAMP, aliases=("clip",), real=True)
+def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """``min(max(input, min), max)``: the nearest number to ``input`` in [min, max].
+
+    Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
+    min < max. max: ``g`` where the input is above it, or min > max.
+    Shape: those of the three broadcast.
+    Dtype: real; the result has PyTorch's result type.
 
     Args:
         input: a Tensor.
         min: lower bound, a number or a Tensor; None for none.
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
-
     Raises:
-        RuntimeError: neither bound is given.
+        RuntimeError: neither bound is given, or the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
@@ -146,7 +196,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return apply(primitive, inputs, {})
 
 
-def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def _clamp_(self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     primitive, inputs = _clamp_call(self, min, max)
     return apply_inplace(primitive, *inputs)
 
@@ -154,9 +204,20 @@ def _clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
 tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 
 
-@operator(inplace=CLAMP_MIN, note="passes to the input at the bound", real=True)
-def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """max(input, min), elementwise.
+@operator(inplace=CLAMP_MIN, real=True)
+def clamp_min(input: Operand, min: Operand) -> Tensor:
+    """``max(input, min)``, elementwise.
+
+    Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+    Shape: that of ``input`` and ``min`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        min: the lower bound, a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
@@ -164,9 +225,20 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
     return apply2(CLAMP_MIN, input, min)
 
 
-@operator(inplace=CLAMP_MAX, note="passes to the input at the bound", real=True)
-def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """min(input, max), elementwise.
+@operator(inplace=CLAMP_MAX, real=True)
+def clamp_max(input: Operand, max: Operand) -> Tensor:
+    """``min(input, max)``, elementwise.
+
+    Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+    Shape: that of ``input`` and ``max`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        max: the upper bound, a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
 
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
@@ -182,11 +254,15 @@ NAN_TO_NUM = elementwise(
 )
 
 
-@operator(inplace=True, note="0 where a value was replaced")
+@operator(inplace=True)
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """NaN and infinities replaced by finite numbers.
+    """``input`` with finite numbers for NaN and the infinities.
+
+    Derivative: ``g``, 0 where a value was replaced.
+    Shape: any, kept.
+    Dtype: any, kept.
 
     Args:
         input: a Tensor.
@@ -204,9 +280,19 @@ def nan_to_num(
 COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
 
 
-@operator(direct=True, inplace=COPYSIGN, numpy=np.copysign, note="0 at 0")
-def copysign(input: Tensor, other: Any) -> Tensor:
-    """The size of ``input`` with the sign of ``other`` (that of -0 is negative).
+@operator(direct=True, inplace=COPYSIGN, numpy=np.copysign)
+def copysign(input: Operand, other: Operand) -> Tensor:
+    """``|input|`` with the sign of ``other`` (that of -0 is negative).
+
+    Derivative: input: ``g`` times the signs of input and result, 0 at 0. other: 0.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; integers become the default dtype.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
     tensor([-1.,  2.])
@@ -214,29 +300,36 @@ def copysign(input: Tensor, other: Any) -> Tensor:
     return apply2(COPYSIGN, input, other)
 
 
-def _check_mask(argument: str, mask: Any) -> Tensor:
+def _check_mask(argument: str, mask: Operand) -> Tensor:
     mask = operand(mask, argument)
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"wanted a bool Tensor for {argument}, got {mask.dtype}")
     return mask
 
 
+@overload
+def where(condition: Operand) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Operand, input: Operand, other: Operand) -> Tensor: ...
 @operator(method=False)
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, ``other`` elsewhere; with the condition alone, where it holds.
+def where(
+    condition: Operand, input: Operand | None = None, other: Operand | None = None
+) -> Tensor | tuple[Tensor, ...]:
+    """``input if condition else other``, elementwise; with the condition alone, where it holds.
 
-    The gradient of what was not taken is 0 (whatever its value, NaN included).
+    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. What was not
+    taken gets 0 whatever its value, NaN included.
+    Shape: those of the three broadcast.
+    Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:
-        condition: a Tensor of bools.
-        input: a Tensor or number that broadcasts with the condition.
-        other: a Tensor or number that broadcasts with the condition.
-
-    Returns:
-        A Tensor; without ``input`` and ``other`` a tuple of index Tensors, one per axis, as ``nonzero(as_tuple=True)``.
-
+        condition: bools; alone also numbers, which hold where they are not 0.
+        input: a Tensor or a number.
+        other: a Tensor or a number.
+    Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
     >>> rg.where(x > 0, x, 0.0)
@@ -264,15 +357,24 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 
 
 @operator(namespace="Tensor", name="where")
-def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """The Tensor where the condition holds, ``other`` elsewhere.
+def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
+    """``where(condition, self, other)``.
+
+    Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+    Shape: those of the three broadcast.
+    Dtype: any; the result has PyTorch's result type of self and other.
+
+    Args:
+        condition: bools.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
 
     >>> x = rg.tensor([-1.0, 2.0])
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
     """
-    result: Tensor = where(condition, self, other)
-    return result
+    return where(condition, self, other)
 
 
 def _fill_where(out: Any, x: Any, mask: Any, value: Any) -> None:
@@ -291,7 +393,7 @@ MASKED_FILL = Primitive(
 )
 
 
-def _fill_value(name: str, input: Tensor, value: Any) -> Any:
+def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
     dtype = input.array.dtype
     if isinstance(value, Tensor):
         if value.array.ndim:
@@ -304,28 +406,32 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Any:
 
 
 @operator(inplace=MASKED_FILL)
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """``value`` where the mask holds, ``input`` elsewhere, in the input's dtype.
+def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
+    """``value if mask else input``, elementwise.
+
+    Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
+    Shape: input and mask broadcast.
+    Dtype: any; the input's, kept.
 
     Args:
         input: a Tensor.
-        mask: bools that broadcast with it.
+        mask: bools.
         value: a number or a 0-d Tensor.
-
     Raises:
-        RuntimeError: the mask is not of bools, or the value has axes.
+        RuntimeError: the mask is not of bools, the value has dimensions, or is complex and the input is not.
+        TypeError: the value is no number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
     tensor([-1.,  2.])
     """
     input = operand(input)
     mask = _check_mask("mask", mask)
-    return apply(MASKED_FILL, (input, mask, _fill_value("masked_fill", input, value)), {})
+    return apply(MASKED_FILL, (input, mask, _fill_value(input, value)), {})
 
 
-def _masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+def _masked_fill_(self: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     mask = _check_mask("mask", mask)
-    return apply_inplace(MASKED_FILL, self, mask, _fill_value("masked_fill_", self, value))
+    return apply_inplace(MASKED_FILL, self, mask, _fill_value(self, value))
 
 
 tensor_method(inplace_method("masked_fill", _masked_fill_), "masked_fill_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -22,12 +23,14 @@ class Write(NamedTuple):
 
 
 def result(write: Write) -> Tensor:
+    """The operator's result: a copy with the values written."""
     return apply(write.primitive, (write.x, write.value), write.params)
 
 
 def in_place(name: str, prepare: Callable[..., Write]) -> None:
     """Give Tensor the method ``name_`` that does in place what ``prepare`` has checked."""
 
+    @wraps(prepare)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         write = prepare(self, *args, **kwargs)
         apply_inplace(write.primitive, write.x, write.value, **write.params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -133,7 +133,9 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
     return x
 
 
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+def _meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["ij", "xy"] = "xy"
+) -> tuple[Tensor, ...]:
     only("meshgrid", "sparse", sparse, False)
     return tuple(ops.meshgrid(*tensors(*xi), indexing=indexing))
 

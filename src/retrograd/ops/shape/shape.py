@@ -5,6 +5,7 @@ All of these are views wherever NumPy can give one: the result shares its memory
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -21,10 +22,15 @@ from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list
 from ..table.registry import named_errors, operator
+from ..table.types import Dims, DTypeLike, Operand, Size
 
 
-def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
-    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only."""
+def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tensor:
+    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only.
+
+    It repeats what ``apply`` does for such a call, without the general case's tuples: views are taken so often (every
+    ``x[i]``, reshape and transpose) that the general path would double their cost.
+    """
     if not isinstance(a, Tensor):
         a = operand(a)
     x = a.array
@@ -64,7 +70,7 @@ def _view(x: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _reshaping(name: str, forward: Any = _reshape) -> Primitive:
+def _reshaping(name: str, forward: Callable[..., Any] = _reshape) -> Primitive:
     return Primitive(name, forward, "x", [lambda g, x_shape: RESHAPE(g, shape=x_shape)], view=True)
 
 
@@ -84,13 +90,20 @@ def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator()
-def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
-    """The same elements in row-major order under another shape; one length may be -1, to be inferred.
+def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
+    """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
     A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any to ``shape``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
     Raises:
-        RuntimeError: the number of elements differs.
+        RuntimeError: the number of elements differs, or several lengths are negative.
 
     >>> rg.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
@@ -103,11 +116,17 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
-    """The same memory under another shape (as ``reshape``, but never a copy) or read as another dtype.
+def view(self: Tensor, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
+    """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
 
-    ``x.view(dtype)`` reinterprets the bytes, without a gradient; the last dimension changes with the elements' size.
+    As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
 
+    Derivative: ``g`` in the input's shape; none for another dtype.
+    Shape: any to ``shape``, of as many elements.
+    Dtype: any, kept; or the one given.
+
+    Args:
+        shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
@@ -134,6 +153,15 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
+    Derivative: ``g`` in the shape of ``self``; none to ``other``.
+    Shape: any to that of ``other``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the number of elements differs, or the strides do not allow a view.
+
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -144,6 +172,15 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.reshape(other.shape)``.
 
+    Derivative: ``g`` in the shape of ``self``; none to ``other``.
+    Shape: any to that of ``other``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the number of elements differs.
+
     >>> rg.arange(4).reshape_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -151,11 +188,19 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @operator()
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Without the dimensions of length 1: all of them, or those of ``dim`` (a number or a tuple) that have length 1.
+def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
+    """``input`` without its dimensions of length 1, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimensions to leave out where they have length 1; None for all.
     Raises:
         IndexError: ``dim`` is out of range.
+        RuntimeError: a dimension is given twice.
 
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
     ((2, 3), (2, 3, 1))
@@ -169,8 +214,15 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 @operator()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """With a dimension of length 1 inserted at ``dim``.
+    """``input`` with a dimension of length 1 inserted, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one dimension more.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the place of the new dimension in the result.
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -185,8 +237,18 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @operator()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """With the dimensions ``start_dim`` to ``end_dim`` (included) merged into one; 0-d becomes 1-d.
+    """``input`` with neighbouring dimensions merged into one, in row-major order.
 
+    A view where the strides allow it, else a copy.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        start_dim: the first dimension to merge.
+        end_dim: the last one, included.
     Raises:
         IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
@@ -204,7 +266,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @operator()
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, in row-major order; a view where the input is contiguous.
+    """``input.flatten()``: all elements in one dimension, in row-major order.
+
+    A view where the input is contiguous, else a copy.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: any to (number of elements,).
+    Dtype: any, kept.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
@@ -213,10 +281,19 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @operator()
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """With the dimension ``dim`` split into several of the given sizes; one of them may be -1.
+def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
+    """``input`` with one dimension split into several, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension to split.
+        sizes: the lengths it is split into; one may be -1, to be inferred.
     Raises:
+        IndexError: ``dim`` is out of range.
         RuntimeError: the sizes do not multiply to the length of ``dim``.
 
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
@@ -236,7 +313,9 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
 
-def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
+def _at_least(
+    tensors: tuple[Operand | Sequence[Operand], ...], widen: Callable[[Tensor], Tensor]
+) -> Tensor | tuple[Tensor, ...]:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         return tuple([widen(x) for x in tensor_list(tensors[0])])
     results = [widen(operand(x)) for x in tensors]
@@ -244,8 +323,16 @@ def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
 
 
 @operator(method=False)
-def atleast_1d(*tensors: Any) -> Any:
-    """Each Tensor with at least one dimension: 0-d becomes shape (1,). Several, or a list, give a tuple.
+def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Any:
+    """Each Tensor with at least one dimension, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1,); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -254,8 +341,16 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 @operator(method=False)
-def atleast_2d(*tensors: Any) -> Any:
-    """Each Tensor with at least two dimensions: shape (n,) becomes (1, n). Several, or a list, give a tuple.
+def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Any:
+    """Each Tensor with at least two dimensions, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -268,8 +363,16 @@ def _two_dimensional(x: Tensor) -> Tensor:
 
 
 @operator(method=False)
-def atleast_3d(*tensors: Any) -> Any:
-    """Each Tensor with at least three dimensions: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
+def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Any:
+    """Each Tensor with at least three dimensions, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
@@ -300,15 +403,22 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator(aliases=("swapaxes", "swapdims"))
-def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """With two dimensions exchanged: ``transpose(x, dim0, dim1)``, as PyTorch's.
+def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a
-    Tensor has dimensions (unless these are two), gives them a new order.
+    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
+    has dimensions (unless these are two), gives them a new order.
 
+    Derivative: ``g`` with the same dimensions exchanged.
+    Shape: any; the lengths of the two dimensions are exchanged.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: ``dim0, dim1``, also by these names.
     Raises:
         IndexError: a dimension is out of range.
-        RuntimeError: the new order does not name every dimension once.
+        RuntimeError: a new order does not name every dimension once.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
@@ -327,7 +437,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
     return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
 
 
-def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Size]) -> tuple[Any, ...]:
     for names in (("dim0", "dim1"), ("axis0", "axis1"), ("axis1", "axis2")):
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):
@@ -337,7 +447,11 @@ def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any,
 
 @operator()
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; fewer than two dimensions are left as they are.
+    """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
+
+    Derivative: the transpose of ``g``.
+    Shape: (m, n) to (n, m); (n,) and () stay.
+    Dtype: any, kept.
 
     Raises:
         RuntimeError: there are more than two dimensions.
@@ -352,9 +466,16 @@ def t(input: Tensor) -> Tensor:
 
 
 @operator()
-def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """With the dimensions in a new order: dimension i of the result is ``dims[i]`` of the input.
+def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
+    """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
 
+    Derivative: ``g`` with its dimensions in the inverse order.
+    Shape: any; the lengths are permuted.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: per dimension of the result that of the input, one by one or as a sequence.
     Raises:
         RuntimeError: ``dims`` does not name every dimension once.
         IndexError: a dimension is out of range.
@@ -372,11 +493,20 @@ def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
 
 
 @operator(aliases=("moveaxis",))
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """With the dimensions ``source`` moved to the places ``destination``; the others keep their order.
+def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
+    """``input`` with some dimensions moved to other places, as a view; the others keep their order.
 
+    Derivative: ``g`` with the dimensions moved back.
+    Shape: any; the lengths are permuted.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        source: the dimensions to move.
+        destination: per dimension its place in the result.
     Raises:
         RuntimeError: they differ in number, or name a dimension twice.
+        IndexError: a dimension is out of range.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -431,7 +561,7 @@ for _name, _function in (
     setattr(Tensor, _name, property(_function))
 
 
-def _reshaping_method(name: str, function: Any) -> Any:
+def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
@@ -481,12 +611,18 @@ EXPAND: Primitive = Primitive(
 
 
 @operator(namespace="Tensor")
-def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
-    """A view in which dimensions of length 1 are repeated to the given lengths; -1 keeps a length.
+def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
+    """A view in which dimensions of length 1 are repeated to the given lengths.
 
-    New dimensions may be put in front. Since elements share memory, the result cannot be written in place, but views
-    of it whose own elements do not share memory can.
+    Since elements share memory, the result cannot be written in place, but views of it whose own elements do not share
+    memory can.
 
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: (*) to ``sizes``; new dimensions may be put in front.
+    Dtype: any, kept.
+
+    Args:
+        sizes: the lengths, one by one or as a sequence; -1 keeps a length.
     Raises:
         RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
 
@@ -511,6 +647,15 @@ def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
+    Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
+    Shape: any that broadcasts to that of ``other``.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the shapes do not fit.
+
     >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
     (3, 2)
     """
@@ -518,8 +663,18 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @operator()
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """As ``input.expand(size)``.
+def broadcast_to(input: Tensor, size: Size) -> Tensor:
+    """``input.expand(size)``.
+
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: any that broadcasts to ``size``.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        size: the shape of the result.
+    Raises:
+        RuntimeError: the input does not broadcast to the size.
 
     >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
@@ -529,9 +684,15 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 
 
 @operator(method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Each Tensor expanded to the shape they broadcast to.
+def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
+    """Each Tensor expanded, as a view, to the shape that all of them broadcast to.
 
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: any that broadcast; all results have the one shape.
+    Dtype: any, each its own.
+
+    Args:
+        tensors: the Tensors, one by one.
     Raises:
         RuntimeError: the shapes do not broadcast.
 
@@ -547,9 +708,15 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @operator(namespace="Tensor")
-def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
-    """Summed over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
+def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
+    """The sum over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
 
+    Derivative: ``g`` expanded to the input's shape.
+    Shape: any to ``size``.
+    Dtype: any; where something is summed, integers become int64.
+
+    Args:
+        size: the lengths, one by one or as a sequence.
     Raises:
         RuntimeError: ``size`` does not broadcast to the shape.
 
