@@ -15,17 +15,7 @@ from ..ops.indexing.indexing import fill
 from ..ops.indexing.scatter import scatter
 from ..ops.indexing.scatter import scatter_add
 from ..ops.indexing.scatter import scatter_reduce
-from ..ops.indexing.selection import clamp
-from ..ops.indexing.selection import clamp as clip
-from ..ops.indexing.selection import clamp_max
-from ..ops.indexing.selection import clamp_min
-from ..ops.indexing.selection import copysign
-from ..ops.indexing.selection import fmax
-from ..ops.indexing.selection import fmin
 from ..ops.indexing.selection import masked_fill
-from ..ops.indexing.selection import maximum
-from ..ops.indexing.selection import minimum
-from ..ops.indexing.selection import nan_to_num
 from ..ops.indexing.selection import where
 from ..ops.indexing.slices import diagonal_scatter
 from ..ops.indexing.slices import select_scatter
@@ -112,6 +102,16 @@ from ..ops.math.arithmetic import sign
 from ..ops.math.arithmetic import sub
 from ..ops.math.arithmetic import sub as subtract
 from ..ops.math.arithmetic import true_divide
+from ..ops.math.bounds import clamp
+from ..ops.math.bounds import clamp as clip
+from ..ops.math.bounds import clamp_max
+from ..ops.math.bounds import clamp_min
+from ..ops.math.bounds import copysign
+from ..ops.math.bounds import fmax
+from ..ops.math.bounds import fmin
+from ..ops.math.bounds import maximum
+from ..ops.math.bounds import minimum
+from ..ops.math.bounds import nan_to_num
 from ..ops.math.comparison import allclose
 from ..ops.math.comparison import eq
 from ..ops.math.comparison import equal
@@ -295,6 +295,8 @@ from ..ops.shape.arrangement import tril
 from ..ops.shape.arrangement import triu
 from ..ops.shape.conversion import clone
 from ..ops.shape.conversion import detach
+from ..ops.shape.expansion import broadcast_tensors
+from ..ops.shape.expansion import broadcast_to
 from ..ops.shape.joining import block_diag
 from ..ops.shape.joining import cat
 from ..ops.shape.joining import cat as concat
@@ -313,6 +315,13 @@ from ..ops.shape.joining import unbind
 from ..ops.shape.joining import vsplit
 from ..ops.shape.joining import vstack
 from ..ops.shape.joining import vstack as row_stack
+from ..ops.shape.permutation import movedim
+from ..ops.shape.permutation import movedim as moveaxis
+from ..ops.shape.permutation import permute
+from ..ops.shape.permutation import t
+from ..ops.shape.permutation import transpose
+from ..ops.shape.permutation import transpose as swapaxes
+from ..ops.shape.permutation import transpose as swapdims
 from ..ops.shape.properties import is_complex
 from ..ops.shape.properties import is_floating_point
 from ..ops.shape.properties import numel
@@ -320,19 +329,10 @@ from ..ops.shape.properties import numel as nelement
 from ..ops.shape.shape import atleast_1d
 from ..ops.shape.shape import atleast_2d
 from ..ops.shape.shape import atleast_3d
-from ..ops.shape.shape import broadcast_tensors
-from ..ops.shape.shape import broadcast_to
 from ..ops.shape.shape import flatten
-from ..ops.shape.shape import movedim
-from ..ops.shape.shape import movedim as moveaxis
-from ..ops.shape.shape import permute
 from ..ops.shape.shape import ravel
 from ..ops.shape.shape import reshape
 from ..ops.shape.shape import squeeze
-from ..ops.shape.shape import t
-from ..ops.shape.shape import transpose
-from ..ops.shape.shape import transpose as swapaxes
-from ..ops.shape.shape import transpose as swapdims
 from ..ops.shape.shape import unflatten
 from ..ops.shape.shape import unsqueeze
 from ..ops.shape.views import as_strided

@@ -6,7 +6,8 @@ from ...core.errors import describe
 from ...core.primitive import apply, operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor
-from ..shape.shape import expand, flatten, reshape
+from ..shape.expansion import expand
+from ..shape.shape import flatten, reshape
 from ..table.arguments import dimension
 from ..table.registry import numpy_names, operator
 from .indexing import Index, reading

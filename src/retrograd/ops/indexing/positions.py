@@ -9,7 +9,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor
-from ..shape.shape import expand
+from ..shape.expansion import expand
 from ..table.arguments import dimension
 from ..table.types import Operand
 from .indexing import Index

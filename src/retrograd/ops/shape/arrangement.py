@@ -18,8 +18,10 @@ from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
 from ..table.types import Dims, Operand, Size
+from .expansion import broadcast_tensors
 from .joining import stack
-from .shape import broadcast_tensors, flatten, permute, reshape, transpose
+from .permutation import permute, transpose
+from .shape import flatten, reshape
 
 # Repeating
 
