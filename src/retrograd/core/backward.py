@@ -7,19 +7,22 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from operator import attrgetter
 from sys import getrefcount
+from threading import RLock
 from typing import Any
 
 from .devices import array_module, backend_of, is_array
 from .errors import describe
-from .graph import NOTHING, Node, edge_of, leading_to, reachable
-from .modes import modes, set_grad_enabled, watchers
-from .plan import ALONE
+from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
+from .modes import modes, recording, watchers
+from .plan import ALONE, WHOLE, Plan, pull
+from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
-from .tensor import Tensor, new_tensor, tensor_method
+from .tensor import RemovableHandle, Tensor, new_tensor, tensor_method
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
@@ -41,7 +44,7 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
             raise RuntimeError(
-                f"{node.name}: its rule gave a gradient of {describe(g)} for an input of {shape}"
+                f"{node.operator}: its rule gave a gradient of {describe(g)} for an input of {shape}"
             ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
@@ -63,16 +66,17 @@ class Walk:
         self.found: dict[Any, Any] = {}
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
-        leaf.
-        """
-        with set_grad_enabled(self.create_graph), silent():
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
+        with recording(self.create_graph), silent():
             return self._run(roots)
 
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        order, completes = reachable(root for root, _ in roots)
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
-        useful = None if wanted is None else leading_to(wanted, order)
+        order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        leading = useful = None
+        if wanted is not None:
+            leading = leading_to(wanted, order)
+            useful = leading | wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -90,18 +94,19 @@ class Walk:
             g = pop(node, None)
             if g is not None and (useful is None or node in useful):
                 plan = node.plan
-                saved = node.saved
-                if saved is None:
-                    raise RuntimeError(
-                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
-                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
-                    )
                 if plan.several and type(g) is list:
                     g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
                 if wanted is not None and node in wanted:
                     self.found[node] = g if create_graph else as_array(g).copy()
+            if g is not None and (leading is None or node in leading):
+                saved = node.saved
+                if saved is None:
+                    raise RuntimeError(
+                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
+                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
+                    )
                 if create_graph:
                     saved = plan.primitive.saved_tensors(node)
                 if anomaly is not None:
@@ -132,6 +137,8 @@ class Walk:
                     like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
+                    if create_graph and plan.primitive.piecewise_linear and not gi._requires:
+                        gi = attached(gi, parent)
                     if anomaly is not None:
                         anomaly.after(node, index, gi)
                     before = get(parent)
@@ -217,8 +224,22 @@ def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x
 
 
+# Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
+# the collector may run anything in between.
+_accumulating = tuple(RLock() for _ in range(16))
+
+
 def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    with _accumulating[id(leaf) >> 4 & 15]:
+        _add_to_grad(leaf, g, lone, create_graph)
+    hooks = leaf._hooks
+    if hooks is not None:
+        for hook in list(hooks.on_accumulation.values()):
+            hook(leaf)
+
+
+def _add_to_grad(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
@@ -239,10 +260,6 @@ def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
                 unshare(grad, keep_values=True)
             array = grad.array
             array += g
-    hooks = leaf._hooks
-    if hooks is not None:
-        for hook in list(hooks.on_accumulation.values()):
-            hook(leaf)
 
 
 def differentiate(
@@ -275,7 +292,7 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
             f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
             "computed by a recorded operator"
         )
-    name = "leaf" if output._node is None else output._node.name
+    name = "leaf" if output._node is None else output._node.operator
     if cotangent is None:
         if output.array.size != 1:
             raise RuntimeError(
@@ -312,11 +329,92 @@ def accumulate_gradients(
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
-    with set_grad_enabled(create_graph):
+    with recording(create_graph):
         for x in dict.fromkeys(inputs or ()):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
                 accumulate(x, g, True, create_graph)
+
+
+def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) -> Plan:
+    """A plan as the given one, for one node, whose hooks see the gradients that go out beside those that came in."""
+    hooked_plan = copy(plan)
+
+    def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
+        together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
+        found: list[Any] = [None] * len(node.parents)
+        for index, rule, place in plan.rules:
+            gi = together[index] if rule is None else pull(rule, place, g, saved)
+            if gi is not None and plan.select is None:
+                parent = node.parents[index]
+                gi = fit(gi, parent if type(parent) is Node else parent.array, node)
+            found[index] = gi
+        recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
+        outgoing = tuple([_shown(x) for x in found])
+        incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
+        for hook in list(hooks.values()):
+            changed = hook(outgoing, incoming)
+            if changed is not None:
+                outgoing = _replaced(node, outgoing, changed)
+        return [x if x is None or recorded else conjugate(x).array for x in outgoing]
+
+    hooked_plan.joint = joint
+    hooked_plan.rules = tuple((index, None, WHOLE) for index, _, _ in plan.rules)
+    return hooked_plan
+
+
+def _shown(g: Any) -> Tensor | None:
+    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
+
+
+def _replaced(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
+        raise RuntimeError(
+            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
+        )
+    return changed
+
+
+def register_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+    """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
+
+    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: print(inputs[0], outputs[0]))
+    >>> y.sum().backward()
+    tensor([3., 3.]) tensor([1., 1.])
+    """
+    if self.plan.node_hooks is None:
+        hooks: dict[int, Callable[[Any, Any], Any]] = {}
+        self.plan = hooked(self.plan, self, hooks)
+        self.plan.node_hooks = hooks
+    return RemovableHandle(self.plan.node_hooks, hook)
+
+
+def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
+
+    Raises:
+        RuntimeError: the node has several outputs; each has a node of its own.
+    """
+    if self.plan.several:
+        raise RuntimeError(f"register_prehook: {self!r} has several outputs; register on the node of one of them")
+
+    def on_gradient(g: Tensor) -> Tensor | None:
+        changed = hook((g,))
+        return changed[0] if isinstance(changed, (tuple, list)) else changed
+
+    if self.hooks is None:
+        self.hooks = {}
+    return RemovableHandle(self.hooks, on_gradient)
+
+
+# Entered here, as Tensor.backward is: the graph itself knows no Tensor.
+Node.register_hook = register_hook  # type: ignore[attr-defined]
+Node.register_prehook = register_prehook  # type: ignore[attr-defined]
 
 
 @tensor_method

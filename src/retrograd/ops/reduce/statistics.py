@@ -14,7 +14,7 @@ from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import where
 from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
-from ..math.exponential import sqrt
+from ..math.powers import sqrt
 from ..shape.permutation import movedim
 from ..shape.views import diagonal
 from ..table.arguments import dimension

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.modes import modes, set_grad_enabled
+from ...core.modes import modes, recording
 from ...core.tensor import Tensor
 from ..table.registry import named_errors
 from .permutation import t, transpose
@@ -16,7 +16,7 @@ def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
-        with set_grad_enabled(self._node is not None):  # the history, where there is one, has the shape, too
+        with recording(self._node is not None):  # the history, where there is one, has the shape, too
             view = function(self, *args, **kwargs)
         self.array = view.array
         if self._node is not None:
