@@ -284,6 +284,15 @@ def a_row_of_expanded_rows_used_by_another(x, y):
 
 
 @program
+def an_expanded_view_filled(x, y):
+    z = x * y
+    rows = z.expand(3, 4)
+    used = rows * rows
+    rows[:, 1:].fill_(y[0] * x[3])
+    return (used * rows).sum() + (z * z * y).sum()
+
+
+@program
 def part_of_an_expanded_column(x, y):
     z = (x * y).reshape(4, 1)
     wide = z.expand(4, 3)
@@ -437,6 +446,18 @@ def test_writes_to_expanded_tensors_are_those_of_pytorch(write):
             continue
         (x * x * x.detach()).sum().backward()
         outcomes.append((x.tolist(), leaf.grad.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_expanded_tensors_are_filled_as_pytorch_does():
+    torch = pytest.importorskip("torch")  # whose backward walk then fails
+    outcomes = []
+    for library in (rg, torch):
+        x = library.tensor([0.7, -0.3, 1.2, 0.4])
+        rows = x.expand(3, 4)
+        rows[:, 1:3].fill_(0.5)
+        rows[1:, 3:].zero_()
+        outcomes.append((x.tolist(), rows.tolist()))
     assert outcomes[0] == outcomes[1]
 
 

@@ -474,7 +474,12 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
 
 
 def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
-    return apply_inplace(FILL, self, _fill_value(self, value))
+    written = self
+    if overlaps_itself(self.array):  # One value fits all that share a place: write to one of each.
+        key = tuple([slice(1) if stride == 0 else slice(None) for stride in self.array.strides])
+        written = apply_view(GETITEM, self, {"index": (*key, Ellipsis)})
+    apply_inplace(FILL, written, _fill_value(self, value))
+    return self
 
 
 Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]
@@ -491,7 +496,7 @@ def zero_(self: Tensor) -> Tensor:
     >>> rg.ones(2).zero_()
     tensor([0., 0.])
     """
-    return apply_inplace(FILL, self, 0)
+    return _fill_in_place(self, 0)
 
 
 @operator(namespace="Tensor", name="copy_", differentiable=False)

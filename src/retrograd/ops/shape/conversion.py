@@ -76,12 +76,12 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
 @operator(namespace="Tensor")
 def to(
     self: Tensor,
-    *args: Any,
+    *args: Tensor | DTypeLike | DeviceLike | bool | None,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
     """``self`` in another dtype, on another device, or both; itself where it is that already.
 
@@ -108,7 +108,7 @@ def to(
     >>> x.to("cpu") is x
     True
     """
-    rest = list(args)
+    rest: list[Any] = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
         dtype, device = other.array.dtype, other.device
@@ -204,7 +204,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def _dtype_method(name: str, dtype: str) -> None:
     target = np.dtype(dtype)
 
-    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+    def method(self: Tensor, memory_format: object = None) -> Tensor:
         return self if self.array.dtype is target else _converted(self, target)
 
     method.__name__ = method.__qualname__ = name
@@ -240,7 +240,7 @@ for _name, _dtype in {
 
 
 @operator(namespace="Tensor")
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     """``self.to("cpu")``: the Tensor in the CPU's memory; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
@@ -258,7 +258,7 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 @operator(namespace="Tensor")
 def cuda(
-    self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: Any = None
+    self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
     """``self.to("cuda")``: the Tensor on a GPU; itself where it is there already.
 
@@ -283,7 +283,7 @@ def cuda(
 
 
 @operator(direct=True)
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     """``out = input``: a copy in memory of its own.
 
     Derivative: ``g``.
@@ -303,7 +303,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
 
     Derivative: ``g``.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -320,8 +320,14 @@ def _at_least(
     return results[0] if len(results) == 1 else tuple(results)
 
 
+@overload
+def atleast_1d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Any:
+def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """Each Tensor with at least one dimension, as a view.
 
     Derivative: ``g`` in the input's shape.
@@ -338,8 +344,14 @@ def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Any:
     return _at_least(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
+@overload
+def atleast_2d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Any:
+def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """Each Tensor with at least two dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
@@ -360,8 +372,14 @@ def _two_dimensional(x: Tensor) -> Tensor:
     return x if x.ndim >= 2 else unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1))
 
 
+@overload
+def atleast_3d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Any:
+def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """Each Tensor with at least three dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
