@@ -39,8 +39,8 @@ EXPAND: Primitive = Primitive(
 def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     """A view in which dimensions of length 1 are repeated to the given lengths.
 
-    Since elements share memory, the result cannot be written in place, but views of it whose own elements do not share
-    memory can.
+    Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
+    whose own elements do not share memory can.
 
     Derivative: ``g`` summed over the repeated dimensions.
     Shape: (*) to ``sizes``; new dimensions may be put in front.
