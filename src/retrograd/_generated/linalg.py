@@ -30,7 +30,7 @@ from ..ops.linear.matmul import matmul
 from ..ops.linear.matrix_norms import cond
 from ..ops.linear.matrix_norms import matrix_norm
 from ..ops.linear.matrix_norms import norm
-from ..ops.reduce.norms import linalg_vector_norm as vector_norm
+from ..ops.reduce.norms import vector_norm
 
 __all__ = [
     "LinAlgError",

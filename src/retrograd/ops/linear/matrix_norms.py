@@ -8,7 +8,7 @@ from typing import Any
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
-from ..reduce.norms import vector_norm
+from ..reduce.norms import p_norm
 from ..table.registry import OPERATORS, also_named, operator
 from .decompositions import svdvals
 from .linalg import identity_like, inv, matrices, slogdet
@@ -24,7 +24,7 @@ def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, ...], keepdim:
     if row == column:
         raise RuntimeError(f"dims must be different, got {dims}")
     if ord in ("fro", None):
-        return vector_norm(name, x, 2, (row, column), keepdim)
+        return p_norm(x, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):
         values = svdvals(x.movedim((row, column), (-2, -1)))
         result = values.sum(-1) if ord == "nuc" else _largest(values, -1) if ord == 2 else values.amin(-1)
@@ -32,7 +32,7 @@ def _matrix_norm(name: str, x: Tensor, ord: Any, dims: tuple[int, ...], keepdim:
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise RuntimeError(f"order {ord!r} is not supported for matrices")
     summed, other = (row, column) if abs(ord) == 1 else (column, row)
-    sums = vector_norm(name, x, 1, summed, True)
+    sums = p_norm(x, 1, summed, True)
     result = _largest(sums, other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
     return result if keepdim else result.squeeze((row, column))
 
@@ -72,13 +72,13 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
         raise RuntimeError(f"expected floating or complex numbers, got {describe(x)}")
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None and (dims is None or len(dims) != 2):
-        return vector_norm("linalg.norm", x, 2, dims, keepdim)
+        return p_norm(x, 2, dims, keepdim)
     if dims is None:
         if x.array.ndim not in (1, 2):
             raise RuntimeError(f"with ord but no dim the input must be 1-d or 2-d, got {describe(x)}")
         dims = tuple(range(x.array.ndim))
     if len(dims) == 1:
-        return vector_norm("linalg.norm", x, ord, dims, keepdim)
+        return p_norm(x, ord, dims, keepdim)
     if len(dims) != 2:
         raise RuntimeError(f"dim must name one or two dimensions, got {dims}")
     return _matrix_norm("linalg.norm", x, ord, (dims[0], dims[1]), keepdim)

@@ -13,7 +13,7 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
-from ..reduce.reductions import converted, kept, reduce_
+from ..reduce.common import converted, kept, reduce_
 from ..table.arguments import dimension
 from ..table.blocks import in_single
 from ..table.registry import numpy_names, operator

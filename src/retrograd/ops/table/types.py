@@ -20,3 +20,6 @@ Dims: TypeAlias = int | Sequence[int]
 
 # A shape.
 Size: TypeAlias = int | Sequence[int]
+
+# What names a dtype: rg.float32, np.float32, float, "float32".
+DTypeLike: TypeAlias = np.dtype[Any] | type | str

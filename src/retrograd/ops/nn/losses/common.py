@@ -16,7 +16,7 @@ from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ...reduce.reductions import divided
+from ...reduce.common import divided
 from ...table.composites import raw
 from ...table.masks import KEEP
 from ...table.registry import operator
