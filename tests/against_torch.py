@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from retrograd.autograd.gradcheck import differentiable_outputs, gradients, random_like
+from retrograd.autograd.gradients import grad
 from retrograd.core.modes import enable_grad
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, new_tensor
 from retrograd.ops.table.registry import Operator
 from retrograd.testing.case import Case
 from retrograd.testing.comparison import assert_close, numbers, to_numpy
@@ -151,6 +152,56 @@ def check_torch(operator: Operator, case: Case, seeds: Iterable[int] = (0,)) -> 
         for program in programs(operator, case, seed=seed):
             worst = max(worst, compare_with_torch(program))
     return worst
+
+
+def shared_places(results: Iterable[Any], inputs: Sequence[Any], memory: Callable[[Any], int]) -> set[tuple[int, int]]:
+    """Pairs of a result and an input that live in the same memory."""
+    return {
+        (place, index) for place, y in enumerate(results) for index, x in enumerate(inputs) if memory(y) == memory(x)
+    }
+
+
+def check_memory(operator: Operator, case: Case) -> None:
+    """Results share memory with inputs exactly where PyTorch's do."""
+    function = torch_function(operator, case)
+    if function is None or case.random:
+        return
+    for program in programs(operator, case):
+        inputs = program.inputs()
+        with enable_grad():
+            results = [x for x in numbers(program(*inputs)) if isinstance(x, Tensor)]
+        wanted, theirs = torch_call(function, program, range(len(inputs)))
+        if not differentiable_outputs(results) or any(x.array.size == 0 for x in (*inputs, *results)):
+            continue
+        ours = shared_places(results, inputs, lambda x: id(x._storage or x))
+        assert ours == shared_places(wanted, theirs, lambda x: x.untyped_storage().data_ptr()), (
+            f"{program}: pairs of result and input in the same memory: {sorted(ours)}, not as in PyTorch"
+        )
+
+
+def check_attached(operator: Operator, case: Case) -> None:
+    """Under create_graph a gradient is attached to the graph where PyTorch's is, if only with a derivative of zero."""
+    import torch
+
+    function = torch_function(operator, case)
+    if function is None or case.random:
+        return
+    for program in programs(operator, case):
+        inputs = program.inputs()
+        with enable_grad():
+            outputs = differentiable_outputs(program(*inputs))
+        wanted, theirs = torch_call(function, program, range(len(inputs)))
+        their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
+        if not outputs or len(outputs) != len(their_outputs):
+            continue
+        ones = [new_tensor(np.ones_like(x.array)) for x in outputs]
+        ours = grad(outputs, inputs, ones, create_graph=True, allow_unused=True)
+        found = torch.autograd.grad(
+            their_outputs, theirs, list(map(torch.ones_like, their_outputs)), create_graph=True, allow_unused=True
+        )
+        for index, (a, b) in enumerate(zip(ours, found, strict=True)):
+            if a is not None and b is not None and b.requires_grad:
+                assert a.requires_grad, f"{program}: the gradient of input {index} is not attached to the graph"
 
 
 def check_edges(operator: Operator, case: Case) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 
@@ -288,3 +289,96 @@ def test_backward_in_threads():
     for thread in threads:
         thread.join()
     assert results == {index: float(index) if index % 2 == 0 else None for index in range(8)}
+
+
+def visited_nodes(monkeypatch, program):
+    """How many nodes all searches of the graph came upon while the program ran."""
+    from retrograd.core import backward
+
+    count = 0
+    search = backward.reachable
+
+    def counted(*args):
+        nonlocal count
+        order, completes = search(*args)
+        count += len(order)
+        return order, completes
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backward, "reachable", counted)
+        program()
+    return count
+
+
+def test_a_gradient_in_each_step_of_a_loop_costs_the_same_however_long_the_history(monkeypatch):
+    def leapfrog(steps):
+        q, p = (rg.tensor(value, dtype=rg.float64, requires_grad=True) for value in ([1.0, 0.5], [0.0, 0.3]))
+        for _ in range(steps):
+            (force,) = grad((q**4).sum(), q, create_graph=True)
+            p = p - 0.01 * force
+            q = q + 0.01 * p
+
+    short, long = (visited_nodes(monkeypatch, lambda steps=steps: leapfrog(steps)) for steps in (20, 40))
+    assert long <= 2.1 * short
+
+
+@pytest.mark.parametrize("layer", ["layer_norm", "scaled_dot_product_attention", "cross_entropy", "lstm_cell"])
+def test_second_order_through_fused_layers_is_linear_in_depth(monkeypatch, layer):
+    F = rg.nn.functional
+    w = (0.1 * rg.eye(4, dtype=rg.float64)).requires_grad_()
+    labels, zeros = rg.tensor([0, 1, 2, 3]), rg.zeros(4, 4, dtype=rg.float64)
+    gates = rg.randn(16, 4, dtype=rg.float64)
+
+    def apply_layer(h):
+        if layer == "layer_norm":
+            return F.layer_norm(h, (4,))
+        if layer == "scaled_dot_product_attention":
+            return F.scaled_dot_product_attention(h[None], h[None], h[None])[0]
+        if layer == "lstm_cell":
+            return rg.lstm_cell(h, (zeros, zeros), gates, gates)[0]
+        return h + F.cross_entropy(h, labels)
+
+    def second_order(depth):
+        h = zeros + 1
+        for _ in range(depth):
+            h = apply_layer(h @ w)
+        (first,) = grad((h**2).sum(), w, create_graph=True)
+        grad((first**2).sum(), w, create_graph=True)
+
+    short, long = (visited_nodes(monkeypatch, lambda depth=depth: second_order(depth)) for depth in (10, 20))
+    assert long <= 2.2 * short
+
+
+def test_a_gradient_towards_a_tensor_does_not_need_what_lies_below_it():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    h = x.exp()
+    h.sum().backward()  # frees what exp saved
+    (g,) = grad((h * h).sum(), h)
+    assert g.tolist() == (2 * h).tolist()
+
+
+@pytest.mark.parametrize("size", [1000, 300_000])
+def test_threads_that_walk_into_one_leaf_lose_no_gradient(size):
+    for _ in range(10):
+        x = rg.zeros(size, requires_grad=True)
+        outputs, ones = [x * 1.0 for _ in range(20)], rg.ones(size)
+        together = threading.Barrier(len(outputs))
+
+        def walk(output, together=together, ones=ones):
+            together.wait()
+            output.backward(ones)
+
+        threads = [threading.Thread(target=walk, args=(output,)) for output in outputs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(x.grad.tolist()) == {20.0}
+
+
+def test_out_of_memory_says_how_much_was_wanted():
+    x = rg.ones(1, dtype=rg.float64)
+    with pytest.raises(MemoryError, match=r"Unable to allocate .*iB"):
+        x.expand(10**15) + 1
+    with pytest.raises(MemoryError, match=r"Unable to allocate .*iB"):
+        rg.zeros(10**15) + 1

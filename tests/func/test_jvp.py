@@ -158,3 +158,54 @@ def test_bad_arguments_are_refused(primals, tangents, error, message):
 def test_a_function_must_return_tensors():
     with pytest.raises(TypeError, match="must return Tensors, got int"):
         jvp(lambda x: 1, (Tensor(np.ones(2)),), (Tensor(np.ones(2)),))
+
+
+def derivative(function):
+    return lambda x: jvp(function, (x if isinstance(x, Tensor) else rg.tensor(x, dtype=rg.float64),), (ONE,))[1]
+
+
+ONE = rg.tensor(1.0, dtype=rg.float64)
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "wanted"),
+    [
+        (lambda x: x * derivative(lambda y: x * y)(3.0), 5.0, 10.0),
+        (lambda x: x * derivative(lambda y: x + y)(1.0), 1.0, 1.0),
+        (lambda x: derivative(lambda y: x * x * y * y)(x * 2), 3.0, 108.0),
+        (lambda x: derivative(lambda y: derivative(lambda z: x * y * z * z)(y))(x), 2.0, 16.0),
+    ],
+)
+def test_nested_derivatives_do_not_confuse_their_directions(function, at, wanted):
+    assert derivative(function)(at).item() == pytest.approx(wanted)
+
+
+def test_what_the_function_reads_from_outside_gets_its_gradient():
+    x = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
+    value, tangent = jvp(lambda y: x * y * y, (rg.tensor(3.0, dtype=rg.float64),), (ONE,))
+    assert rg.autograd.grad(value, x, retain_graph=True)[0].item() == 9.0
+    assert rg.autograd.grad(tangent, x)[0].item() == 6.0
+
+
+def test_a_derivative_by_a_layer_s_input_is_differentiable_by_its_weights():
+    layer = rg.nn.Linear(3, 1).double()
+    x, t = tensor(5, 3), tensor(5, 3)
+    slope = jvp(layer, (x,), (t,))[1]
+    (slope**2).sum().backward()
+    wanted = 2 * (t.array @ layer.weight.array.T).T @ t.array
+    np.testing.assert_allclose(layer.weight.grad.array, wanted)
+    assert layer.bias.grad is None
+
+
+def test_only_what_depends_on_the_outside_has_a_history():
+    w = rg.ones(2, dtype=rg.float64, requires_grad=True)
+    (plain, weighted), _ = jvp(lambda x: (x * 2, x * w), (tensor(2),), (tensor(2),))
+    assert not plain.requires_grad and weighted.requires_grad
+
+
+def test_a_function_that_writes_to_its_argument_leaves_the_primal_alone():
+    x = tensor(3)
+    before = x.tolist()
+    value, tangent = jvp(lambda y: y.mul_(2) + y, (x,), (tensor(3),))
+    assert x.tolist() == before
+    np.testing.assert_allclose(value.array, 4 * x.array)

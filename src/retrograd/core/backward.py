@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from sys import getrefcount
+from threading import RLock
 from typing import Any
 
 from .devices import array_module, backend_of, is_array
 from .errors import describe
-from .graph import NOTHING, Node, edge_of, leading_to, reachable
+from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
 from .modes import modes, set_grad_enabled, watchers
 from .plan import ALONE
+from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
@@ -70,9 +72,12 @@ class Walk:
             return self._run(roots)
 
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        order, completes = reachable(root for root, _ in roots)
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
-        useful = None if wanted is None else leading_to(wanted, order)
+        order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        leading = useful = None
+        if wanted is not None:
+            leading = leading_to(wanted, order)
+            useful = leading | wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -90,18 +95,19 @@ class Walk:
             g = pop(node, None)
             if g is not None and (useful is None or node in useful):
                 plan = node.plan
-                saved = node.saved
-                if saved is None:
-                    raise RuntimeError(
-                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
-                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
-                    )
                 if plan.several and type(g) is list:
                     g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
                 if wanted is not None and node in wanted:
                     self.found[node] = g if create_graph else as_array(g).copy()
+            if g is not None and (leading is None or node in leading):
+                saved = node.saved
+                if saved is None:
+                    raise RuntimeError(
+                        f"{plan.primitive.name}: backward through the graph a second time, after what the operator "
+                        "saved was freed; specify retain_graph=True at the first backward or autograd.grad call"
+                    )
                 if create_graph:
                     saved = plan.primitive.saved_tensors(node)
                 if anomaly is not None:
@@ -132,6 +138,8 @@ class Walk:
                     like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
+                    if create_graph and plan.primitive.piecewise_linear and not gi._requires:
+                        gi = attached(gi, parent)
                     if anomaly is not None:
                         anomaly.after(node, index, gi)
                     before = get(parent)
@@ -217,8 +225,22 @@ def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x
 
 
+# Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
+# the collector may run anything in between.
+_accumulating = tuple(RLock() for _ in range(16))
+
+
 def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    with _accumulating[id(leaf) >> 4 & 15]:
+        _add_to_grad(leaf, g, lone, create_graph)
+    hooks = leaf._hooks
+    if hooks is not None:
+        for hook in list(hooks.on_accumulation.values()):
+            hook(leaf)
+
+
+def _add_to_grad(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
@@ -239,10 +261,6 @@ def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
                 unshare(grad, keep_values=True)
             array = grad.array
             array += g
-    hooks = leaf._hooks
-    if hooks is not None:
-        for hook in list(hooks.on_accumulation.values()):
-            hook(leaf)
 
 
 def differentiate(

@@ -63,8 +63,7 @@ def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | 
     elif isinstance(error, TypeError):
         # The inputs are arrays and numbers by now: without parameters only a dtype can be at fault.
         kind = TypeError if params else NotImplementedError
-    elif isinstance(error, (IndexError, MemoryError, NotImplementedError)):
-        kind = type(error)
     else:
-        kind = RuntimeError
+        kinds = (IndexError, MemoryError, NotImplementedError)
+        kind = next((kind for kind in kinds if isinstance(error, kind)), RuntimeError)
     return call_error(kind, name, inputs, params, str(error))

@@ -79,8 +79,16 @@ def edge_of(x: Tensor) -> Any:
     return x if x._node is None else x._node
 
 
-def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[Any, list[Tensor]]]:
-    """The nodes below the roots, latest first, and per node the leaves that no earlier node reads."""
+def oldest(edges: Iterable[Any]) -> int:
+    """The sequence number below which no search for these nodes need go; leaves may be read by any node."""
+    return min((edge.sequence if type(edge) is Node else -1 for edge in edges), default=-1)
+
+
+def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[Any, list[Tensor]]]:
+    """The nodes below the roots, latest first, and per node the leaves that no earlier node reads.
+
+    Nodes that were recorded before number ``since`` are left out, with all that is below them.
+    """
     stack = [root for root in roots if type(root) is Node]
     seen = set(stack)
     stack = list(seen)
@@ -91,7 +99,7 @@ def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[Any, list[Tensor]]
         order.append(node)
         for parent in node.parents:
             if type(parent) is Node:
-                if parent not in seen:
+                if parent not in seen and parent.sequence >= since:
                     seen.add(parent)
                     stack.append(parent)
             elif parent is not None:
@@ -106,11 +114,11 @@ def reachable(roots: Iterable[Any]) -> tuple[list[Node], dict[Any, list[Tensor]]
 
 
 def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
-    """The wanted nodes and leaves, and every node with one of them below it."""
-    useful = set(wanted)
+    """The nodes, of those in the order of a walk, that have a wanted node or leaf below them."""
+    leading: set[Any] = set()
     for node in reversed(order):
         for parent in node.parents:
-            if parent is not None and parent in useful:
-                useful.add(node)
+            if parent is not None and (parent in wanted or parent in leading):
+                leading.add(node)
                 break
-    return useful
+    return leading

@@ -53,6 +53,8 @@ class Primitive:
         residuals: names for what the forward returns beside its result: constants that only rules read.
         write: in-place form ``write(out, *arrays, **params)``; a ufunc has one by itself.
         overwrites: ``write`` sets every element of ``out``.
+        piecewise_linear: gradients do not depend on the inputs; with ``create_graph`` they are attached to them all the
+            same, with a derivative of zero, as PyTorch's.
         signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
     """
 
@@ -67,6 +69,7 @@ class Primitive:
         "name",
         "outputs",
         "overwrites",
+        "piecewise_linear",
         "plans",
         "position",
         "promote",
@@ -93,6 +96,7 @@ class Primitive:
         write: Callable[..., Any] | None = None,
         overwrites: bool = False,
         signals: bool = False,
+        piecewise_linear: bool = False,
     ) -> None:
         self.name = name
         self.variadic = inputs.startswith("*")
@@ -110,6 +114,7 @@ class Primitive:
             write, overwrites = partial(_write_ufunc, forward), True
         self.write = write
         self.overwrites = overwrites
+        self.piecewise_linear = piecewise_linear
         self.forward = silently(forward) if signals else forward
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")
@@ -173,6 +178,21 @@ class Primitive:
                     [_attach_output(array, node, index, storage) for array, index, storage in places]
                 )
         return tuple(values)
+
+
+# The gradient of functions that are constant in pieces (floor, sign): zeros.
+ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
+
+# A gradient, attached to an input on which it does not depend.
+_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
+
+
+def attached(g: Tensor, edge: Any) -> Tensor:
+    """The finished gradient of the input that ``edge`` leads to, with a history whose derivative is zero."""
+    x = new_tensor(g.array)
+    x._requires = True
+    x._node = new_node(_ATTACH.plan(2), (None, edge), NOTHING, x.array.shape, x.array.dtype)
+    return x
 
 
 def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:

@@ -17,21 +17,23 @@ from ..core.backward import Walk, as_array
 from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import Node, edge_of, reachable
+from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
 from ..core.modes import enable_grad, modes, set_grad_enabled
 from ..core.plan import pull
-from ..core.primitive import Primitive, apply1
+from ..core.primitive import Primitive
 from ..core.quiet import silent
+from ..core.storage import borrowed, storage_of
 from ..core.tensor import Tensor, new_tensor
 
-# Marks where the function's own graph begins, for primals that have a history of their own.
+# Marks where the function's own graph begins.
 _PRIMAL = Primitive("primal", lambda x: x, "x", [lambda g: g])
 
 
 def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
     """The function's value and its directional derivative: ``f(x)`` and ``J(x) @ t``.
 
-    One pass over the graph of ``f`` whatever the number of outputs. The result can be differentiated itself.
+    One pass over the graph of ``f`` whatever the number of outputs. The results can be differentiated themselves, by
+    primals and tangents that require grad and by whatever else the function reads; so ``jvp`` may be nested.
 
     Args:
         func: a function of Tensors that returns a Tensor or a tuple or list of Tensors.
@@ -50,12 +52,15 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     _check(primals, tangents)
-    differentiable = modes.grad_enabled and any(x._requires for x in (*primals, *tangents))
     with enable_grad():
         inputs = [_begin(primal) for primal in primals]
         output = func(*inputs)
     outputs = list(_tensors(output))
-    seeds = {edge_of(x): t if differentiable else t.array for x, t in zip(inputs, tangents, strict=True)}
+    starts = [edge_of(x) for x in inputs]
+    # What the function reads besides its arguments, and what these were computed from, may require grad, too.
+    outside = _read_from_outside([edge_of(x) for x in outputs], starts) if modes.grad_enabled else set()
+    differentiable = modes.grad_enabled and (bool(outside) or any(t._requires for t in tangents))
+    seeds = {start: t if differentiable else t.array for start, t in zip(starts, tangents, strict=True)}
     found = jvp_through([edge_of(x) for x in outputs], seeds, differentiable)
 
     def tangent(x: Tensor) -> Tensor:
@@ -65,7 +70,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         return t if isinstance(t, Tensor) else new_tensor(as_array(t, x))
 
     def value(x: Tensor) -> Tensor:
-        return x if differentiable else x.detach()
+        return x if edge_of(x) in outside else x.detach()
 
     return _mapped(value, output), _mapped(tangent, output)
 
@@ -86,12 +91,26 @@ def _check(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> None:
 
 
 def _begin(primal: Tensor) -> Tensor:
-    """A Tensor with the primal's value at which the recorded function starts."""
-    if primal._requires:
-        return apply1(_PRIMAL, primal)
-    x = primal.detach()
+    """A Tensor with the primal's value at which the recorded function starts; writes to it leave the primal alone."""
+    x = new_tensor(primal.array)
+    x._storage = borrowed(storage_of(primal))
     x._requires = True
+    edge = edge_of(primal) if modes.grad_enabled else None
+    x._node = new_node(_PRIMAL.plan(int(edge is not None)), (edge,), NOTHING, x.array.shape, x.array.dtype)
     return x
+
+
+def _read_from_outside(edges: list[Any], starts: list[Node]) -> set[Any]:
+    """The edges of a function's outputs, and nodes in between, that depend on what requires grad outside of it."""
+    since = oldest(starts)
+    order, _ = reachable((edge for edge in edges if edge is not None), since)
+
+    def is_outside(edge: Any) -> bool:
+        return edge is not None and (type(edge) is not Node or edge.sequence < since)
+
+    outside = {edge for node in order for edge in node.parents if is_outside(edge)}
+    outside.update(edge for edge in edges if is_outside(edge))
+    return outside | leading_to(outside, order)
 
 
 def _tensors(output: Any) -> Any:
@@ -120,7 +139,7 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
             ``differentiable``.
         differentiable: record the computation of the tangents.
     """
-    order, _ = reachable(edge for edge in edges if edge is not None)
+    order, _ = reachable((edge for edge in edges if edge is not None), oldest(seeds))
     tangents = dict(seeds)
     with set_grad_enabled(differentiable), silent():
         for node in reversed(order):
@@ -168,8 +187,8 @@ def _elementwise(node: Node, tangents: dict[int, Any], differentiable: bool) -> 
     assert saved is not None
     total: Any = None
     for index, t in tangents.items():
-        spread = t if t.shape == node.shape else np.broadcast_to(t, node.shape)
-        for _, value in _rules(node, spread, saved, (index,)):
+        broadcast = t if t.shape == node.shape else np.broadcast_to(t, node.shape)
+        for _, value in _rules(node, broadcast, saved, (index,)):
             if value.dtype != node.dtype:
                 value = value.astype(node.dtype)
             total = value if total is None else total + value

@@ -53,6 +53,8 @@ DTYPE_TOLERANCE = {"float32": 2e-5, "float16": 2e-2}
 
 # Operators that need particular strides of their input and may refuse others, and those that are about strides.
 NEED_STRIDES = {"view", "view_as"}
+# Their results share memory on purpose, without a history.
+WITHOUT_HISTORY = {"detach"}
 SHOW_STRIDES = {"as_strided", "data_ptr", "is_contiguous", "storage_offset", "stride"}
 
 
@@ -376,6 +378,24 @@ def check_no_aliasing(operator: Operator, case: Case) -> None:
                     )
                 assert x.grad.array.flags.writeable, f"{program}: the gradient of input {index} is read-only"
                 seen.append((f"the gradient of input {index}", x.grad.array))
+
+
+def check_views(operator: Operator, case: Case) -> None:
+    """A result that shares memory with an input is that input, or a view that the graph knows: writes are seen."""
+    if operator.qualified_name in WITHOUT_HISTORY:
+        return
+    for program in programs(operator, case):
+        inputs = program.inputs()
+        with enable_grad():
+            results = [x for x in numbers(program(*inputs)) if isinstance(x, Tensor)]
+        for place, y in enumerate(results):
+            for index, x in enumerate(inputs):
+                if y is x or not np.shares_memory(y.array, x.array):
+                    continue
+                base = x if x._base is None else x._base
+                assert y._base is base and y._storage is x._storage, (
+                    f"{program}: result {place} shares memory with input {index} and is no view of it"
+                )
 
 
 def check_freed(operator: Operator, case: Case) -> None:

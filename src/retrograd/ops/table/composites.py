@@ -55,11 +55,9 @@ def second_order(
     dys = dy if isinstance(dy, tuple) else (dy,)
     record = any(isinstance(value, Tensor) for value in (*g, *dys, *inputs))
     with enable_grad():
-        starts = [_begin(x, need) for x, need in zip((*dys, *inputs), needs, strict=True)]
+        moving = [need or want for need, want in zip(needs, (*[False] * len(dys), *wanted), strict=True)]
+        starts = [_begin(x, moves) for x, moves in zip((*dys, *inputs), moving, strict=True)]
         points = starts[len(dys) :]
-        for x, want in zip(points, wanted, strict=True):
-            if want and not x._requires:
-                x._requires = True
         outputs = composite(*points)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         first = _gradients(
@@ -79,14 +77,14 @@ def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 
-def _begin(x: Any, need: bool) -> Any:
+def _begin(x: Any, moves: bool) -> Any:
+    """A Tensor at which the composite starts; one that moves is a node, below which no walk need search."""
     if x is None:
         return None
-    if isinstance(x, Tensor) and x._requires:
-        return apply1(_BEGIN, x)
-    point = new_tensor(x.array if isinstance(x, Tensor) else x)
-    point._requires = need
-    return point
+    if not (isinstance(x, Tensor) and x._requires):
+        x = new_tensor(x.array if isinstance(x, Tensor) else x)
+        x._requires = moves
+    return apply1(_BEGIN, x) if x._requires else x
 
 
 def _gradients(
