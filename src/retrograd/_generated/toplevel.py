@@ -96,13 +96,10 @@ from ..ops.make.random import randperm
 from ..ops.math.arithmetic import abs_ as abs
 from ..ops.math.arithmetic import abs_ as absolute
 from ..ops.math.arithmetic import add
-from ..ops.math.arithmetic import addcdiv
-from ..ops.math.arithmetic import addcmul
 from ..ops.math.arithmetic import div
 from ..ops.math.arithmetic import div as divide
 from ..ops.math.arithmetic import floor_divide
 from ..ops.math.arithmetic import fmod
-from ..ops.math.arithmetic import lerp
 from ..ops.math.arithmetic import mul
 from ..ops.math.arithmetic import mul as multiply
 from ..ops.math.arithmetic import neg
@@ -116,12 +113,6 @@ from ..ops.math.arithmetic import sub
 from ..ops.math.arithmetic import sub as subtract
 from ..ops.math.arithmetic import true_divide
 from ..ops.math.comparison import allclose
-from ..ops.math.comparison import bitwise_and
-from ..ops.math.comparison import bitwise_left_shift
-from ..ops.math.comparison import bitwise_not
-from ..ops.math.comparison import bitwise_or
-from ..ops.math.comparison import bitwise_right_shift
-from ..ops.math.comparison import bitwise_xor
 from ..ops.math.comparison import eq
 from ..ops.math.comparison import equal
 from ..ops.math.comparison import ge
@@ -136,10 +127,6 @@ from ..ops.math.comparison import isneginf
 from ..ops.math.comparison import isposinf
 from ..ops.math.comparison import le
 from ..ops.math.comparison import le as less_equal
-from ..ops.math.comparison import logical_and
-from ..ops.math.comparison import logical_not
-from ..ops.math.comparison import logical_or
-from ..ops.math.comparison import logical_xor
 from ..ops.math.comparison import lt
 from ..ops.math.comparison import lt as less
 from ..ops.math.comparison import ne
@@ -175,6 +162,19 @@ from ..ops.math.exponential import sigmoid
 from ..ops.math.exponential import sqrt
 from ..ops.math.exponential import square
 from ..ops.math.exponential import xlogy
+from ..ops.math.interpolation import addcdiv
+from ..ops.math.interpolation import addcmul
+from ..ops.math.interpolation import lerp
+from ..ops.math.logic import bitwise_and
+from ..ops.math.logic import bitwise_left_shift
+from ..ops.math.logic import bitwise_not
+from ..ops.math.logic import bitwise_or
+from ..ops.math.logic import bitwise_right_shift
+from ..ops.math.logic import bitwise_xor
+from ..ops.math.logic import logical_and
+from ..ops.math.logic import logical_not
+from ..ops.math.logic import logical_or
+from ..ops.math.logic import logical_xor
 from ..ops.math.rounding import ceil
 from ..ops.math.rounding import floor
 from ..ops.math.rounding import frac

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...core.devices import Device
 from ...core.tensor import Tensor
 
 Number: TypeAlias = bool | int | float | complex
@@ -21,5 +22,6 @@ Dims: TypeAlias = int | Sequence[int]
 # A shape.
 Size: TypeAlias = int | Sequence[int]
 
-# What names a dtype: rg.float32, np.float32, float, "float32".
-DTypeLike: TypeAlias = np.dtype[Any] | type | str
+# A dtype, its name or its type; a device or its name.
+DTypeLike: TypeAlias = np.dtype[Any] | type[Any] | str
+DeviceLike: TypeAlias = Device | str
