@@ -179,7 +179,7 @@ def gradient(
     if edge_order not in (1, 2):
         raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
     dims = tuple(range(x.ndim)) if dim is None else dimensions(dim, x.ndim)
-    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    spacings: list[Any] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":
@@ -189,7 +189,7 @@ def gradient(
     return tuple(_derivative(x, h, axis, edge_order) for axis, h in zip(dims, spacings, strict=True))
 
 
-def _derivative(x: Tensor, spacing: Number | Tensor, dim: int, edge_order: int) -> Tensor:
+def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     length = x.array.shape[dim] if x.ndim else 0
     if length <= edge_order:
         raise RuntimeError(f"dimension {dim} of {describe(x)} must have at least {edge_order + 1} elements")

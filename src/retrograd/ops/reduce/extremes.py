@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from ...core.devices import array_module
 from ...core.dtypes import int64
@@ -15,7 +15,7 @@ from ..table.arguments import dimension, dimensions
 from ..table.registry import numpy_names, operator
 from ..table.types import Dim, Dims, Operand
 from .common import kept, kept_shape, reduce_
-from .sorting import picking, selected
+from .sorting import ValuesIndices, picking, selected
 
 
 def _not_empty(x: Tensor, dim: Dims | None) -> None:
@@ -178,22 +178,25 @@ def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bo
     return array_module(array).asarray(index).reshape(shape if keepdim else shape[:dim] + shape[dim + 1 :])
 
 
-def _is_other(dim: Any) -> bool:
-    """Whether the second argument is the other operand of ``max(x, y)``."""
-    return isinstance(dim, Tensor) or hasattr(dim, "__array_interface__")
-
-
-def _by_index(primitive: Primitive, name: Literal["argmax", "argmin"], x: Tensor, dim: Dim, keepdim: bool) -> Any:
+def _by_index(
+    primitive: Primitive, name: Literal["argmax", "argmin"], x: Tensor, dim: Dim, keepdim: bool
+) -> ValuesIndices:
     """Values and indices along one dimension; the gradient goes to the element at the index."""
     dim = dimension(dim, x.array.ndim)
     return selected(primitive, x, _indices(name, x, dim, True), dim, keepdim)
 
 
+@overload
+def max_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def max_(
+    input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor: ...
 @operator(real=True)
 @numpy_names
 def max_(
-    input: Operand, dim: Dim | Operand | None = None, keepdim: bool = False, *, other: Operand | None = None
-) -> Any:
+    input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor | ValuesIndices:
     """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
 
     Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
@@ -221,21 +224,27 @@ def max_(
     ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
     """
     x = operand(input)
-    if other is None and _is_other(dim):
-        other = dim
     if other is not None:
-        return maximum(x, other)
+        return maximum(x, operand(other, "other"))
+    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
+        return maximum(x, operand(dim))
     if dim is not None:
         return _by_index(MAX, "argmax", x, dim, keepdim)
     _not_empty(x, None)
     return reduce_(MAX_OF_ALL, x, None, False)
 
 
+@overload
+def min_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def min_(
+    input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor: ...
 @operator(real=True)
 @numpy_names
 def min_(
-    input: Operand, dim: Dim | Operand | None = None, keepdim: bool = False, *, other: Operand | None = None
-) -> Any:
+    input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor | ValuesIndices:
     """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
 
     Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
@@ -260,10 +269,10 @@ def min_(
     tensor([1., 3.])
     """
     x = operand(input)
-    if other is None and _is_other(dim):
-        other = dim
     if other is not None:
-        return minimum(x, other)
+        return minimum(x, operand(other, "other"))
+    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
+        return minimum(x, operand(dim))
     if dim is not None:
         return _by_index(MIN, "argmin", x, dim, keepdim)
     _not_empty(x, None)

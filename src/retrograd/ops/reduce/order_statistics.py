@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import where
-from ..math.arithmetic import lerp
+from ..math.interpolation import lerp
 from ..shape.shape import movedim
 from ..table.arguments import dimension
 from ..table.registry import numpy_names, operator
@@ -110,9 +110,13 @@ def _median(primitive: Primitive, input: Operand, dim: Dim | None, keepdim: bool
     return selected(primitive, x, _median_index(x.array, dim, ignore_nan), dim, keepdim)
 
 
+@overload
+def median(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def median(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
 @operator(real=True)
 @numpy_names
-def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Any:
+def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
 
     Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
@@ -139,9 +143,13 @@ def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Any
     return _median(MEDIAN, input, dim, keepdim)
 
 
+@overload
+def nanmedian(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def nanmedian(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
 @operator(real=True)
 @numpy_names
-def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``median`` of the elements that are not NaN; NaN where there are none.
 
     Derivative: as ``median``.
@@ -168,7 +176,7 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
 @operator(real=True)
 @numpy_names
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim``, and its last index; the smallest of several.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
 
     Derivative: ``g`` at the element that the index names.
     Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.

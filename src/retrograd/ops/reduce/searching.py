@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -17,12 +17,29 @@ from ..table.types import Dim, Operand
 from .sorting import mesh
 
 
-def _results(*arrays: Any) -> Any:
+def _results(*arrays: Any) -> Tensor | tuple[Tensor, ...]:
     """Arrays that are wanted, as Tensors: one by itself, several as a tuple."""
     tensors = tuple(new_tensor(array) for array in arrays if array is not None)
     return tensors[0] if len(tensors) == 1 else tensors
 
 
+@overload
+def unique(
+    input: Operand,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: Dim | None = None,
+) -> Tensor: ...
+@overload
+def unique(
+    input: Operand,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Dim | None = None,
+) -> Tensor | tuple[Tensor, ...]: ...
 @operator(differentiable=False)
 @numpy_names
 def unique(
@@ -31,7 +48,7 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     dim: Dim | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: none.
@@ -64,11 +81,23 @@ def unique(
     return _results(found, inverse, counts if return_counts else None)
 
 
+@overload
+def unique_consecutive(
+    input: Operand,
+    *,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: Dim | None = None,
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
+) -> Tensor | tuple[Tensor, ...]: ...
 @operator(differentiable=False)
 @numpy_names
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
 
     Derivative: none.
@@ -192,8 +221,12 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, r
     return searchsorted(edges, input, out_int32=out_int32, right=right)
 
 
+@overload
+def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 @operator(differentiable=False)
-def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
     Derivative: none.
