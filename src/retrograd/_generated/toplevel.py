@@ -30,22 +30,18 @@ from ..ops.indexing.selection import maximum
 from ..ops.indexing.selection import minimum
 from ..ops.indexing.selection import nan_to_num
 from ..ops.indexing.selection import where
-from ..ops.linear.decompositions import cholesky_ as cholesky
-from ..ops.linear.decompositions import cholesky_inverse
-from ..ops.linear.decompositions import cholesky_solve
-from ..ops.linear.decompositions import pinverse
-from ..ops.linear.decompositions import qr_ as qr
-from ..ops.linear.decompositions import svd_ as svd
-from ..ops.linear.linalg import cross_ as cross
-from ..ops.linear.linalg import det_ as det
-from ..ops.linear.linalg import inverse
-from ..ops.linear.linalg import kron
-from ..ops.linear.linalg import logdet
-from ..ops.linear.linalg import matrix_exp
-from ..ops.linear.linalg import matrix_power_ as matrix_power
-from ..ops.linear.linalg import slogdet_ as slogdet
-from ..ops.linear.linalg import trace
-from ..ops.linear.linalg import triangular_solve
+from ..ops.linear.einsum import einsum
+from ..ops.linear.factorizations import cholesky_ as cholesky
+from ..ops.linear.factorizations import cholesky_inverse
+from ..ops.linear.factorizations import cholesky_solve
+from ..ops.linear.factorizations import qr_ as qr
+from ..ops.linear.inverses import det_ as det
+from ..ops.linear.inverses import inverse
+from ..ops.linear.inverses import logdet
+from ..ops.linear.inverses import matrix_exp
+from ..ops.linear.inverses import matrix_power_ as matrix_power
+from ..ops.linear.inverses import slogdet_ as slogdet
+from ..ops.linear.least_squares import pinverse
 from ..ops.linear.lu import lu_ as lu
 from ..ops.linear.lu import lu_solve_ as lu_solve
 from ..ops.linear.matmul import addbmm
@@ -55,7 +51,6 @@ from ..ops.linear.matmul import addr
 from ..ops.linear.matmul import baddbmm
 from ..ops.linear.matmul import bmm
 from ..ops.linear.matmul import dot
-from ..ops.linear.matmul import einsum
 from ..ops.linear.matmul import inner
 from ..ops.linear.matmul import matmul
 from ..ops.linear.matmul import mm
@@ -64,6 +59,11 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
+from ..ops.linear.products import cross_ as cross
+from ..ops.linear.products import kron
+from ..ops.linear.products import trace
+from ..ops.linear.spectral import svd_ as svd
+from ..ops.linear.systems import triangular_solve
 from ..ops.make.creation import arange
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray

@@ -122,8 +122,8 @@ PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True)
 def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to every
-    order.
+    Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
+    every order.
     Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
     Dtype: any; integers and bools give int64.
 

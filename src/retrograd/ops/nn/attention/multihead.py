@@ -9,7 +9,7 @@ from ....core.dtypes import bool_
 from ....core.errors import describe
 from ....core.primitive import operand
 from ....core.tensor import Tensor
-from ...linear.matmul import linear
+from ...linear.affine import linear
 from ...table.registry import OPERATORS, operator
 from .scaled_dot_product import scaled_dot_product_attention
 

@@ -25,7 +25,8 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
-from ...linear.matmul import as_rows, linear
+from ...linear.affine import linear
+from ...linear.matrices import as_rows
 from ...table.arguments import tensor_list
 from ...table.composites import raw, second_order, spread
 from ...table.registry import OPERATORS, operator
