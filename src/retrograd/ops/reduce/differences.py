@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def gradient(
     *,
     spacing: Number | Tensor | Sequence[Number | Tensor] = 1,
     dim: Dims | None = None,
-    edge_order: Literal[1, 2] = 1,
+    edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
     """``(f(x + h) - f(x - h)) / 2h``: the derivative of a sampled function along each dimension.
 

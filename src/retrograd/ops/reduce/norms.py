@@ -55,7 +55,7 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
     g = np.where(zero, 0, g)
     if p == 2:
         return g / size * x
-    nothing = x == 0
+    nothing = (x == 0) & (ans == ans)  # a norm of NaN has no gradient anywhere
     ratio = np.where(nothing, 1, np.abs(x)) / size
     return np.where(nothing, 0, g * np.sign(x) * ratio ** (p - 1))
 

@@ -64,10 +64,15 @@ def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     except TypeError as error:
         return str(error)
     for argument, value in given.items():
-        kinds = str(function.__annotations__.get(argument, "Any")).split(" | ")
+        annotation = str(function.__annotations__.get(argument, "Any"))
+        kinds = [_ALIASES.get(kind, kind) for kind in annotation.split(" | ")]
         if all(kind in _KINDS for kind in kinds) and not any(_KINDS[kind](value) for kind in kinds):
             return f"argument {argument!r} must be {' or '.join(kinds)}, not {type(value).__name__}"
     return ""
+
+
+# The names of types.py that stand for one of the kinds below.
+_ALIASES = {"Operand": "Tensor", "Dim": "int"}
 
 
 def _is_number(value: Any) -> bool:
