@@ -15,12 +15,12 @@ ROOMS = {
     "func": {"core", "ops", "autograd"},
     "scalar": {"core", "ops", "autograd", "kernels"},
     "manual": set(),
-    "data": {"core", "ops"},
+    "data": {"core", "ops", "files"},
     "nn": {"core", "ops", "autograd", "func", "_generated"},
     "optim": {"core", "ops", "nn", "kernels"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func"},
-    "training": {"core", "ops", "nn", "optim", "data", "serialization"},
+    "training": {"core", "ops", "nn", "optim", "data", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
 }
 

@@ -189,16 +189,12 @@ def test_the_number_of_threads_does_not_show_in_the_numbers(name, monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: 1)
     one = value_and_gradient(function, x)
     monkeypatch.setattr(threads, "count", lambda: 3)
-    threads._pool.cache_clear()
     for a, b in zip(one, value_and_gradient(function, x), strict=True):
         np.testing.assert_array_equal(a, b)
-    threads._pool().shutdown()
-    threads._pool.cache_clear()
 
 
 def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: 4)
-    threads._pool.cache_clear()
     seen: list[int] = []
     threads.in_shares(lambda start, stop: seen.extend(range(start, stop)), 1003, 100)
     assert sorted(seen) == list(range(1003))
@@ -209,14 +205,37 @@ def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         threads.in_shares(fail, 1003, 100)
-    threads._pool().shutdown()
-    threads._pool.cache_clear()
 
 
 def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
     monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
     with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: wanted compiled or reference, got 'fastest'"):
         kernels.available()
+
+
+def start(program, environment):
+    path = os.pathsep.join([str(Path(rg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment | {"PYTHONPATH": path},
+    )
+
+
+def end(process):
+    """What the process printed, once it has ended as it should, without a complaint."""
+    try:
+        out, complaint = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and not complaint, complaint
+    return out.strip()
+
+
+def run(program, environment):
+    return end(start(program, environment))
 
 
 PROGRAM = """
@@ -256,13 +275,151 @@ print(os.waitpid(child, 0)[1])
     ids=["with numba", "without numba", "turned off", "after fork"],
 )
 def test_in_a_process_of_its_own(before, after, environment, printed):
-    path = os.pathsep.join([str(Path(rg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(before=before, after=after)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | environment | {"PYTHONPATH": path},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == printed
+    assert run(PROGRAM.format(before=before, after=after), environment) == printed
+
+
+AT_THE_END = """
+import atexit, threading, time
+import retrograd as rg
+
+def train():
+    train_on(300)
+
+def train_on(n):
+    x = rg.ones(n, n, requires_grad=True)
+    x.tanh().sum().backward()
+    print(round(float(x.grad[-1, -1]), 4))
+
+class Late:
+    def __del__(self):
+        train()
+
+def wait_and_train():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    train()
+
+{program}
+"""
+
+
+@pytest.mark.parametrize("used_before", [False, True], ids=["the first use", "used before"])
+@pytest.mark.parametrize(
+    "program",
+    ["threading.Thread(target=wait_and_train).start()", "atexit.register(train)", "late = Late()"],
+    ids=["a thread that outlives the main thread", "atexit", "a finalizer"],
+)
+def test_loops_run_when_the_interpreter_ends(program, used_before):
+    program = AT_THE_END.format(program=f"train_on({300 if used_before else 3})\n{program}")
+    assert run(program, {"OMP_NUM_THREADS": "3"}).split() == ["0.42"] * 2
+
+
+CACHED = """
+import warnings
+{before}
+import retrograd as rg
+from retrograd import kernels
+loops = kernels.compiled()
+{between}
+x = rg.ones(300, 300)
+assert abs(float(x.exp()[0, 0]) - 2.7182817) < 1e-6
+assert abs(float(rg.nn.functional.softmax(x, -1)[0, 0]) * 300 - 1) < 1e-5
+assert abs(float(x.tanh()[0, 0]) - 0.7615942) < 1e-6
+used = loops.exp, loops.tanh, loops.softmax
+print(sum(sum(loop.stats.cache_hits.values()) for loop in used))
+"""
+FOUND, COMPILED = "3", "0"
+
+
+def cached(folder, before="", between="", **environment):
+    return run(CACHED.format(before=before, between=between), {"NUMBA_CACHE_DIR": str(folder)} | environment)
+
+
+def kept(folder):
+    return [path for path in Path(folder).rglob("*") if path.is_file()]
+
+
+def test_a_compiled_loop_is_found_again(tmp_path):
+    assert [cached(tmp_path), cached(tmp_path)] == [COMPILED, FOUND]
+
+
+def test_a_damaged_cache_is_compiled_again(tmp_path):
+    cached(tmp_path)
+    files = kept(tmp_path)
+    contents = [path.read_bytes() for path in files]
+    garbage = bytes(range(256)) * 20
+    for number, (path, content) in enumerate(zip(files, contents, strict=True)):
+        changed = content[:-700] + bytes([content[-700] ^ 4]) + content[-699:]
+        path.write_bytes([b"", content[: len(content) // 2], garbage, changed, contents[number - 1]][number % 5])
+    assert cached(tmp_path) == COMPILED
+    assert cached(tmp_path) == FOUND
+
+
+def test_no_changed_byte_of_a_cached_loop_passes(tmp_path, monkeypatch):
+    from numba import config, njit
+
+    from retrograd.kernels.cache import keep_on_disk
+
+    def twice(x):
+        return x + x
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    dispatcher = njit(twice)
+    keep_on_disk(dispatcher)
+    assert dispatcher(3) == 6
+    (signature,), (path,) = dispatcher.signatures, kept(tmp_path)
+    cache, content = dispatcher._cache, path.read_bytes()
+    assert cache.load_overload(signature, dispatcher.targetctx) is not None
+    for place in [*range(0, len(content), 97), len(content) - 1]:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert cache.load_overload(signature, dispatcher.targetctx) is None
+
+
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "folder", "environment"),
+    [
+        (FULL, "", {}),
+        ("import os, shutil; shutil.rmtree(os.environ['NUMBA_CACHE_DIR'])", "cache", {}),
+        ("", "file", {}),
+        ("", "file", {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}),
+        ("", "/proc", {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}),
+    ],
+    ids=["full", "removed", "a file", "a file, and nothing else to choose", "read-only, and nothing else to choose"],
+)
+def test_a_cache_that_cannot_be_written_is_done_without(between, folder, environment, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    if between == FULL:
+        pytest.importorskip("resource")
+    cached(tmp_path / folder, between=between, **environment)
+    assert [path for path in kept(tmp_path) if path.name != "file"] == []
+
+
+def test_a_folder_in_place_of_the_file_is_done_without(tmp_path):
+    cached(tmp_path)
+    for path in kept(tmp_path):
+        path.unlink()
+        path.mkdir()
+    assert cached(tmp_path) == COMPILED
+
+
+def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
+    program = CACHED.format(before="", between="")
+    processes = [start(program, {"NUMBA_CACHE_DIR": str(tmp_path)}) for _ in range(3)]
+    for process in processes:
+        end(process)
+    assert cached(tmp_path) == FOUND
+    assert all(path.suffix == ".loop" for path in kept(tmp_path))  # nothing half written is left
+
+
+def test_each_version_and_processor_compiles_for_itself(tmp_path):
+    assert cached(tmp_path) == COMPILED
+    assert cached(tmp_path, before="import numba; numba.__version__ = '0.0.1'") == COMPILED
+    assert cached(tmp_path) == COMPILED  # the other version has left its own
+    assert cached(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == COMPILED
+    assert cached(tmp_path) == FOUND

@@ -4,7 +4,11 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import autograd, ops
+from . import (
+    _command,  # noqa: F401  first: Ctrl-C during the imports below
+    autograd,
+    ops,
+)
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
 from .core.devices import Device as device

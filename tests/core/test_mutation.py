@@ -1,7 +1,7 @@
 """In-place programs: value and gradient as if the program had been written without mutation.
 
-Most of these are refused by PyTorch ("modified by an inplace operation"); here each must agree with central
-differences.
+Most of these are refused by PyTorch ("modified by an inplace operation"); here each must agree
+with central differences.
 """
 
 from __future__ import annotations

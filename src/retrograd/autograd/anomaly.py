@@ -6,13 +6,12 @@ import linecache
 import os
 import sys
 import zlib
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..core.devices import array_module, backend_of, is_array
 from ..core.errors import GuardError, describe
 from ..core.graph import Node
-from ..core.modes import decorated, modes, watchers
+from ..core.modes import Mode, Switch, modes
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -39,14 +38,13 @@ def user_site() -> Site:
     return Site(code.co_filename, frame.f_lineno, code.co_name, line)
 
 
-class detect_anomaly:
+class detect_anomaly(Mode):
     """While active, find where a gradient becomes NaN or infinite, and memory that changed behind the engine's back.
 
     Every operator recorded inside remembers the line of the program that ran it. A backward walk inside stops at the
     first operator whose rule gives a non-finite gradient from finite ones, and names operator, input and line. What a
     node saved is summed up (CRC-32) when recorded and again when used: a difference means that somebody wrote the
-    memory
-    through ``.array`` or a shared NumPy array. Both make programs several times slower.
+    memory through ``.array`` or a shared NumPy array. Both make programs several times slower.
 
     A context manager and a decorator, on the thread that enters it.
 
@@ -68,24 +66,14 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        self._outer: list[Any] = []
+        self.changes = {"anomaly": _Anomaly(check_nan)}
+        super().__init__()
 
-    def _enter(self, anomaly: _Anomaly | None) -> None:
-        self._outer.append(modes.anomaly)
-        _set_anomaly(anomaly)
-
-    def __enter__(self) -> detect_anomaly:
-        self._enter(_Anomaly(self.check_nan))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        _set_anomaly(self._outer.pop())
-
-    def __call__(self, function: Any) -> Any:
-        return decorated(function, lambda: detect_anomaly(self.check_nan))
+    def _clone(self) -> Mode:
+        return detect_anomaly(self.check_nan)
 
 
-class set_detect_anomaly(detect_anomaly):
+class set_detect_anomaly(Switch):
     """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
 
     >>> with rg.autograd.set_detect_anomaly(True):
@@ -93,26 +81,9 @@ class set_detect_anomaly(detect_anomaly):
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        super().__init__(check_nan)
-        self._mode = bool(mode)
-        self._switch()
-
-    def _switch(self) -> None:
-        self._enter(_Anomaly(self.check_nan) if self._mode else None)
-
-    def __enter__(self) -> set_detect_anomaly:
-        if not self._outer:
-            self._switch()
-        return self
-
-
-def _set_anomaly(anomaly: _Anomaly | None) -> None:
-    """Switch this thread's anomaly mode; ``watchers`` has one entry per thread where it is on."""
-    if anomaly is not None and modes.anomaly is None:
-        watchers.append(None)
-    elif anomaly is None and modes.anomaly is not None:
-        watchers.pop()
-    modes.anomaly = anomaly
+        self.check_nan = check_nan
+        self.changes = {"anomaly": _Anomaly(check_nan) if mode else None}
+        Switch.__init__(self)
 
 
 def is_anomaly_enabled() -> bool:
@@ -133,8 +104,7 @@ class _Anomaly:
         if node.site is not None and _checksums(node.saved) != node.site[1]:
             raise GuardError(
                 f"{node.name}: memory that it saved for its gradient was changed behind the engine's back, through "
-                ".array or "
-                f"a shared NumPy array; the operator ran here:\n{node.site[0]}"
+                f".array or a shared NumPy array; the operator ran here:\n{node.site[0]}"
             )
 
     def after(self, node: Node, index: int, g: Any) -> None:
@@ -152,8 +122,7 @@ class _Anomaly:
             where = f"\nthe operator ran here:\n{node.site[0]}"
         raise RuntimeError(
             f"{node.name}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
-            f"{array.size} "
-            f"elements)\nit saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
+            f"{array.size} elements)\nit saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )
 
 

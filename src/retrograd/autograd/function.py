@@ -12,7 +12,7 @@ from ..core.devices import array_module, is_array
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, new_node
-from ..core.modes import modes, set_grad_enabled
+from ..core.modes import modes, recording
 from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
 from ..core.storage import borrowed, leave, share, storage_of
@@ -45,8 +45,7 @@ class Context:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
                     f"save_for_backward: argument {index} must be a Tensor or None, not {type(tensor).__name__}; "
-                    "keep other "
-                    "values as attributes of ctx"
+                    "keep other values as attributes of ctx"
                 )
         self._to_save = tensors
 
@@ -95,10 +94,9 @@ class Function:
     """An operator with a forward and a backward of one's own.
 
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
-    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is
-    recorded when
-    a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in PyTorch,
-    ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+    ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. It is recorded
+    when a walk creates a graph, so second derivatives follow from it, unless it is ``once_differentiable``. As in
+    PyTorch, ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
 
     Raises:
         RuntimeError: backward returned a wrong number of gradients, or one of the wrong shape.
@@ -145,7 +143,7 @@ class Function:
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
-        with set_grad_enabled(False):
+        with recording(False):
             if cls.setup_context is not Function.setup_context:
                 output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
@@ -242,7 +240,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
             each = array_module(given).zeros(shape, dtype)
         cotangents.append(each if each is None or isinstance(each, Tensor) else new_tensor(as_array(each)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-    with set_grad_enabled(recorded):
+    with recording(recorded):
         returned = backward(ctx, *[each if each is None else conjugate(each) for each in cotangents])
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     wanted = len(needs)
@@ -255,23 +253,23 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
     for index, gradient in enumerate(gradients):
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(
-                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; wanted a Tensor "
-                "or None"
+                f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; "
+                "wanted a Tensor or None"
             )
     results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
     return results if recorded else [x if x is None else x.array for x in results]
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not a wrong
-    number.
+    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not
+    a wrong number.
 
     >>> from retrograd.autograd import once_differentiable
     """
 
     @functools.wraps(backward)
     def once(ctx: Any, *gradients: Any) -> Any:
-        with set_grad_enabled(False):
+        with recording(False):
             results = backward(ctx, *[g.detach() if isinstance(g, Tensor) else g for g in gradients])
         if not any(isinstance(g, Tensor) and g._requires for g in gradients):
             return results

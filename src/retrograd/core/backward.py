@@ -15,7 +15,7 @@ from typing import Any
 from .devices import array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
-from .modes import modes, set_grad_enabled, watchers
+from .modes import modes, recording, watchers
 from .plan import ALONE
 from .primitive import attached
 from .quiet import silent
@@ -65,10 +65,8 @@ class Walk:
         self.found: dict[Any, Any] = {}
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or
-        leaf.
-        """
-        with set_grad_enabled(self.create_graph), silent():
+        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by node or leaf."""
+        with recording(self.create_graph), silent():
             return self._run(roots)
 
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -330,7 +328,7 @@ def accumulate_gradients(
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
-    with set_grad_enabled(create_graph):
+    with recording(create_graph):
         for x in dict.fromkeys(inputs or ()):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient

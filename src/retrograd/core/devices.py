@@ -209,8 +209,8 @@ def get_default_device() -> Device:
     """The device new tensors are made on: what ``set_default_device`` said, else by ``RETROGRAD_BACKEND``.
 
     Raises:
-        RuntimeError: ``RETROGRAD_BACKEND`` is none of ``auto``, ``numpy``, ``cupy``, or asks for a GPU that is not
-            there.
+        RuntimeError: ``RETROGRAD_BACKEND`` is none of ``auto``, ``numpy``, ``cupy``, or asks for a GPU that
+            is not there.
     """
     global _default_device
     if _default_device is None:

@@ -4,37 +4,119 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import TracebackType
+from functools import partial
+from operator import call
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Modes(threading.local):
-    grad_enabled: bool = True
-    inference: bool = False
-    anomaly: Any = None
+    def __init__(self) -> None:
+        self.grad_enabled = True
+        self.inference = False
+        self.anomaly: Any = None
 
 
 modes = _Modes()
 
-# One entry per thread that has anomaly mode on: while it is empty, the hot path asks nothing more.
-watchers: list[None] = []
+# The threads, by the identity of their modes, that have anomaly mode on: while there are none, the hot path asks
+# nothing more.
+watchers: set[int] = set()
 
-# One entry per thread that has switched recording off: while it is empty, every thread records.
-unrecorded: list[None] = []
+# Likewise those that have switched recording off: while there are none, every thread records.
+unrecorded: set[int] = set()
 
 
-def _set_mode(name: str, value: Any) -> None:
-    if name == "grad_enabled" and value is not modes.grad_enabled:
-        if value:
-            unrecorded.pop()
-        else:
-            unrecorded.append(None)
-    setattr(modes, name, value)
+class AtomicExit(io.IOBase):
+    """A context manager that Ctrl-C cannot keep from restoring what it changed.
+
+    Python looks for signals where a function begins, where a loop goes back, and after each call of a function written
+    in C; KeyboardInterrupt is raised there. An ``__exit__`` written in Python can thus be left before its first line.
+    That of ``io.IOBase`` is written in C and calls ``close``, for which ``__enter__`` puts a C function that restores
+    everything in one call and returns nothing true.
+    """
+
+    __slots__ = ("close",)
+
+    close: Any
+    closed = True  # for IOBase's finalizer: to drop an instance restores nothing
+
+
+class Mode(AtomicExit):
+    """A context manager and decorator that sets thread-local modes and restores them, however it is left.
+
+    One instance may be entered again while it is active; each entry restores what it found.
+    """
+
+    __slots__ = ()
+
+    changes: dict[str, Any]  # the modes to set, by name: grad_enabled or anomaly among them
+
+    def __init__(self) -> None:
+        self.close = None
+
+    def __enter__(self) -> Any:
+        here, changes = modes.__dict__, self.changes
+        thread = id(here)
+        found = {}
+        for name in changes:
+            found[name] = here[name]
+        undo: tuple[Callable[[], None], ...] = partial(here.update, found), partial(_listing(found), thread)
+        if self.close is not None:
+            undo = *undo, partial(setattr, self, "close", self.close)
+        restore = partial(any, map(call, undo))  # makes all calls in one, since each returns None
+        try:
+            self.close = restore
+            here.update(changes)
+            _listing(changes)(thread)
+        except BaseException:
+            restore()
+            raise
+        return self
+
+    def __call__(self, function: Function) -> Function:
+        # Each call enters a mode of its own: one decorated function may run on several threads at once.
+        return decorated(function, self._clone)
+
+    def _clone(self) -> Mode:
+        return type(self)()
+
+
+def _listing(values: dict[str, Any]) -> Callable[[int], None]:
+    """What keeps ``unrecorded`` or ``watchers`` in step with modes of these values."""
+    if "grad_enabled" in values:
+        return unrecorded.discard if values["grad_enabled"] else unrecorded.add
+    return watchers.discard if values["anomaly"] is None else watchers.add
+
+
+class Switch(Mode):
+    """A mode that its constructor switches at once; used as a context manager, it restores what was before that."""
+
+    __slots__ = ("_switched",)
+
+    _switched: bool  # and not entered yet
+
+    def __init__(self) -> None:
+        super().__init__()
+        super().__enter__()
+        self._switched = True
+
+    def __enter__(self) -> Any:
+        if self._switched:
+            self._switched = False
+            return self
+        return super().__enter__()
+
+    def __call__(self, function: Function) -> Function:
+        if self._switched:  # a decorator leaves the caller's mode alone
+            self._switched = False
+            self.close()
+        return super().__call__(function)
 
 
 def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
@@ -81,42 +163,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-class _Mode:
-    """A context manager and decorator that sets thread-local modes and restores them, however it is left.
-
-    One instance may be entered again while it is active (recursion in a decorated function), so what is to be
-    restored is a stack.
-    """
-
-    def __init__(self) -> None:
-        self._outer: list[dict[str, Any]] = []
-
-    def _changes(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _enter(self) -> None:
-        changes = self._changes()
-        self._outer.append({name: getattr(modes, name) for name in changes})
-        for name, value in changes.items():
-            _set_mode(name, value)
-
-    def __enter__(self) -> Any:
-        self._enter()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for name, value in self._outer.pop().items():
-            _set_mode(name, value)
-
-    def __call__(self, function: Function) -> Function:
-        # Each call enters a mode of its own: one decorated function may run on several threads at once.
-        return decorated(function, self._clone)
-
-    def _clone(self) -> _Mode:
-        return type(self)()
-
-
-class no_grad(_Mode):
+class no_grad(Mode):
     """Record nothing: results of operators inside need no gradient. A context manager and a decorator.
 
     >>> x = rg.ones(2, requires_grad=True)
@@ -132,8 +179,7 @@ class no_grad(_Mode):
         mode.__init__()  # type: ignore[misc]
         return mode(function)
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": False}
+    changes = {"grad_enabled": False}
 
 
 class enable_grad(no_grad):
@@ -145,11 +191,10 @@ class enable_grad(no_grad):
     True
     """
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": True}
+    changes = {"grad_enabled": True}
 
 
-class inference_mode(_Mode):
+class inference_mode(Mode):
     """As ``no_grad``, for programs that never differentiate what they compute inside; ``inference_mode(False)`` is off.
 
     >>> with rg.inference_mode():
@@ -167,15 +212,13 @@ class inference_mode(_Mode):
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
         self._mode = bool(mode)
+        self.changes = {"grad_enabled": not mode, "inference": self._mode}
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": not self._mode, "inference": self._mode}
-
-    def _clone(self) -> _Mode:
+    def _clone(self) -> Mode:
         return inference_mode(self._mode)
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Switch):
     """Turn recording on or off: at once when called as a function, until the end as a context manager.
 
     >>> with rg.set_grad_enabled(False):
@@ -186,26 +229,14 @@ class set_grad_enabled(_Mode):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self._mode = bool(mode)
-        self._enter()
+        self.changes = {"grad_enabled": self._mode}
+        super().__init__()
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad_enabled": self._mode}
+    def _clone(self) -> Mode:
+        return recording(self._mode)
 
-    def __enter__(self) -> Any:
-        if not self._outer:
-            self._enter()
-        return self
 
-    def __call__(self, function: Function) -> Function:
-        # The constructor has already switched the caller's mode; a decorator must not.
-        if self._outer:
-            self.__exit__(None, None, None)
-        return super().__call__(function)
-
-    def _clone(self) -> _Mode:
-        clone = set_grad_enabled.__new__(set_grad_enabled)
-        _Mode.__init__(clone)
-        clone._mode = self._mode
-        return clone
+def recording(mode: bool) -> Mode:
+    """As ``set_grad_enabled``, for ``with`` alone: nothing changes before the block is entered."""
+    return enable_grad() if mode else no_grad()

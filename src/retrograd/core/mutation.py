@@ -2,8 +2,7 @@
 
 A write to x makes a node for the new value. Where x is a view, its base becomes ``overwrite(base, x')``: the base with
 the view's place taken by the new value. Other views of the base lose their history and derive it again from the new
-base
-when they are next used (``refresh``). Memory that a live node has saved is left to that node (see core.storage).
+base when they are next used (``refresh``). Memory that a live node has saved is left to that node (see core.storage).
 """
 
 from __future__ import annotations

@@ -38,15 +38,13 @@ class Primitive:
 
     Args:
         name: the operator's name, as errors and graphs show it.
-        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``,
-            or to
-            ``(result, *residuals)`` with ``residuals``.
+        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or
+            to ``(result, *residuals)`` with ``residuals``.
         inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
         vjps: per input its rule, or None where no gradient exists.
         vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
         promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
-            floating
-            dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
+            floating dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
@@ -147,9 +145,7 @@ class Primitive:
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of
-        bools).
-        """
+        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of bools)."""
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = Plan(self, mask)

@@ -7,9 +7,12 @@ to set directly; where a NumPy version keeps it elsewhere, ``errstate`` serves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
+
+from .modes import AtomicExit
 
 _extobj_contextvar: Any = None
 _SILENT: Any = None
@@ -22,40 +25,39 @@ except (ImportError, AttributeError):  # pragma: no cover - depends on the NumPy
     pass
 
 
-class silent:
-    """A context manager under which NumPy raises no floating-point warning."""
+if _extobj_contextvar is not None:
 
-    __slots__ = ("_token",)
+    class silent(AtomicExit):
+        """A context manager under which NumPy raises no floating-point warning."""
 
-    if _extobj_contextvar is not None:
+        __slots__ = ()
 
-        def __enter__(self) -> None:
-            self._token = _extobj_contextvar.set(_SILENT)
+        def __enter__(self) -> Self:
+            found = _extobj_contextvar.get()
+            try:
+                self.close = partial(_extobj_contextvar.reset, _extobj_contextvar.set(_SILENT))
+            except BaseException:
+                _extobj_contextvar.set(found)
+                raise
+            return self
 
-        def __exit__(self, *error: object) -> None:
-            _extobj_contextvar.reset(self._token)
+    def silently(function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, run without floating-point warnings."""
+        look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
-    else:  # pragma: no cover - depends on the NumPy version
+        def quiet(*args: Any, **kwargs: Any) -> Any:
+            found = look()
+            try:  # signals come after a call: with ``put`` outside, between its effect and the protection from it
+                put(state)
+                return function(*args, **kwargs) if kwargs else function(*args)
+            finally:
+                put(found)
 
-        def __enter__(self) -> None:
-            self._token = np.errstate(all="ignore")
-            self._token.__enter__()
+        return quiet
 
-        def __exit__(self, *error: object) -> None:
-            self._token.__exit__(*error)
+else:  # pragma: no cover - depends on the NumPy version
+    silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]
 
-
-def silently(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, run without floating-point warnings."""
-    if _extobj_contextvar is None:  # pragma: no cover - depends on the NumPy version
+    def silently(function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, run without floating-point warnings."""
         return np.errstate(all="ignore")(function)
-    enter, leave, state = _extobj_contextvar.set, _extobj_contextvar.reset, _SILENT
-
-    def quiet(*args: Any, **kwargs: Any) -> Any:
-        token = enter(state)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            leave(token)
-
-    return quiet

@@ -63,10 +63,9 @@ class RemovableHandle:
 class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers int64,
-    arrays
-    keep their dtype. The result shares memory with an array it was made from only through ``from_numpy`` and
-    ``as_tensor``.
+    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers
+    int64, arrays keep their dtype. The result shares memory with an array it was made from only through
+    ``from_numpy`` and ``as_tensor``.
 
     Args:
         data: numbers, nested sequences of numbers, an array or a Tensor.

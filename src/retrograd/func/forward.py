@@ -18,7 +18,7 @@ from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
-from ..core.modes import enable_grad, modes, set_grad_enabled
+from ..core.modes import enable_grad, modes, recording
 from ..core.plan import pull
 from ..core.primitive import Primitive
 from ..core.quiet import silent
@@ -135,13 +135,13 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
 
     Args:
         edges: nodes (or leaves) whose tangents are wanted.
-        seeds: the tangents of the nodes and leaves where the function starts: arrays, or Tensors when
-            ``differentiable``.
+        seeds: the tangents of the nodes and leaves where the function starts: arrays, or
+            Tensors when ``differentiable``.
         differentiable: record the computation of the tangents.
     """
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(seeds))
     tangents = dict(seeds)
-    with set_grad_enabled(differentiable), silent():
+    with recording(differentiable), silent():
         for node in reversed(order):
             if node in tangents:
                 continue

@@ -40,11 +40,11 @@ def available() -> bool:
 @cache
 def compiled() -> Any:
     """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
-    if not available():
-        return None
     try:
+        if not available():
+            return None
         from . import loops
-    except ImportError:
+    except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
     return loops
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .cache import keep_on_disk
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 
 f = np.float32
@@ -31,11 +32,9 @@ def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., An
     """Compiled at the first call, and kept on disk where a folder can be written."""
 
     def compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-        options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath), "error_model": "numpy"}
-        try:
-            return njit(cache=True, **options)(loop)
-        except RuntimeError:
-            return njit(**options)(loop)
+        dispatcher = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(loop)
+        keep_on_disk(dispatcher)
+        return dispatcher
 
     return compile
 

@@ -15,7 +15,7 @@ from ...core.devices import array_module
 from ...core.dtypes import DType
 from ...core.errors import describe, operator_error
 from ...core.graph import new_node
-from ...core.modes import modes, set_grad_enabled
+from ...core.modes import modes, recording
 from ...core.primitive import Primitive, operand, shares_memory
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
@@ -435,7 +435,7 @@ def _reshaping_method(name: str, function: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
-        with set_grad_enabled(self._node is not None):  # the history, where there is one, has the shape, too
+        with recording(self._node is not None):  # the history, where there is one, has the shape, too
             view = function(self, *args, **kwargs)
         self.array = view.array
         if self._node is not None:
