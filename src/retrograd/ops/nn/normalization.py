@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
@@ -77,34 +76,20 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
     return accurate_sum(x, tuple([axis % x.ndim for axis in axes]), True) / x.dtype.type(count(x.shape, axes))
 
 
-def _rstd(variance: Any, eps: float) -> Any:
-    """``1 / sqrt(variance + eps)``; NaN, not 0, where the squares overflowed."""
-    return 1 / np.sqrt(np.where(np.isinf(variance), np.nan, variance) + eps)
-
-
-def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    """``(x - mean) * rstd``, mean and rstd."""
-    mean = None
-    if layout.centred:
-        mean = _mean(x, layout.axes)
-        y = x - mean
-        rstd = _rstd(_mean(np.square(y), layout.axes), x.dtype.type(eps))
-        y *= rstd
-    else:
-        rstd = _rstd(_mean(np.square(x), layout.axes), x.dtype.type(eps))
-        y = x * rstd
-    return y, mean, rstd
-
-
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     loops = _loops(layout, x, w, b)
     if loops:
         return loops.normalize(x, w, b, eps)
     view = _viewed(x, layout)
-    y, mean, rstd = _standardized(view, layout, eps)
-    if view.dtype == np.float32 and array_module(x) is np and not np.isfinite(rstd).all():
-        # Squares from 1e19 on overflow in single precision only (on a GPU they stay NaN: to look would be to wait).
-        y, mean, rstd = _standardized(view.astype(np.float64), layout, eps)
+    mean = None
+    if layout.centred:
+        mean = _mean(view, layout.axes)
+        y = view - mean
+        rstd = 1 / np.sqrt(_mean(np.square(y), layout.axes) + view.dtype.type(eps))
+        y *= rstd
+    else:
+        rstd = 1 / np.sqrt(_mean(np.square(view), layout.axes) + view.dtype.type(eps))
+        y = view * rstd
     if w is not None:
         y *= _broadcastable(w, layout)
     if b is not None:
@@ -153,10 +138,7 @@ def _composite(x: Tensor, w: Tensor | None, b: Tensor | None, layout: Layout, ep
     y = x if layout.view is None else x.reshape(layout.view)
     if layout.centred:
         y = y - y.mean(layout.axes, keepdim=True)
-    variance = (y * y).mean(layout.axes, keepdim=True)
-    if x.array.dtype == np.float32 and not np.isfinite(variance.array).all():
-        return _composite(x.to(np.float64), w, b, layout, eps).to(np.float32)
-    y = y * _rstd(variance, eps)
+    y = y / ((y * y).mean(layout.axes, keepdim=True) + eps).sqrt()
     if w is not None:
         y = y * (w if layout.affine is None else w.reshape(layout.affine))
     if b is not None:

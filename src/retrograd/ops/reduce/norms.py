@@ -57,7 +57,7 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
         return g / size * x
     nothing = (x == 0) & (ans == ans)  # a norm of NaN has no gradient anywhere
     ratio = np.where(nothing, 1, np.abs(x)) / size
-    return np.where(nothing, 0, g * np.sign(x) * ratio ** (p - 1))
+    return g * np.where(nothing, 0, np.sign(x) * ratio ** (p - 1))
 
 
 # The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
