@@ -6,7 +6,7 @@ The operators are looked up when they are called, so the order in which the fami
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -543,7 +543,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "vdot": lambda a, b, /: ops.vdot(_flat(a, None)[0], _flat(b, None)[0]),
     "kron": lambda a, b: ops.kron(tensor(a), tensor(b)),
     "tensordot": _tensordot,
-    "einsum": lambda subscripts, *operands, optimize=False: ops.einsum(subscripts, *tensors(operands)),
+    "einsum": lambda subscripts, *operands, optimize=False: ops.einsum(
+        subscripts, *(tensors(operands) if isinstance(subscripts, str) else operands)
+    ),
     "trace": lambda a, offset=0, axis1=0, axis2=1: ops.sum(ops.diagonal(tensor(a), offset, axis1, axis2), -1),
     "cross": _cross,
     "convolve": _convolve,
@@ -625,6 +627,26 @@ RULES: dict[str, Callable[..., Any]] = {
     "array_str": lambda a, *_, **__: str(a),
     "array2string": lambda a, *_, **__: str(a),
 }
+
+
+
+def _over_none(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction for which ``axis=()`` is no dimension, as in NumPy, and not all of them, as in PyTorch."""
+
+    @wraps(rule)
+    def over(a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if axis != ():
+            return rule(a, axis, *args, **kwargs)
+        x = tensor(a)
+        return ops.reshape(rule(ops.unsqueeze(x, -1), -1, *args, **kwargs), x.shape)
+
+    return over
+
+
+for _name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "ptp", "var", "std"):
+    RULES[_name] = _over_none(RULES[_name])
+for _name in ("nansum", "nanmean", "nanmax", "nanmin"):
+    RULES[_name] = _over_none(RULES[_name])
 
 # Results without a derivative: indices, counts, truth.
 INDICES = set(

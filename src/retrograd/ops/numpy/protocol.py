@@ -127,6 +127,8 @@ def _reduced(
     if rest:
         raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(rest)}")
     x = array if dtype is None else array.astype(dtype)
+    if axis == ():  # no dimension, for NumPy
+        return _reduced(name, ufunc, x[..., None], -1)
     axes = tuple(range(x.ndim)) if axis is None else axis
     function = RULES["prod"] if ufunc is np.multiply else OPERATORS[REDUCTIONS[ufunc]].function
     return function(x, axes, keepdims=keepdims)

@@ -55,8 +55,10 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
     g = np.where(zero, 0, g)
     if p == 2:
         return g / size * x
-    nothing = (x == 0) & (ans == ans)  # a norm of NaN has no gradient anywhere
-    ratio = np.where(nothing, 1, np.abs(x)) / size
+    length = np.abs(x)
+    # Elements that do not move the norm; a norm of NaN has no gradient anywhere.
+    nothing = ((length == 0) | (length == INFINITY) & (p < 0)) & (ans == ans)
+    ratio = np.where(nothing, 1, length) / size
     return g * np.where(nothing, 0, np.sign(x) * ratio ** (p - 1))
 
 

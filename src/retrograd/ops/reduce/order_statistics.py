@@ -9,6 +9,7 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
+from ...core.quiet import silent
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import where
 from ..math.interpolation import lerp
@@ -271,7 +272,8 @@ def _quantile(
         weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))
         # Where both neighbours are one element the weight is 0, also for infinities, whose difference is NaN.
         one = new_tensor(below == above)
-        result = where(one, result, lerp(where(one, 0, result), where(one, 0, pick(above)), weight))
+        with silent():
+            result = where(one, result, lerp(where(one, 0, result), where(one, 0, pick(above)), weight))
     return movedim(result, -1, 0).reshape(levels.array.shape + outer)
 
 

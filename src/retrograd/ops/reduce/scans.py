@@ -243,7 +243,9 @@ def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     before = shifted(ans, dim, -np.inf)
     same = before == ans  # infinities have no difference
     factors = np.exp(np.where(same, 0, before) - np.where(same, 0, ans))
-    return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
+    undefined = (x == ans) & (np.abs(x) == np.inf)
+    weights = np.exp(np.where(undefined, 0, x) - np.where(undefined, 0, ans))
+    return np.where(undefined, np.nan, weights * reverse_recurrence(factors, g, dim))
 
 
 def _logcumsumexp(x: Any, dim: int) -> Any:

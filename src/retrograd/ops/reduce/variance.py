@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
 from ...core.errors import describe
 from ...core.primitive import Primitive, operand
 from ...core.summation import accurate_sum
@@ -31,14 +30,16 @@ def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keep
 
 
 def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
-    """``2 (x - mean) / (n - correction)``, also where that is negative; of all elements and n <= correction infinity,
-    and NaN at the mean: constants (PyTorch's choices)."""
+    """``2 (x - mean) / (n - correction)``, also where that is negative.
+
+    Of all elements and n <= correction infinity, and NaN at the mean, as constants. All are PyTorch's choices.
+    """
     freedom = count(x.shape, dim) - correction
     g = kept(g, x.shape, dim, keepdim)
-    away = x - MEAN(x, dim=dim, keepdim=True)
+    mean = MEAN(x, dim=dim, keepdim=True)
     if dim is None and freedom <= 0:
-        away = getattr(away, "array", away)
-        return g * array_module(away).where(away == 0, np.nan, np.inf).astype(away.dtype)
+        return g * np.where(x == mean, np.nan, np.inf).astype(x.dtype)
+    away = x - mean
     return g * (2 / np.float64(freedom)).item() * (np.conj(away) if away.dtype.kind == "c" else away)
 
 
