@@ -172,6 +172,8 @@ class Stubs:
     def method(self, name: str, function: Callable[..., Any]) -> list[str]:
         """The lines of a method: its signature, or its overloads."""
         inplace = name.endswith("_") and not name.endswith("__")
+        if inplace and {"args", "kwargs"} <= inspect.signature(function).parameters.keys():
+            function = getattr(Tensor, name[:-1])  # to which the in-place form hands them
         forms = []
         for overloaded in get_overloads(inspect.unwrap(function)) or [function]:
             signature = inspect.signature(overloaded)
@@ -215,9 +217,7 @@ class Stubs:
             if parameter.kind is parameter.KEYWORD_ONLY and not star:
                 texts.append("*")
             star = star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-            prefix = "*" * (parameter.kind is parameter.VAR_POSITIONAL) + "**" * (
-                parameter.kind is parameter.VAR_KEYWORD
-            )
+            prefix = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
             default = "" if parameter.default is parameter.empty else " = ..."
             texts.append(f"{prefix}{parameter.name}: {self.annotation(parameter.annotation, function)}{default}")
         return texts

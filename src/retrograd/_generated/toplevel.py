@@ -64,27 +64,20 @@ from ..ops.linear.products import kron
 from ..ops.linear.products import trace
 from ..ops.linear.spectral import svd_ as svd
 from ..ops.linear.systems import triangular_solve
-from ..ops.make.creation import arange
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
-from ..ops.make.creation import empty
-from ..ops.make.creation import empty_like
-from ..ops.make.creation import eye
 from ..ops.make.creation import from_numpy
-from ..ops.make.creation import full
-from ..ops.make.creation import full_like
 from ..ops.make.creation import is_tensor
-from ..ops.make.creation import linspace
-from ..ops.make.creation import logspace
-from ..ops.make.creation import ones
-from ..ops.make.creation import ones_like
 from ..ops.make.creation import tensor
-from ..ops.make.creation import tril_indices
-from ..ops.make.creation import triu_indices
-from ..ops.make.creation import zeros
-from ..ops.make.creation import zeros_like
-from ..ops.make.random import bernoulli
-from ..ops.make.random import multinomial
+from ..ops.make.filled import empty
+from ..ops.make.filled import empty_like
+from ..ops.make.filled import eye
+from ..ops.make.filled import full
+from ..ops.make.filled import full_like
+from ..ops.make.filled import ones
+from ..ops.make.filled import ones_like
+from ..ops.make.filled import zeros
+from ..ops.make.filled import zeros_like
 from ..ops.make.random import normal
 from ..ops.make.random import rand
 from ..ops.make.random import rand_like
@@ -93,6 +86,13 @@ from ..ops.make.random import randint_like
 from ..ops.make.random import randn
 from ..ops.make.random import randn_like
 from ..ops.make.random import randperm
+from ..ops.make.ranges import arange
+from ..ops.make.ranges import linspace
+from ..ops.make.ranges import logspace
+from ..ops.make.ranges import tril_indices
+from ..ops.make.ranges import triu_indices
+from ..ops.make.sampling import bernoulli
+from ..ops.make.sampling import multinomial
 from ..ops.math.arithmetic import abs_ as abs
 from ..ops.math.arithmetic import abs_ as absolute
 from ..ops.math.arithmetic import add
@@ -145,9 +145,6 @@ from ..ops.math.error_function import erfinv
 from ..ops.math.exponential import exp
 from ..ops.math.exponential import exp2
 from ..ops.math.exponential import expm1
-from ..ops.math.exponential import float_power
-from ..ops.math.exponential import hypot
-from ..ops.math.exponential import ldexp
 from ..ops.math.exponential import log
 from ..ops.math.exponential import log10
 from ..ops.math.exponential import log1p
@@ -155,12 +152,7 @@ from ..ops.math.exponential import log2
 from ..ops.math.exponential import logaddexp
 from ..ops.math.exponential import logaddexp2
 from ..ops.math.exponential import logit
-from ..ops.math.exponential import pow_ as pow
-from ..ops.math.exponential import reciprocal
-from ..ops.math.exponential import rsqrt
 from ..ops.math.exponential import sigmoid
-from ..ops.math.exponential import sqrt
-from ..ops.math.exponential import square
 from ..ops.math.exponential import xlogy
 from ..ops.math.interpolation import addcdiv
 from ..ops.math.interpolation import addcmul
@@ -175,6 +167,14 @@ from ..ops.math.logic import logical_and
 from ..ops.math.logic import logical_not
 from ..ops.math.logic import logical_or
 from ..ops.math.logic import logical_xor
+from ..ops.math.powers import float_power
+from ..ops.math.powers import hypot
+from ..ops.math.powers import ldexp
+from ..ops.math.powers import pow_ as pow
+from ..ops.math.powers import reciprocal
+from ..ops.math.powers import rsqrt
+from ..ops.math.powers import sqrt
+from ..ops.math.powers import square
 from ..ops.math.rounding import ceil
 from ..ops.math.rounding import floor
 from ..ops.math.rounding import frac

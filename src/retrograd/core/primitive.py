@@ -145,7 +145,7 @@ class Primitive:
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of bools)."""
+        """How a call is recorded whose inputs need gradients as ``mask`` says: a bit per input, or a tuple of bools."""
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = Plan(self, mask)

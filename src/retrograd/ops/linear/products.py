@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...core.errors import describe
 from ...core.primitive import operand
-from ...core.tensor import Tensor
-from ..make.creation import ones_like
+from ...core.tensor import Tensor, new_tensor
 from ..shape.joining import stack
 from ..shape.views import diagonal
 from ..table.arguments import dimension
@@ -257,7 +258,7 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
     count = v.array.shape[-1] if N is None else N
     if count <= 1:
         raise RuntimeError(f"N must be greater than 1, got {count} for {describe(v)}")
-    powers = [ones_like(v)]
+    powers = [new_tensor(np.ones_like(v.array))]
     for _ in range(count - 1):
         powers.append(powers[-1] * v)
     return stack(powers, -1)

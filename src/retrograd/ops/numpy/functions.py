@@ -629,7 +629,6 @@ RULES: dict[str, Callable[..., Any]] = {
 }
 
 
-
 def _over_none(rule: Callable[..., Any]) -> Callable[..., Any]:
     """A reduction for which ``axis=()`` is no dimension, as in NumPy, and not all of them, as in PyTorch."""
 

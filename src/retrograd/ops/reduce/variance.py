@@ -12,7 +12,7 @@ from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import clamp
 from ..math.complex_numbers import conj, real
-from ..math.exponential import sqrt
+from ..math.powers import sqrt
 from ..shape.views import diagonal
 from ..table.blocks import in_single
 from ..table.registry import numpy_names, operator
