@@ -72,6 +72,8 @@ def signal(input: Operand) -> Tensor:
 def norm_of(norm: Norm | None) -> Norm:
     if norm is None:
         return "backward"
+    if not isinstance(norm, str):
+        raise TypeError(f"argument 'norm' must be str, not {type(norm).__name__}")
     if norm not in OPPOSITE:
         raise RuntimeError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm
