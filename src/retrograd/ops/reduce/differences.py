@@ -31,6 +31,7 @@ def diff(
     Dtype: any; kept.
 
     Args:
+        input: the values.
         n: how many times; 0 gives a copy.
         dim: the dimension, the last by default.
         prepend: what is set before the input first, of its shape but along ``dim``.
@@ -161,6 +162,7 @@ def gradient(
     Dtype: any but bool; integers become the default dtype.
 
     Args:
+        input: the values of the function.
         spacing: the distance of the points, a number or one per dimension; or per dimension a Tensor of coordinates.
         dim: the dimensions, all by default.
         edge_order: the order of the differences at the edges, 1 or 2.

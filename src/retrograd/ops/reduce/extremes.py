@@ -65,6 +65,7 @@ def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: a dimension or several; all of them by default.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -91,6 +92,7 @@ def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: a dimension or several; all of them by default.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -117,6 +119,7 @@ def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
     Dtype: any but bool and complex; gives int64.
 
     Args:
+        input: the elements.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -141,6 +144,7 @@ def argmin(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
     Dtype: any but bool and complex; gives int64.
 
     Args:
+        input: the elements.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -205,6 +209,7 @@ def max_(
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimension with length 1.
         other: what the input is compared with, elementwise; it broadcasts.
@@ -253,6 +258,7 @@ def min_(
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimension with length 1.
         other: what the input is compared with, elementwise; it broadcasts.
@@ -296,6 +302,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) ->
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimensions with length 1.
 

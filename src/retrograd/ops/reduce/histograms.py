@@ -23,6 +23,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
     Dtype: floating; kept.
 
     Args:
+        input: the elements.
         bins: the number of intervals.
         min: where the first begins.
         max: where the last ends; with ``min == max`` the range is that of the elements.
@@ -63,6 +64,7 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
     Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
 
     Args:
+        input: the numbers, not negative.
         weights: what each element counts, 1 by default.
         minlength: the result is at least that long.
 

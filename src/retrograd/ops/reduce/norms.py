@@ -98,6 +98,7 @@ def norm(
     Dtype: floating and complex, whose norm is real.
 
     Args:
+        input: the elements of the vector.
         p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
             ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
         dim: the dimensions, all by default.
@@ -135,6 +136,7 @@ def vector_norm(
     Dtype: floating and complex, whose norm is real.
 
     Args:
+        x: the elements of the vector.
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
         dim: the dimensions, all by default.
         keepdim: keep the reduced dimensions with length 1.
@@ -159,6 +161,8 @@ def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
     Dtype: floating and complex, whose distance is real.
 
     Args:
+        input: one vector.
+        other: the other vector.
         p: which norm, any number.
 
     Raises:
@@ -180,6 +184,7 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     Dtype: floating and complex.
 
     Args:
+        input: the slices.
         p: which norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.

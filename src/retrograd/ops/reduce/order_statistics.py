@@ -55,6 +55,7 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements.
         k: which, counted from 1.
         dim: the dimension, the last by default.
         keepdim: keep the reduced dimension with length 1.
@@ -126,6 +127,7 @@ def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimension with length 1.
 
@@ -158,6 +160,7 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
     Dtype: any but complex; kept.
 
     Args:
+        input: the elements.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimension with length 1.
 
@@ -184,6 +187,7 @@ def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements.
         dim: the dimension, the last by default.
         keepdim: keep the reduced dimension with length 1.
 
@@ -295,6 +299,7 @@ def quantile(
     Dtype: float32 and float64, also of q; kept.
 
     Args:
+        input: the elements.
         q: a number or a 1-dimensional Tensor, in [0, 1].
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.
@@ -328,6 +333,7 @@ def nanquantile(
     Dtype: float32 and float64, also of q; kept.
 
     Args:
+        input: the elements.
         q: a number or a 1-dimensional Tensor, in [0, 1].
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.

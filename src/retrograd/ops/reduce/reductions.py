@@ -59,6 +59,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     Dtype: any; integers and bools give int64.
 
     Args:
+        input: the summands.
         dim: a dimension or several; all of them by default, and for ``()``.
         keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
@@ -86,6 +87,7 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     Dtype: floating and complex.
 
     Args:
+        input: the sample.
         dim: a dimension or several; all of them by default, and for ``()``.
         keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
@@ -128,6 +130,7 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype
     Dtype: any; integers and bools give int64.
 
     Args:
+        input: the factors.
         dim: the dimension; all of them by default.
         keepdim: keep the reduced dimension with length 1.
         dtype: converts the input first.
@@ -168,6 +171,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     Dtype: floating; integers and bools give int64.
 
     Args:
+        input: the summands.
         dim: a dimension or several; all of them by default, and for ``()``.
         keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
@@ -197,6 +201,7 @@ def nanmean(
     Dtype: floating.
 
     Args:
+        input: the sample.
         dim: a dimension or several; all of them by default, and for ``()``.
         keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
@@ -235,6 +240,7 @@ def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
     Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
 
     Args:
+        input: the elements that are tested.
         dim: a dimension or several, all of them by default; ``()`` reduces none.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -257,6 +263,7 @@ def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
     Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
 
     Args:
+        input: the elements that are tested.
         dim: a dimension or several, all of them by default; ``()`` reduces none.
         keepdim: keep the reduced dimensions with length 1.
 
@@ -279,6 +286,7 @@ def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     Dtype: any; gives int64.
 
     Args:
+        input: the elements that are counted.
         dim: a dimension or several; all of them by default, and for ``()``.
 
     Raises:

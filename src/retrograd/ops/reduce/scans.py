@@ -127,6 +127,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
     Dtype: any; integers and bools give int64.
 
     Args:
+        input: the summands.
         dim: the dimension.
         dtype: converts the input first.
 
@@ -150,6 +151,7 @@ def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tens
     Dtype: any; integers and bools give int64.
 
     Args:
+        input: the factors.
         dim: the dimension.
         dtype: converts the input first.
 
@@ -195,6 +197,7 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements.
         dim: the dimension.
 
     Returns:
@@ -220,6 +223,7 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements.
         dim: the dimension.
 
     Returns:
@@ -266,6 +270,7 @@ def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
+        input: the exponents.
         dim: the dimension.
 
     Raises:

@@ -56,6 +56,7 @@ def unique(
     Dtype: any; kept, the indices and counts are int64.
 
     Args:
+        input: the elements.
         sorted: accepted; the elements always come in order.
         return_inverse: give also, per element (slice), its index among the distinct ones.
         return_counts: give also how often each occurs.
@@ -105,6 +106,7 @@ def unique_consecutive(
     Dtype: any; kept, the indices and counts are int64.
 
     Args:
+        input: the elements.
         return_inverse: give also, per element (slice), its index in the result.
         return_counts: give also how many neighbours each stands for.
         dim: the dimension of the slices; by default the flattened input's elements.
@@ -204,6 +206,7 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, r
     Dtype: any but complex; gives int64.
 
     Args:
+        input: the values.
         boundaries: in ascending order.
         out_int32: give int32.
         right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
@@ -234,6 +237,7 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor,
     Dtype: any; gives int64.
 
     Args:
+        input: the elements.
         as_tuple: a Tensor per dimension, with which the input may be indexed.
 
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))

@@ -119,6 +119,7 @@ def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool =
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements to sort.
         dim: the dimension, the last by default.
         descending: largest first.
         stable: accepted; every sort here is stable.
@@ -148,6 +149,7 @@ def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: boo
     Dtype: any but complex; gives int64.
 
     Args:
+        input: the elements to sort.
         dim: the dimension, the last by default.
         descending: largest first.
         stable: accepted; every sort here is stable.
@@ -192,6 +194,7 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
     Dtype: any but complex; values keep it, indices are int64.
 
     Args:
+        input: the elements to sort.
         k: how many, from 0 to the length.
         dim: the dimension, the last by default.
         largest: the largest elements; otherwise the smallest.

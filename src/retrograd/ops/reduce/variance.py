@@ -103,6 +103,7 @@ def var(
     Dtype: floating and complex, whose variance is real.
 
     Args:
+        input: the sample.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
@@ -136,6 +137,7 @@ def std(
     Dtype: floating and complex, whose deviation is real.
 
     Args:
+        input: the sample.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
@@ -169,6 +171,7 @@ def var_mean(
     Dtype: floating and complex, whose variance is real.
 
     Args:
+        input: the sample.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
@@ -206,6 +209,7 @@ def std_mean(
     Dtype: floating and complex, whose deviation is real.
 
     Args:
+        input: the sample.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
