@@ -232,6 +232,7 @@ def logdet(input: Operand) -> Tensor:
 
 
 @operator(namespace="linalg", method=False)
+@also_named(input="A")
 def matrix_power(A: Operand, n: int) -> Tensor:
     """``A^n`` of each square matrix, by repeated squaring; of its inverse for negative ``n``.
 

@@ -60,21 +60,21 @@ def plain(draw: Draw = normal) -> Calls:
     return calls
 
 
-def together(*each: Calls) -> Calls:
-    """The calls of each, one after another."""
+def together(*parts: Calls) -> Calls:
+    """The calls of all parts, one after another."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for one in each:
-            yield from one(rng)
+        for part in parts:
+            yield from part(rng)
 
     return calls
 
 
-def calls_of(*made: Callable[[np.random.Generator], Call]) -> Calls:
+def calls_of(*makers: Callable[[np.random.Generator], Call]) -> Calls:
     """Calls written out one by one."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for make in made:
+        for make in makers:
             yield make(rng)
 
     return calls
