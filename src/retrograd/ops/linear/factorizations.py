@@ -99,16 +99,16 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
 @operator()
 @also_named(input2="L")
 def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
-    """``X`` with ``L @ L^T @ X = input``, from a Cholesky factor.
+    """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
     Derivative: that of the two triangular systems it solves.
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-    Dtype: float32 and float64, the same of both; kept.
+    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         input: the right-hand sides.
         L: the factor, of which only its triangle is read.
-        upper: the factor is upper triangular: ``L^T @ L @ X = input``.
+        upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
     Raises:
         RuntimeError: the shapes do not fit, or the dtypes differ.
@@ -120,23 +120,23 @@ def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     b, factor = matrices(input, "input"), matrices(L, "L", square=True)
     if b.array.shape[-2] != factor.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(b)} and {describe(factor)}")
-    lower = factor.mT if upper else factor
+    lower = factor.mH if upper else factor
     half = solve_triangular(lower, b, upper=False)
-    return solve_triangular(lower.mT, half, upper=True)
+    return solve_triangular(lower.mH, half, upper=True)
 
 
 @operator()
 @also_named(input="L")
 def cholesky_inverse(L: Operand, upper: bool = False) -> Tensor:
-    """``(L @ L^T)^-1``, from a Cholesky factor.
+    """``(L @ L^H)^-1``, from a Cholesky factor.
 
     Derivative: that of the two triangular systems it solves.
     Shape: (..., n, n); the result has the input's.
-    Dtype: float32 and float64; kept.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         L: the factor, of which only its triangle is read.
-        upper: the factor is upper triangular: ``(L^T @ L)^-1``.
+        upper: the factor is upper triangular: ``(L^H @ L)^-1``.
 
     Raises:
         RuntimeError: the matrices are not square, or hold other numbers.
@@ -199,7 +199,7 @@ def _qr(value: Operand, argument: str, mode: str) -> QRResult:
         return QRResult(*apply(QR, (x,), {}))
     # The first columns determine Q, and Q the rest of R.
     q, r = apply(QR, (x[..., :rows],), {})
-    return QRResult(q, cat([r, q.mT @ x[..., rows:]], -1))
+    return QRResult(q, cat([r, q.mH @ x[..., rows:]], -1))
 
 
 @operator(namespace="linalg", method=False)

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms between complex signals and spectra, their shifts and frequencies.
 
-The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) the transform is its own
-rule.
+The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) the transform is its
+own rule.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
 def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
 
-    Derivative: the real part of the transform of ``g``, padded with zeros to the whole spectrum.
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
     Dtype: float32 and float64; gives complex; integers become the default dtype.
 
@@ -121,7 +121,7 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
 def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
-    Derivative: the real part of the transform of ``g``, padded with zeros to the whole spectrum.
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
     Dtype: float32 and float64; gives complex; integers become the default dtype.
 
@@ -145,7 +145,7 @@ def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
 def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    Derivative: the real part of the transform of ``g``, padded with zeros to the whole spectrum.
+    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
     Dtype: float32 and float64; gives complex; integers become the default dtype.
 
@@ -169,7 +169,7 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
 def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
 
-    Derivative: the half spectrum of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
     Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
     Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
 
@@ -193,7 +193,7 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
 def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of two dimensions, ``ifft`` along the other: the inverse of ``rfft2``.
 
-    Derivative: the half spectrum of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
     Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
     Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
 
@@ -218,7 +218,7 @@ def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1),
 def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
 
-    Derivative: the half spectrum of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
+    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
     Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
     Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
 

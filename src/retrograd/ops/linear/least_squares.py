@@ -35,7 +35,7 @@ def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) 
     x = matrices(value, argument)
     require_real(x)
     if hermitian:
-        x = (x.tril() + x.tril(-1).mT) if x.array.shape[-1] == x.array.shape[-2] else x
+        x = (x.tril() + x.tril(-1).mH) if x.array.shape[-1] == x.array.shape[-2] else x
     rows, columns = x.array.shape[-2:]
     if rtol is None:
         rtol = max(rows, columns) * float(np.finfo(x.dtype).eps) if atol is None else 0.0
@@ -161,7 +161,8 @@ def lstsq(
     xp = array_module(a)
     residuals = new_tensor(xp.empty((0,), a.dtype))
     if rows > columns and bool((rank == columns).all()):
-        residuals = ((a @ solution - b) ** 2).sum(-2)
+        rest = a @ solution - b
+        residuals = (rest * rest.conj()).real.sum(-2) if rest.dtype.kind == "c" else (rest**2).sum(-2)
     return LstsqResult(
         solution.squeeze(-1) if vector else solution,
         residuals,

@@ -243,14 +243,14 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
         raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
-        return _lu_solve(factors, pivots, right.mT, True, not adjoint).mT
+        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
-        y = solve_triangular(factors.mT, right, upper=False)
-        y = solve_triangular(factors.mT, y, upper=True, unitriangular=True)
+        y = solve_triangular(factors.mH, right, upper=False)
+        y = solve_triangular(factors.mH, y, upper=True, unitriangular=True)
         return _rows(y, order.argsort(axis=-1))
     y = solve_triangular(factors, _rows(right, order), upper=False, unitriangular=True)
     return solve_triangular(factors, y, upper=True)
@@ -270,7 +270,7 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adj
         pivots: the row interchanges, counted from 1.
         B: the right-hand sides.
         left: False solves ``X @ A = B``.
-        adjoint: solve with the transpose of A.
+        adjoint: solve with ``A^H`` instead of A.
 
     Raises:
         RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.

@@ -153,7 +153,7 @@ def kron(input: Operand, other: Operand) -> Tensor:
 def vecdot(x: Operand, y: Operand, *, dim: Dim = -1) -> Tensor:
     """``sum_i conj(x_i) y_i`` along a dimension.
 
-    Derivative: x: ``g y`` (conjugated as PyTorch's gradients are); y: ``g x``.
+    Derivative: x: ``conj(g) y``; y: ``g x``, as PyTorch's gradients are.
     Shape: any that broadcast; the result lacks ``dim``.
     Dtype: any; the result has PyTorch's result type.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 from ...core.devices import array_module
@@ -182,12 +183,26 @@ def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bo
     return array_module(array).asarray(index).reshape(shape if keepdim else shape[:dim] + shape[dim + 1 :])
 
 
-def _by_index(
-    primitive: Primitive, name: Literal["argmax", "argmin"], x: Tensor, dim: Dim, keepdim: bool
-) -> ValuesIndices:
-    """Values and indices along one dimension; the gradient goes to the element at the index."""
-    dim = dimension(dim, x.array.ndim)
-    return selected(primitive, x, _indices(name, x, dim, True), dim, keepdim)
+def _form(
+    of_all: Primitive,
+    along: Primitive,
+    of_two: Callable[[Tensor, Tensor], Tensor],
+    input: Operand,
+    dim: Dim | Tensor | None,
+    keepdim: bool,
+    other: Operand | None,
+) -> Tensor | ValuesIndices:
+    """``f(x)``, ``f(x, dim)`` with indices, to whose elements the gradient goes, and ``f(x, y)``."""
+    x = operand(input)
+    if other is not None:
+        return of_two(x, operand(other, "other"))
+    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
+        return of_two(x, operand(dim))
+    if dim is not None:
+        dim = dimension(dim, x.array.ndim)
+        return selected(along, x, _indices("argmax" if along is MAX else "argmin", x, dim, True), dim, keepdim)
+    _not_empty(x, None)
+    return reduce_(of_all, x, None, False)
 
 
 @overload
@@ -228,15 +243,7 @@ def max_(
     >>> rg.max(x, 1)
     ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
     """
-    x = operand(input)
-    if other is not None:
-        return maximum(x, operand(other, "other"))
-    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
-        return maximum(x, operand(dim))
-    if dim is not None:
-        return _by_index(MAX, "argmax", x, dim, keepdim)
-    _not_empty(x, None)
-    return reduce_(MAX_OF_ALL, x, None, False)
+    return _form(MAX_OF_ALL, MAX, maximum, input, dim, keepdim, other)
 
 
 @overload
@@ -274,15 +281,7 @@ def min_(
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
     """
-    x = operand(input)
-    if other is not None:
-        return minimum(x, operand(other, "other"))
-    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
-        return minimum(x, operand(dim))
-    if dim is not None:
-        return _by_index(MIN, "argmin", x, dim, keepdim)
-    _not_empty(x, None)
-    return reduce_(MIN_OF_ALL, x, None, False)
+    return _form(MIN_OF_ALL, MIN, minimum, input, dim, keepdim, other)
 
 
 class MinMax(NamedTuple):
