@@ -220,8 +220,8 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
         The named tuple ``(Q, R)``.
 
     Raises:
-        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; in the derivative: it
-            is complex, or the mode has none.
+        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; it is complex and
+            requires a gradient; in the derivative: the mode has none.
         LinAlgError: in the derivative: the first columns are linearly dependent.
 
     Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.

@@ -410,7 +410,7 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
 
 @operator(inplace=True)
 def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element``.
+    """``beta * input + alpha * (batch1 @ batch2)``, a product per batch element.
 
     Derivative: input: ``beta g``; batch1: ``alpha g @ batch2^T``; batch2: ``alpha batch1^T @ g``.
     Shape: (b, n, k) and (b, k, m) to (b, n, m); input broadcasts to the product.

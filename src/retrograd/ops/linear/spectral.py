@@ -70,8 +70,8 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; in the derivative:
-            they are complex.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
+            complex and require a gradient.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -98,8 +98,8 @@ def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
         UPLO: which one: the lower or the upper.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; in the derivative:
-            they are complex.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
+            complex and require a gradient.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
