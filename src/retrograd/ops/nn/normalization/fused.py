@@ -175,6 +175,7 @@ def _fused(name: str) -> Primitive:
         ),
         residuals="mean rstd",
         signals=True,
+        piecewise_linear=True,
     )
 
 
