@@ -12,8 +12,8 @@ from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
+from ..indexing.index_write import INDEX_ADD
 from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
-from ..indexing.scatter import INDEX_ADD
 from ..shape.shape import unsqueeze
 from ..table.masks import KEEP
 from ..table.registry import also_named, operator
