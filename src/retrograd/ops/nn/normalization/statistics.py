@@ -14,7 +14,7 @@ from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels import planes, takes
-from ...reduce.reductions import count
+from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.registry import operator
 from ...table.types import Operand, Size
