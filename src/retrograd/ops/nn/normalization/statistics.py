@@ -199,6 +199,8 @@ def _update_running(
 def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics: a factor and an offset per channel."""
     channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
+    if x._requires:
+        x = apply1(STAYS_ATTACHED, x)
     scale = (var + eps).rsqrt()
     if w is not None:
         scale = scale * w
