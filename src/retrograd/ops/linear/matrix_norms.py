@@ -84,9 +84,9 @@ def matrix_norm(
     return _matrix_norm(x, "fro" if ord is None else ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, name="norm")
 @also_named(input="A")
-def norm(
+def linalg_norm(
     A: Operand,
     ord: Order | None = None,
     dim: Dims | None = None,
