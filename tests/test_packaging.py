@@ -36,4 +36,4 @@ def test_the_source_distribution_holds_every_file_of_the_project(tmp_path):
 def test_lower_bounds_are_read_from_the_project_file():
     command = [sys.executable, str(ROOT / "tools" / "lower_bounds.py")]
     pinned = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert "numpy==2.0" in pinned and all(requirement.count("==") == 1 for requirement in pinned)
+    assert "numpy==2.0" in pinned and "torch==2.13.0" not in pinned

@@ -42,6 +42,8 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
         TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
         ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB.
         RuntimeError: another thread changed a Tensor meanwhile.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, three times over, does not fit in memory.
         OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
 
     Whatever is raised, the path holds the older file or the new one, whole.
@@ -87,7 +89,8 @@ def load(
         FileNotFoundError: there is no such file.
         CorruptFileError: it is truncated or damaged, no safetensors file, or of a dtype that NumPy does not have.
         pickle.UnpicklingError: a file of PyTorch's names something that is neither a tensor nor a plain container.
-        MemoryError: the Tensors do not fit in memory.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
     if hasattr(path, "read"):
@@ -202,10 +205,11 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}
     if with_structure:
         metadata[_STRUCTURE] = text
+    content = safetensors_format.serialize(arrays, metadata)
+    if _checksum(arrays, text) != checksum:
+        raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
     with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
-        safetensors_format.write(stream, arrays, metadata)
-        if _checksum(arrays, text) != checksum:
-            raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
+        stream.write(content)
 
 
 def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False) -> Any:
@@ -217,7 +221,7 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
         checked: refuse a file without checksum.
 
     Raises:
-        CorruptFileError, MemoryError, OSError: see ``load``.
+        CorruptFileError, ImportError, MemoryError, OSError: see ``load``.
     """
     arrays, metadata = safetensors_format.read(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)

@@ -9,7 +9,7 @@ from ..core.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
-from ..ops.make.creation import ones_like, zeros, zeros_like
+from ..ops.make.filled import ones_like, zeros, zeros_like
 from ..ops.shape.joining import stack
 from .gradients import grad
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from .._generated.toplevel import randperm
 from ..data.sampler import Sampler
 from ..ops.make.generators import Generator
-from ..ops.make.random import randperm
 
 
 class DistributedSampler(Sampler):

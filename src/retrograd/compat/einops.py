@@ -150,7 +150,7 @@ class _Layers:
 
 
 def _uniform(shape: Any, bound: float) -> Parameter:
+    from .._generated.toplevel import empty
     from ..nn import init
-    from ..ops.make.creation import empty
 
     return Parameter(init.uniform_(empty(tuple(shape)), -bound, bound))

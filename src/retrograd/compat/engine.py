@@ -27,7 +27,7 @@ def _log_api_usage_once(message: str) -> None:
 
 
 def _flatten_dense_tensors(tensors: Any) -> Tensor:
-    from ..ops.shape.joining import cat
+    from .._generated.toplevel import cat
 
     return cat([x.contiguous().view(-1) for x in tensors])
 

@@ -1,26 +1,17 @@
-"""Names of ``nn`` that are private, deprecated, or of PyTorch's own division of the layers, and that programs use."""
+"""Names of ``nn`` that are deprecated, or of PyTorch's inside, and that programs use."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from ..nn.convolution import _Convolution, _Transposed
-from ..nn.dropout import _Dropout
+from ..nn.convolution import _ConvTransposeNd
 from ..nn.losses import NLLLoss
-from ..nn.module import IncompatibleKeys, Module
-from ..nn.normalization import _RunningNorm
-from ..nn.padding import _CircularPad, _ConstantPad, _ReflectionPad, _ReplicationPad
-from ..nn.pooling import _AdaptiveMaxPool, _AdaptivePool, _AvgPool, _LPPool, _MaxPool, _MaxUnpool
+from ..nn.module import Module
+from ..nn.state import IncompatibleKeys
 from .parallel import DataParallel as DataParallel
 
-_ConvNd, _ConvTransposeNd, _ConvTransposeMixin = _Convolution, _Transposed, _Transposed
-_NormBase, _DropoutNd = _RunningNorm, _Dropout
-_MaxPoolNd, _MaxUnpoolNd, _AvgPoolNd, _LPPoolNd = _MaxPool, _MaxUnpool, _AvgPool, _LPPool
-_AdaptiveAvgPoolNd, _AdaptiveMaxPoolNd = _AdaptivePool, _AdaptiveMaxPool
-_CircularPadNd, _ConstantPadNd, _ReflectionPadNd, _ReplicationPadNd = (
-    _CircularPad, _ConstantPad, _ReflectionPad, _ReplicationPad,
-)  # fmt: skip
+_ConvTransposeMixin = _ConvTransposeNd
 _IncompatibleKeys = IncompatibleKeys
 
 

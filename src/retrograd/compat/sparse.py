@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._generated.toplevel import as_tensor, zeros
 from ..core.errors import describe
 from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import Tensor
-from ..ops.make.creation import as_tensor, zeros
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:

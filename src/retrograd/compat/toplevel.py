@@ -241,7 +241,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
     """The numbers from start to end, both included: ``arange`` is the usual choice."""
-    from ..ops.make.creation import arange
+    from .._generated.toplevel import arange
 
     warnings.warn("torch.range is deprecated, since it includes its end; use torch.arange", UserWarning, stacklevel=2)
     if end is None:
@@ -255,7 +255,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A 0-d Tensor of the default dtype."""
-    from ..ops.make.creation import tensor
+    from .._generated.toplevel import tensor
 
     return tensor(s, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -54,17 +55,30 @@ def cache_folder() -> Path:
     """Where downloads are kept: the platform's cache folder, for instance `$XDG_CACHE_HOME/retrograd` on Linux."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
-        return Path(local or Path.home() / "AppData" / "Local") / "retrograd" / "Cache"
+        return Path(local or _home() / "AppData" / "Local") / "retrograd" / "Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "retrograd"
+        return _home() / "Library" / "Caches" / "retrograd"
     xdg = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "retrograd"
+    return (Path(xdg) if os.path.isabs(xdg) else _home() / ".cache") / "retrograd"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise DataUnavailable(
+            "this user has no home folder to keep data in; name a folder in RETROGRAD_DATA or XDG_CACHE_HOME"
+        ) from None
 
 
 def data_folders() -> list[Path]:
     """Where data sets are looked for: the folder that `RETROGRAD_DATA` names, if it does, then the cache folder."""
     named = os.environ.get("RETROGRAD_DATA")
-    return [Path(named), cache_folder()] if named else [cache_folder()]
+    if not named:
+        return [cache_folder()]
+    with contextlib.suppress(DataUnavailable):
+        return [Path(named), cache_folder()]
+    return [Path(named)]
 
 
 def read(file: RemoteFile, download: bool = True, progress: Progress | None = None) -> bytes:

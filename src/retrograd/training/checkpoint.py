@@ -17,7 +17,7 @@ from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..ops.make.generators import Generator, default_generator, get_rng_state
-from ..safetensors_format import Arrays
+from ..safetensors_format import Arrays, require_library
 from ..serialization import CorruptFileError, pack, read_file, write_file
 
 VERSION = 1
@@ -37,10 +37,9 @@ class Progress(NamedTuple):
 class Checkpoint:
     """Saves and resumes a training run: bit for bit the same losses as without the interruption.
 
-    One safetensors file holds the state of every part, the states of the random generators, the step and free
-    metadata. It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves
-    the last whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so
-    on.
+    One safetensors file holds the state of every part, the states of the random generators, the step and free metadata.
+    It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves the last
+    whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so on.
 
     Args:
         path: the file.
@@ -48,11 +47,12 @@ class Checkpoint:
         optimizer: its optimizer.
         scheduler: the learning rate's scheduler.
         loader: the ``DataLoader``, which goes on at the batch after the last. Any of these may be None.
-        generators: further random generators that the training draws from (``retrograd.Generator`` or NumPy's), by
-            name.
+        generators: further random generators that the training draws from (``retrograd.Generator`` or
+            NumPy's), by name.
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
     Raises:
+        ImportError: the safetensors library (extra ``weights``) is not installed.
         TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
 
     >>> import retrograd as rg, tempfile, os
@@ -79,6 +79,7 @@ class Checkpoint:
         generators: Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> None:
+        require_library()  # said before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
         self.parts = {name: part for name, part in {**usual, **parts}.items() if part is not None}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...core.tensor import Tensor, new_tensor
-from ...ops.indexing.scatter import index_select
-from ...ops.make.creation import full
+from ...ops.indexing.gather import index_select
+from ...ops.make.filled import full
 from ...ops.shape.joining import cat
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ...core.modes import no_grad
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..convolution import _Transposed
+from ..convolution import _ConvTransposeNd
 from ..module import Module
 from ..parameter import Parameter
 
@@ -153,7 +153,7 @@ def spectral_norm(
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
     if dim is None:
-        dim = 1 if isinstance(module, _Transposed) else 0
+        dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     hook = _SpectralNorm(name, n_power_iterations, dim, eps)
     weight = _taken_out("spectral_norm", module, name)
     module.register_parameter(name + "_orig", weight)
