@@ -101,7 +101,11 @@ def load(
             return _load_pt_file(path, map_location)
         return read_file(path, lambda array: _placed(new_tensor(array), map_location))
     with open_regular(path) as stream:
-        if _is_pt_file(stream.read(8)):
+        try:
+            first = stream.read(8)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        if _is_pt_file(first):
             stream.seek(0)
             return _load_pt_file(stream, map_location)
     return read_file(path, lambda array: _placed(new_tensor(array), map_location))

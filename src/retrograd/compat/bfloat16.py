@@ -1,12 +1,14 @@
-"""bfloat16 as a dtype: that of ml_dtypes where it is installed (extra ``bfloat16``), else a name whose use is an error."""
+"""bfloat16: a dtype that programs name, and that NumPy has not; using it is an error."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NoReturn
 
 
 class MissingDType:
-    """A dtype that NumPy has not: it can be named and compared, and using it raises ImportError."""
+    """A dtype that NumPy has not: it can be named and compared, and using it raises TypeError."""
+
+    is_floating_point = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -14,22 +16,9 @@ class MissingDType:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __str__(self) -> str:
-        return self.name
-
     @property
-    def dtype(self) -> Any:  # what np.dtype asks for
-        raise ImportError(f"dtype {self.name}: NumPy has it not; install retrograd[bfloat16] (ml_dtypes)")
+    def dtype(self) -> NoReturn:  # what np.dtype asks for
+        raise TypeError(f"dtype {self.name}: NumPy has it not, and no operator computes in it; use float32 or float16")
 
 
-def _bfloat16() -> Any:
-    try:
-        import ml_dtypes
-    except ImportError:
-        return MissingDType("bfloat16")
-    import numpy as np
-
-    return np.dtype(ml_dtypes.bfloat16)
-
-
-bfloat16: Any = _bfloat16()
+bfloat16 = MissingDType("bfloat16")

@@ -30,6 +30,17 @@ class DataParallel(Module):
         return self.module(*args, **kwargs)
 
 
+class DistributedDataParallel(Module):
+    """Not to be had: a module whose gradients several processes average.
+
+    Raises:
+        RuntimeError: always, for there is no group of processes.
+    """
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("DistributedDataParallel: no group of processes has been initialized")
+
+
 def data_parallel(
     module: Module,
     inputs: Any,

@@ -36,12 +36,13 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
     "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
     "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
-    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
+    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",), "onnx": ("compat.onnx",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
     "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
     "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
     "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),
     "multiprocessing": ("compat.multiprocessing",), "nn.modules": ("nn", "compat.modules"),
     "nn.parallel": ("compat.parallel",),
+    "nn.parallel.data_parallel": ("compat.parallel",),
     "nn.parallel.distributed": ("compat.parallel",),
      "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
     "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
@@ -86,6 +87,13 @@ class _Loader:
             return fallback(name)
 
         module.__dict__["__getattr__"] = __getattr__
+        # A function that is named as a submodule stays the function: the submodule is imported before anybody asks.
+        for path in PATHS:
+            parent, _, name = path.rpartition(".")
+            if parent == module.__name__ and callable(module.__dict__.get(name)):
+                function = module.__dict__[name]
+                import_module(path)
+                module.__dict__[name] = function
 
 
 def find_spec(name: str) -> ModuleSpec | None:

@@ -8,7 +8,9 @@ older sequence of pickles.
 
 from __future__ import annotations
 
+import errno
 import pickle
+import struct
 import zipfile
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
@@ -178,6 +180,13 @@ class _Unpickler(pickle.Unpickler):
         return self._persistent(pid)
 
 
+# What Python raises on the way through a damaged file.
+_DAMAGE = (
+    zipfile.BadZipFile, struct.error, EOFError, LookupError, TypeError, ValueError, AttributeError, RuntimeError,
+    OverflowError,
+)  # fmt: skip
+
+
 def read(stream: IO[bytes], placed: Callable[[Tensor], Tensor]) -> Any:
     """What is in the file.
 
@@ -198,7 +207,11 @@ def read(stream: IO[bytes], placed: Callable[[Tensor], Tensor]) -> Any:
         return _finished(value, {}, placed)
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(f"{path}: {error}") from None
-    except (CorruptFileError, zipfile.BadZipFile, EOFError, KeyError, IndexError, TypeError, ValueError) as error:
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the file's beginning, where a damaged archive points
+            raise
+        raise CorruptFileError(f"{path}: damaged, or no file of tensors ({error})") from None
+    except _DAMAGE as error:
         raise CorruptFileError(f"{path}: damaged, or no file of tensors ({error})") from None
 
 
