@@ -1,4 +1,4 @@
-"""`python -m retrograd.as_torch script.py [args]` runs a PyTorch program with Retrograd for `torch`, as `retrograd run`."""
+"""`python -m retrograd.as_torch script.py [args]` is `retrograd run script.py [args]`."""
 
 from retrograd.compat.as_torch import main
 

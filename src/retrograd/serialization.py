@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import import_module
+from operator import methodcaller
 from typing import Any
 from zlib import crc32
 
@@ -125,7 +126,7 @@ def _load_pt_file(stream: Any, map_location: Any) -> Any:
 def _placed(tensor: Tensor, map_location: Any) -> Tensor:
     """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
     if callable(map_location):
-        storage = map_location(tensor.storage(), "cpu")
+        storage = map_location(methodcaller("storage")(tensor), "cpu")
         map_location = "cpu" if storage is None else storage.device
     elif isinstance(map_location, Mapping):
         map_location = map_location.get("cpu", "cpu")

@@ -186,7 +186,7 @@ class Descent(rg.optim.Optimizer):
     """As programs write them, in the style of PyTorch 1.0."""
 
     def __init__(self, params, lr=rg.optim.optimizer.required, momentum=0.9):
-        super().__init__(params, dict(lr=lr, momentum=momentum))
+        super().__init__(params, {"lr": lr, "momentum": momentum})
 
     def __setstate__(self, state):
         super().__setstate__(state)

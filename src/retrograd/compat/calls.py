@@ -22,7 +22,11 @@ _NO_MATTER: dict[str, Callable[[Any], bool]] = {
     "names": lambda value: value is None,
     "out": lambda value: value is None,
 }
-_RENAMED = {("split", "split_size"): "split_size_or_sections", ("tile", "reps"): "dims", ("tensor_split", "sections"): "indices_or_sections"}  # fmt: skip
+_RENAMED = {
+    ("split", "split_size"): "split_size_or_sections",
+    ("tile", "reps"): "dims",
+    ("tensor_split", "sections"): "indices_or_sections",
+}
 _NUMBER_FIRST = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 

@@ -29,8 +29,8 @@ def checkpoint(
 ) -> Any:
     """``function(*args, **kwargs)``, of whose inside nothing is kept: the backward walk computes it a second time.
 
-    Gradients reach the arguments, the parameters that the function uses, and whatever else it takes from outside. Random
-    numbers are drawn alike both times.
+    Gradients reach the arguments, the parameters that the function uses, and whatever else it takes from outside.
+    Random numbers are drawn alike both times.
 
     Args:
         function: Tensors to a Tensor, or to a tuple or list of them.

@@ -1,4 +1,4 @@
-"""einops on Tensors: its backend for them, and its layers as Modules. Nothing here imports einops before the program does."""
+"""einops on Tensors: its backend for them, and its layers as Modules, once a program imports it."""
 
 from __future__ import annotations
 
@@ -114,6 +114,8 @@ class _Layers:
             def forward(self, input: Tensor) -> Any:
                 return self._apply_recipe(input)
 
+        rearrange: Any = Rearrange  # its arguments are the mixin's
+
         class Reduce(mixins.ReduceMixin, Module):  # type: ignore[misc, name-defined]
             def forward(self, input: Tensor) -> Any:
                 return self._apply_recipe(input)
@@ -132,8 +134,8 @@ class _Layers:
                 post_reshape_pattern: Any,
                 post_reshape_lengths: Any,
             ) -> None:
-                self.pre_rearrange = pre_reshape_pattern and Rearrange(pre_reshape_pattern, **pre_reshape_lengths)
-                self.post_rearrange = post_reshape_pattern and Rearrange(post_reshape_pattern, **post_reshape_lengths)
+                self.pre_rearrange = pre_reshape_pattern and rearrange(pre_reshape_pattern, **pre_reshape_lengths)
+                self.post_rearrange = post_reshape_pattern and rearrange(post_reshape_pattern, **post_reshape_lengths)
 
             def forward(self, input: Tensor) -> Any:
                 from .._generated import toplevel as rg

@@ -22,6 +22,28 @@ def _deprecated(name: str) -> Callable[..., Any]:
     return function
 
 
-__all__ = ["constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "sparse", "uniform",
-           "xavier_normal", "xavier_uniform"]  # fmt: skip
-globals().update({name: _deprecated(name) for name in __all__})
+constant = _deprecated("constant")
+dirac = _deprecated("dirac")
+eye = _deprecated("eye")
+kaiming_normal = _deprecated("kaiming_normal")
+kaiming_uniform = _deprecated("kaiming_uniform")
+normal = _deprecated("normal")
+orthogonal = _deprecated("orthogonal")
+sparse = _deprecated("sparse")
+uniform = _deprecated("uniform")
+xavier_normal = _deprecated("xavier_normal")
+xavier_uniform = _deprecated("xavier_uniform")
+
+__all__ = [
+    "constant",
+    "dirac",
+    "eye",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "normal",
+    "orthogonal",
+    "sparse",
+    "uniform",
+    "xavier_normal",
+    "xavier_uniform",
+]

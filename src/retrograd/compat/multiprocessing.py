@@ -52,11 +52,8 @@ def spawn(
     Raises:
         ProcessRaisedException: one of them failed.
     """
-    context = _python.get_context(start_method)
-    processes = [
-        context.Process(target=fn, args=(number, *args), daemon=daemon)
-        for number in range(nprocs)  # type: ignore[attr-defined]
-    ]
+    context: Any = _python.get_context(start_method)
+    processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
     for process in processes:
         process.start()
     if not join:

@@ -9,14 +9,15 @@ from typing import Any
 
 _NN = ("nn",)
 _MODULES = {
-    "activation": ("nn.activation", "nn.attention"), "adaptive": _NN, "batchnorm": ("nn.normalization", "compat.modules"),
+    "activation": ("nn.activation", "nn.attention"), "adaptive": _NN, "batchnorm": ("nn.normalization",),
     "channelshuffle": ("nn.upsampling",), "container": ("nn.containers", "compat.modules"),
     "conv": ("nn.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.distance",),
-    "dropout": ("nn.dropout", "compat.modules"), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
-    "instancenorm": ("nn.normalization", "compat.modules"), "lazy": _NN, "linear": ("nn.linear",),
-    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "compat.modules"), "normalization": ("nn.normalization",),
-    "padding": ("nn.padding", "compat.modules"), "pixelshuffle": ("nn.upsampling",),
-    "pooling": ("nn.pooling", "compat.modules"), "rnn": ("nn.recurrent",), "sparse": ("nn.embedding",),
+    "dropout": ("nn.dropout",), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
+    "instancenorm": ("nn.normalization",), "lazy": _NN, "linear": ("nn.linear",),
+    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "compat.modules"),
+    "normalization": ("nn.normalization",),
+    "padding": ("nn.padding",), "pixelshuffle": ("nn.upsampling",),
+    "pooling": ("nn.pooling",), "rnn": ("nn.recurrent",), "sparse": ("nn.embedding",),
     "transformer": ("nn.transformer",), "upsampling": ("nn.upsampling",), "utils": ("compat.pairs",),
 }  # fmt: skip
 _FILES = {
@@ -24,19 +25,18 @@ _FILES = {
     "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("compat.data",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
-_SCHEDULERS = ("optim.lr_scheduler", "compat.schedulers")
 
 # Per path below ``retrograd`` the rooms whose names it has.
 _ROOMS: dict[str, tuple[str, ...]] = {
     "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",), "amp.grad_scaler": ("compat.amp",),
-     "autograd.grad_mode": ("core.modes",),
-     "autograd.profiler": ("compat.profiler",),
+    "autograd.grad_mode": ("core.modes",), "autograd.profiler": ("compat.profiler",),
     "autograd.variable": ("compat.variable",), "autograd.anomaly_mode": ("autograd.anomaly",),
     "backends": ("compat.backends",), "backends.cpu": ("compat.backends_cpu",),
     "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
     "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
     "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
-    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",), "onnx": ("compat.onnx",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
+    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",),
+    "onnx": ("compat.onnx",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
     "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
     "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
     "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),

@@ -94,7 +94,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
 def as_subclass(self: Tensor, cls: type) -> Any:
     """The Tensor on the same memory as an instance of a subclass, without history."""
-    instance = cls.__new__(cls)
+    instance: Any = object.__new__(cls)
     instance._initialise(self.array)
     return instance
 
@@ -158,10 +158,14 @@ def storage_type(self: Tensor) -> type:
 
 
 def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The Tensor in bfloat16, for which ml_dtypes must be installed."""
-    from .bfloat16 import bfloat16 as dtype
+    """The Tensor in bfloat16, which NumPy has not.
 
-    return self.to(dtype)
+    Raises:
+        TypeError: always.
+    """
+    from .bfloat16 import bfloat16 as missing
+
+    return self.to(missing.dtype)
 
 
 def get_device(self: Tensor) -> int:

@@ -119,7 +119,7 @@ _matmul_precision = ["highest"]
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Say that results must not change from run to run. On the CPU they never do; on a GPU scatters add in any order."""
+    """Say that results must not change from run to run: on the CPU they never do, on a GPU scatters may."""
     _deterministic.update(mode=bool(mode), warn_only=bool(warn_only))
 
 

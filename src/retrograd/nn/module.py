@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
 from ..core.modes import no_grad
@@ -412,7 +413,7 @@ class Module(State):
 
     def share_memory(self: Self) -> Self:
         """Move Parameters and buffers to memory that processes forked from this one share."""
-        return self._apply(lambda x: x.share_memory_())
+        return self._apply(methodcaller("share_memory_"))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: modules run as they are."""

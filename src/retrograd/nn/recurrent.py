@@ -113,7 +113,7 @@ class RNNBase(Module):
         """The outputs and final states, without a batch dimension where the input has none."""
         name = type(self).__name__
         if isinstance(input, PackedSequence):
-            return run_packed(self, input, states)  # type: ignore[return-value]
+            return run_packed(self, input, states)
         if input.ndim not in (2, 3):
             raise ValueError(f"{name}: expected an input of 2 or 3 dimensions, got {describe(input)}")
         if input.array.shape[-1] != self.input_size:
