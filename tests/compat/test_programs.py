@@ -269,6 +269,19 @@ def test_samplers_of_several_processes_share_a_data_set():
     assert [list(sampler) for sampler in shuffled] != first
 
 
+def test_parallel_modules_compute_on_one_device():
+    parallel = rg.nn.parallel
+    model = rg.nn.Linear(2, 3)
+    x = rg.randn(4, 2)
+    assert rg.nn.DataParallel(model)(x).tolist() == parallel.data_parallel(model, x).tolist() == model(x).tolist()
+    parts = parallel.scatter((x, {"a": x}), [0, 1])
+    assert len(parts) == 2 and parts[1][1]["a"].tolist() == x[2:].tolist()
+    results = parallel.parallel_apply(parallel.replicate(model, [0, 1]), [part[0] for part in parts])
+    assert np.allclose(parallel.gather(results).detach(), model(x).detach(), atol=1e-6)
+    with pytest.raises(RuntimeError, match="no group"):
+        parallel.DistributedDataParallel(model)
+
+
 def test_sparse_matrices_are_dense_and_have_gradients():
     indices, values = rg.tensor([[0, 1, 0], [1, 0, 1]]), rg.ones(3, requires_grad=True)
     matrix = rg.sparse_coo_tensor(indices, values, (2, 2))

@@ -80,7 +80,7 @@ def install() -> None:
     if not any(isinstance(entry, _Finder) for entry in sys.meta_path):
         sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     _tensor.arrays_keep_dtype = False
-    _tensor.Size.__repr__ = _size_repr  # type: ignore[method-assign, assignment]
+    _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
 
 
 def _size_repr(size: tuple[int, ...]) -> str:

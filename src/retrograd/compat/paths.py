@@ -25,6 +25,12 @@ _FILES = {
     "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("compat.data",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
+_DISTRIBUTIONS = (
+    "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet "
+    "distribution exponential gamma geometric gumbel half_cauchy half_normal independent kl laplace log_normal "
+    "mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical poisson "
+    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform utils"
+)
 
 # Per path below ``retrograd`` the rooms whose names it has.
 _ROOMS: dict[str, tuple[str, ...]] = {
@@ -54,6 +60,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
     "nn.modules.utils": ("compat.pairs",), "sparse": ("compat.sparse",), "compiler": ("compat.dynamo",),
     "_six": ("compat.six",), "_utils": ("compat.engine",),
+    "nn.parallel.replicate": ("compat.parallel",), "nn.parallel.scatter_gather": ("compat.parallel",),
+    "nn.parallel.parallel_apply": ("compat.parallel",), "distributed.nn": ("compat.distributed",),
+    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
     **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},
 }  # fmt: skip
