@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.machinery import PathFinder
 from typing import Any
 
 from .hints import hint
@@ -38,6 +39,12 @@ def attribute(module: str, name: str) -> Any:
             setattr(sys.modules[module], name, value)
             return value
     path = f"{module}.{name}"
-    if path in PATHS or path in sys.modules:
+    if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
     raise AttributeError(f"module {module!r} has no attribute {name!r}{hint(module, name)}")
+
+
+def _is_submodule(module: str, name: str) -> bool:
+    """Whether a file of the package's own has the name, which nobody has imported yet."""
+    path = getattr(sys.modules.get(module), "__path__", [])
+    return not name.startswith("_") and PathFinder.find_spec(f"{module}.{name}", path) is not None
