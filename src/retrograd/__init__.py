@@ -49,6 +49,7 @@ from .ops.make.generators import (
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -71,8 +72,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "special", "testing", "training",
-    "utils",
+    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "special", "testing",
+    "training", "utils",
 )  # fmt: skip
 
 
