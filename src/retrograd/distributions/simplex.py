@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .._generated.functional import one_hot
-from .._generated.toplevel import ones_like, softmax, zeros_like
+from .._generated.toplevel import eye, ones_like, softmax, zeros_like
 from ..core.primitive import operand
 from ..core.tensor import Tensor
 from . import constraints
@@ -58,11 +57,13 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch: NaN where both concentrations are 1, and 1 or 0, by the larger one, where both are below."""
+        """As in PyTorch: 1 where both concentrations are below 1 and the density has no bound at either end.
+
+        NaN where both are 1 and all numbers are as likely.
+        """
         a, b = (self.concentration1 - 1).clamp(min=0), (self.concentration0 - 1).clamp(min=0)
-        bounded = (self.concentration1 < 1) & (self.concentration0 < 1)
-        at_bound = (self.concentration1 >= self.concentration0).to(dtype=a.dtype)
-        return choose(bounded, at_bound, a / choose(bounded, 1.0, a + b))
+        unbounded = (self.concentration1 < 1) & (self.concentration0 < 1)
+        return choose(unbounded, 1.0, a / choose(unbounded, 1.0, a + b))
 
     @property
     def variance(self) -> Tensor:
@@ -276,11 +277,11 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """Where all concentrations are below 1, the corner of the largest, as in PyTorch."""
+        """As in PyTorch: the first corner where all concentrations are below 1 and no corner has a bound."""
         above = (self.concentration - 1).clamp(min=0)
-        corners = (self.concentration < 1).all(-1, keepdim=True)
-        corner = one_hot(self.concentration.argmax(-1), above.shape[-1]).to(dtype=above.dtype)
-        return choose(corners, corner, above / choose(corners, 1.0, above.sum(-1, keepdim=True)))
+        unbounded = (self.concentration < 1).all(-1, keepdim=True)
+        first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]
+        return choose(unbounded, first, above / choose(unbounded, 1.0, above.sum(-1, keepdim=True)))
 
     @property
     def variance(self) -> Tensor:
