@@ -398,12 +398,18 @@ class ContinuousBernoulli(SuccessOdds):
     def _cdf(self, value: Tensor) -> Tensor:
         p = self._far_probs()
         far = (p.pow(value) * (1 - p).pow(1 - value) + p - 1) / (2 * p - 1)
-        return choose(self._is_far(), far, value).clamp(min=0, max=1)
+        # (e^(tx) - 1) / (e^t - 1) with t the logit, which is small here
+        x, t = value, self.logits
+        near = x - x * (1 - x) * (t / 2 + (x - 0.5) * t.square() / 6)
+        return choose(self._is_far(), far, near).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:
         p = self._far_probs()
         far = ((value * (2 * p - 1) - p).log1p() - (-p).log1p()) / self._far_logits()
-        return choose(self._is_far(), far, value)
+        # log(1 + u (e^t - 1)) / t
+        u, t = value, self.logits
+        near = u + u * (1 - u) * (t / 2 + (1 - 2 * u) * t.square() / 6)
+        return choose(self._is_far(), far, near)
 
     def entropy(self) -> Tensor:
         failure, success = (-self.probs).log1p(), self.probs.log()
