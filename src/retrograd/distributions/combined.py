@@ -280,6 +280,10 @@ class MixtureSameFamily(Distribution):
     def _component_dim(self) -> int:
         return -1 - len(self._event_shape)
 
+    def _pad(self, x: Tensor) -> Tensor:
+        """Values with a dimension for the components."""
+        return x.unsqueeze(self._component_dim)
+
     def _averaged(self, values: Tensor) -> Tensor:
         """The components' values averaged by their weights."""
         weights = self._mixture_distribution.probs
@@ -293,15 +297,15 @@ class MixtureSameFamily(Distribution):
     @property
     def variance(self) -> Tensor:
         components = self._component_distribution
-        between = components.mean - self.mean.unsqueeze(self._component_dim)
+        between = components.mean - self._pad(self.mean)
         return self._averaged(components.variance + between.square())
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        log_probs = self._component_distribution.log_prob(value.unsqueeze(self._component_dim))
+        log_probs = self._component_distribution.log_prob(self._pad(value))
         return logsumexp(log_probs + log_softmax(self._mixture_distribution.logits, dim=-1), dim=-1)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        return self._averaged(self._component_distribution.cdf(value.unsqueeze(self._component_dim)))
+        return self._averaged(self._component_distribution.cdf(self._pad(value)))
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with recording(False):
