@@ -91,7 +91,9 @@ NUMBERS = [
         stats.genpareto([-0.4, 0.0, 0.3], loc, scale),
     ),
     Example("FisherSnedecor", {"df1": POSITIVE, "df2": [3.0, 5.0, 9.0]}, stats.f(positive, [3.0, 5.0, 9.0])),
-    Example("Beta", {"concentration1": POSITIVE, "concentration0": [0.7, 3.0, 1.5]}, stats.beta(positive, [0.7, 3, 1.5])),
+    Example(
+        "Beta", {"concentration1": POSITIVE, "concentration0": [0.7, 3.0, 1.5]}, stats.beta(positive, [0.7, 3, 1.5])
+    ),
     Example("Kumaraswamy", {"concentration1": POSITIVE, "concentration0": [0.7, 3.0, 1.5]}),
     Example("ContinuousBernoulli", {"probs": [0.1, 0.4999, 0.8]}),
     Example("ContinuousBernoulli", {"logits": LOG_ODDS}),
@@ -138,6 +140,5 @@ EVERY_FAMILY = {
     for name in distributions.__all__
     if isinstance(kind := getattr(distributions, name), type)
     and issubclass(kind, distributions.Distribution)
-    and name
-    not in ("Distribution", "ExponentialFamily", "Independent", "TransformedDistribution", "MixtureSameFamily")
+    and name not in ("Distribution", "ExponentialFamily", "Independent", "TransformedDistribution", "MixtureSameFamily")
 }

@@ -115,9 +115,7 @@ def test_wishart_scores_as_that_of_scipy():
     ours = Wishart(rg.tensor(5.5, dtype=rg.float64), rg.tensor(COVARIANCE[0]))
     theirs = stats.wishart(5.5, COVARIANCE[0])
     samples = ours.sample((4,))
-    np.testing.assert_allclose(
-        ours.log_prob(samples).numpy(), [theirs.logpdf(x) for x in samples.numpy()], rtol=1e-9
-    )
+    np.testing.assert_allclose(ours.log_prob(samples).numpy(), [theirs.logpdf(x) for x in samples.numpy()], rtol=1e-9)
     np.testing.assert_allclose(ours.entropy().item(), theirs.entropy(), rtol=1e-9)
     np.testing.assert_allclose(ours.mean.numpy(), theirs.mean(), rtol=1e-9)
     np.testing.assert_allclose(ours.variance.numpy(), theirs.var(), rtol=1e-9)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.distributions.families import EVERY_FAMILY, EXAMPLES, Example
 
 import retrograd as rg
+from tests.distributions.families import EVERY_FAMILY, EXAMPLES, Example
 
 torch = pytest.importorskip("torch")
 

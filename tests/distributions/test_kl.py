@@ -16,7 +16,10 @@ from tests.distributions.families import COVARIANCE, FACTOR, TRIL
 # Two members of each family; p of one family and q of another meet in every order.
 PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "Bernoulli": [{"probs": [0.2, 0.7]}, {"probs": [0.5, 0.9]}],
-    "Beta": [{"concentration1": [0.7, 3.0], "concentration0": [2.0, 1.5]}, {"concentration1": 1.3, "concentration0": 0.8}],
+    "Beta": [
+        {"concentration1": [0.7, 3.0], "concentration0": [2.0, 1.5]},
+        {"concentration1": 1.3, "concentration0": 0.8},
+    ],
     "Binomial": [{"total_count": 5.0, "probs": [0.2, 0.7]}, {"total_count": 5.0, "probs": [0.5, 0.9]}],
     "Categorical": [{"probs": [[0.2, 0.8], [0.5, 0.5]]}, {"logits": [[0.0, 1.0], [3.0, 1.0]]}],
     "Cauchy": [{"loc": [0.0, 1.0], "scale": 2.0}, {"loc": -1.0, "scale": [0.5, 3.0]}],
@@ -46,7 +49,8 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
 }
 GENERAL = {"Independent", "TransformedDistribution", "ExponentialFamily"}
 PAIRS = sorted(
-    {(p.__name__, q.__name__) for p, q in _registry if not {p.__name__, q.__name__} & GENERAL} | {("LogNormal", "LogNormal")}
+    {(p.__name__, q.__name__) for p, q in _registry if not {p.__name__, q.__name__} & GENERAL}
+    | {("LogNormal", "LogNormal")}
 )
 DEFECTS_OF_TORCH = {
     # PyTorch says infinity where the uniform distribution has just the bounds 0 and 1.
@@ -76,7 +80,9 @@ def test_divergences_and_their_gradients_are_those_of_torch(p: str, q: str):
         value = divergence(first, second)
         if bool(value.isfinite().all()):
             value.sum().backward()
-        grads = [None if t.grad is None else t.grad.tril() if t.dim() > 1 else t.grad for t in first_tensors + second_tensors]
+        grads = [
+            None if t.grad is None else t.grad.tril() if t.dim() > 1 else t.grad for t in first_tensors + second_tensors
+        ]
         results.append((value.detach().numpy(), [None if g is None else g.numpy() for g in grads]))
     (value, grads), (expected, expected_grads) = results
     np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
@@ -108,14 +114,19 @@ def test_divergences_are_means_of_log_ratios(p: str, q: str):
 
 
 def test_divergences_are_infinite_where_q_has_no_density():
-    uniform, beta = distributions.Uniform(rg.tensor([0.0, 0.2, -0.1]), rg.tensor([1.0, 1.5, 0.5])), distributions.Beta(2.0, 2.0)
+    uniform, beta = (
+        distributions.Uniform(rg.tensor([0.0, 0.2, -0.1]), rg.tensor([1.0, 1.5, 0.5])),
+        distributions.Beta(2.0, 2.0),
+    )
     assert kl_divergence(uniform, beta).isfinite().tolist() == [True, False, False]
     unit, half = distributions.Uniform(0.0, 1.0), distributions.ContinuousBernoulli(0.3)
     assert bool(kl_divergence(half, unit).isfinite()) and bool(kl_divergence(unit, half).isfinite())
     assert bool(kl_divergence(half, distributions.Uniform(0.1, 1.0)).isinf())
     never = distributions.Bernoulli(rg.tensor([0.0, 0.5, 0.0]))
     np.testing.assert_allclose(
-        kl_divergence(never, distributions.Bernoulli(rg.tensor([0.0, 0.0, 0.5]))).numpy(), [0, np.inf, np.log(2)], atol=1e-6
+        kl_divergence(never, distributions.Bernoulli(rg.tensor([0.0, 0.0, 0.5]))).numpy(),
+        [0, np.inf, np.log(2)],
+        atol=1e-6,
     )
 
 
@@ -159,7 +170,9 @@ def test_exponential_families_follow_from_their_normalizers():
     known_p, known_q = (distributions.Exponential(rate) for rate in again)
     (kl_divergence(p, q) + p.entropy()).sum().backward()
     (kl_divergence(known_p, known_q) + known_p.entropy()).sum().backward()
-    np.testing.assert_allclose(kl_divergence(p, q).detach().numpy(), kl_divergence(known_p, known_q).detach().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(
+        kl_divergence(p, q).detach().numpy(), kl_divergence(known_p, known_q).detach().numpy(), rtol=1e-5
+    )
     for rate, known in zip(rates, again):
         np.testing.assert_allclose(rate.grad.numpy(), known.grad.numpy(), rtol=1e-5)
 

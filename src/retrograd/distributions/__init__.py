@@ -17,11 +17,12 @@ from .categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from .combined import Independent, MixtureSameFamily, TransformedDistribution
 from .constraint_registry import ConstraintRegistry, biject_to, transform_to
 from .counts import Poisson
 from .distribution import Distribution, ExponentialFamily
+from .independent import Independent
 from .kl import kl_divergence, register_kl
+from .mixture_same_family import MixtureSameFamily
 from .multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
 from .positive import (
     Chi2,
@@ -38,6 +39,7 @@ from .positive import (
 )
 from .real_line import Cauchy, Gumbel, Laplace, Normal, StudentT, Uniform, VonMises
 from .simplex import Beta, Dirichlet, Kumaraswamy, LogisticNormal, RelaxedBernoulli, RelaxedOneHotCategorical
+from .transformed_distribution import TransformedDistribution
 from .transforms import (
     AbsTransform,
     AffineTransform,

@@ -13,7 +13,7 @@ from .._generated.toplevel import cat as joined
 from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
 from ..core.tensor import Tensor
-from .utils import eps_of
+from .utils import eps_of, shown
 
 __all__ = [
     "Constraint",
@@ -64,7 +64,7 @@ class Constraint:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        bounds = ", ".join(f"{name}={value}" for name, value in vars(self).items() if not name.startswith("_"))
+        bounds = ", ".join(f"{name}={shown(value)}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__.lstrip('_')}({bounds})"
 
 

@@ -12,7 +12,7 @@ from ..core.dtypes import get_default_dtype
 from ..core.modes import recording
 from ..core.tensor import Size, Tensor
 from .constraints import Constraint, is_dependent
-from .utils import Number, broadcast_all, lazy_property, sum_rightmost
+from .utils import Number, broadcast_all, lazy_property, shown, sum_rightmost
 
 Self = TypeVar("Self", bound="Distribution")
 
@@ -252,8 +252,8 @@ class Distribution:
 
     def __repr__(self) -> str:
         parameters = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
-        shown = [f"{name}: {x if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        parts = [f"{name}: {shown(x) if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 class ExponentialFamily(Distribution):

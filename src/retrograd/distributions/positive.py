@@ -8,12 +8,12 @@ from .._generated.special import xlog1py
 from .._generated.toplevel import full_like, ones_like, zeros_like
 from ..core.tensor import Tensor
 from . import constraints
-from .combined import TransformedDistribution
 from .constraints import Constraint
 from .distribution import Distribution, Shape
 from .draws import exponential, standard_gamma, standard_log_gamma, uniform
 from .incomplete_gamma import incomplete_gamma
 from .real_line import Cauchy, Normal
+from .transformed_distribution import TransformedDistribution
 from .transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
 from .utils import Number, broadcast_all, choose, euler_constant, tiny_of
 

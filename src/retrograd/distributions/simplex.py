@@ -10,10 +10,11 @@ from ..core.tensor import Tensor
 from . import constraints
 from .binary import LogitRelaxedBernoulli
 from .categorical import ExpRelaxedCategorical
-from .combined import Independent, TransformedDistribution
 from .distribution import Distribution, Shape
 from .draws import standard_log_gamma
+from .independent import Independent
 from .real_line import Normal, Uniform
+from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
 from .utils import Number, broadcast_all, choose, euler_constant
 

@@ -52,6 +52,11 @@ def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
     )
 
 
+def shown(value: object) -> str:
+    """A parameter as representations show it: a Tensor without dimensions as its number."""
+    return str(value.item() if isinstance(value, Tensor) and value.dim() == 0 else value)
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
     """The shape that arrays of these shapes broadcast to.
 

@@ -9,9 +9,9 @@ from ..._generated.linalg import solve_triangular
 from ...core.tensor import Tensor
 from ..binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric
 from ..categorical import Categorical, OneHotCategorical
-from ..combined import Independent, TransformedDistribution
 from ..counts import Poisson
 from ..distribution import ExponentialFamily
+from ..independent import Independent
 from ..multivariate import (
     LowRankMultivariateNormal,
     MultivariateNormal,
@@ -23,6 +23,7 @@ from ..multivariate import (
 from ..positive import Exponential, Gamma, HalfNormal, Pareto
 from ..real_line import Cauchy, Gumbel, Laplace, Normal, Uniform
 from ..simplex import Beta, Dirichlet
+from ..transformed_distribution import TransformedDistribution
 from ..utils import choose, euler_constant, sum_rightmost
 from .registry import kl_divergence, register_kl
 
