@@ -125,6 +125,23 @@ def test_pathwise_gradients_of_second_moments_are_right_for_gamma_beta_and_diric
             np.testing.assert_allclose(estimate.grad.numpy(), expected.grad.numpy(), rtol=0.1, atol=0.02)
 
 
+def test_a_distribution_of_leaves_serves_many_steps():
+    """As with PyTorch: programs make a distribution of parameters once, before the loop."""
+    loc, scale = rg.zeros(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    distribution = Normal(loc, scale)
+    optimizer = rg.optim.Adam([loc, scale], lr=0.1)
+    data = rg.tensor([[3.0, -1.0], [5.0, -1.5]])
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = -distribution.log_prob(data).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(distribution.mean.detach().numpy(), [4.0, -1.25], atol=0.2)
+
+
 def test_samples_give_no_gradients():
     loc = rg.zeros(3, requires_grad=True)
     assert not Normal(loc, 1.0).sample().requires_grad

@@ -205,7 +205,7 @@ def test_the_most_special_function_is_taken_and_ambiguity_warned_of():
 
 
 def test_every_pair_that_torch_registers_is_here():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     from torch.distributions.kl import _KL_REGISTRY
 
     ours = {(p.__name__, q.__name__) for p, q in _registry}

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 import numpy as np
 
-from .._generated.toplevel import arange, as_tensor, broadcast_tensors, sigmoid, softmax, tensor, where
+from .._generated.toplevel import arange, as_tensor, sigmoid, softmax, tensor, where
 from ..core.devices import is_array
 from ..core.modes import recording
 from ..core.primitive import operand
@@ -42,14 +42,13 @@ def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
     first = next((as_tensor(value) for value in values if not is_number(value)), None)
     # Numbers become floats beside integers too: 0.5 must not be cut to 0.
     like = tensor(0.0) if first is None or not first.is_floating_point() else first
-    return tuple(
-        broadcast_tensors(
-            *[
-                tensor(value, dtype=like.dtype, device=like.device) if is_number(value) else as_tensor(value)
-                for value in values
-            ]
-        )
-    )
+    tensors = [
+        tensor(value, dtype=like.dtype, device=like.device) if is_number(value) else as_tensor(value)
+        for value in values
+    ]
+    shape = broadcast_shapes(*[x.shape for x in tensors])
+    # What has the shape stays itself: a leaf then has no graph that the first backward would free.
+    return tuple([x if x.shape == shape else x.expand(shape) for x in tensors])
 
 
 def shown(value: object) -> str:
