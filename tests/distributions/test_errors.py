@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -95,6 +97,48 @@ NOT_IMPLEMENTED: list[tuple[Callable[[], object], str]] = [
 def test_what_a_family_lacks_is_said_by_name(call: Callable[[], object], message: str):
     with pytest.raises(NotImplementedError, match=message):
         call()
+
+
+def test_a_number_is_no_sample_shape():
+    with pytest.raises(TypeError, match=r"sequence of lengths such as \(5,\)"):
+        D.Normal(0.0, 1.0).sample(5)  # type: ignore[arg-type]
+
+
+def test_distributions_survive_copies_and_pickles():
+    for distribution in (
+        D.LogNormal(rg.zeros(2), 1.0),
+        D.Categorical(rg.ones(3)),
+        D.Independent(D.Normal(rg.zeros(2), 1.0), 1),
+    ):
+        value = distribution.sample()
+        for same in (copy.deepcopy(distribution), pickle.loads(pickle.dumps(distribution))):
+            assert same.log_prob(value).tolist() == distribution.log_prob(value).tolist()
+
+
+def test_transforms_can_be_modules_too():
+    class Shift(rg.nn.Module, D.Transform):
+        domain = codomain = D.constraints.real
+        bijective = True
+
+        def __init__(self) -> None:
+            rg.nn.Module.__init__(self)
+            D.Transform.__init__(self)
+            self.by = rg.nn.Parameter(rg.tensor(1.0))
+
+        def _call(self, x: rg.Tensor) -> rg.Tensor:
+            return x + self.by
+
+        __call__ = D.Transform.__call__
+
+        def _inverse(self, y: rg.Tensor) -> rg.Tensor:
+            return y - self.by
+
+        def log_abs_det_jacobian(self, x: rg.Tensor, y: rg.Tensor) -> rg.Tensor:
+            return rg.zeros_like(x)
+
+    shift = Shift()
+    D.TransformedDistribution(D.Normal(0.0, 1.0), shift).log_prob(rg.tensor(2.0)).backward()
+    assert [parameter.grad.item() for parameter in shift.parameters()] == [1.0]
 
 
 def test_validation_can_be_turned_off_for_one_distribution():

@@ -166,12 +166,8 @@ class IndependentConstraint(_Wrapper):
     def check(self, value: Tensor) -> Tensor:
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        result = self.base_constraint.check(value)
-        return result.flatten(result.dim() - self.reinterpreted_batch_ndims).all(-1) if self._wraps else result
-
-    @property
-    def _wraps(self) -> bool:
-        return self.reinterpreted_batch_ndims > 0
+        result, dims = self.base_constraint.check(value), self.reinterpreted_batch_ndims
+        return result.flatten(-dims).all(-1) if dims else result
 
     def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"

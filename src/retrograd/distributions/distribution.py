@@ -56,6 +56,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
+        super().__init__()
 
     def _set(self, validate_args: bool | None, **parameters: Tensor | Number) -> None:
         """Make a distribution of numbers from its parameters, which are broadcast to the shape of the batch."""
@@ -129,6 +130,8 @@ class Distribution:
 
     def _extended_shape(self, sample_shape: Shape = ()) -> Size:
         """The shape of a sample of ``sample_shape``."""
+        if isinstance(sample_shape, int):
+            raise TypeError(f"sample_shape must be a sequence of lengths such as ({sample_shape},), got an int")
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def expand(self: Self, batch_shape: Shape, _instance: Self | None = None) -> Self:

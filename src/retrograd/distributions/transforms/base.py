@@ -47,7 +47,7 @@ class Transform:
     bijective: bool = False
     domain: Constraint
     codomain: Constraint
-    _parameters: tuple[str, ...] | None = None  # what two equal transforms agree in; None: only a transform with itself
+    _compared: tuple[str, ...] | None = None  # what two equal transforms agree in; None: only a transform with itself
 
     def __init__(self, cache_size: int = 0) -> None:
         self._reset_cache(cache_size)
@@ -93,14 +93,15 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        names = self._parameters
+        names = self._compared
         return (
             names is not None
             and type(self) is type(other)
             and all(same(getattr(self, name), getattr(other, name)) for name in names)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(type(self))  # parameters may be Tensors, which compare by value but hash by identity
 
     def __call__(self, x: Tensor) -> Tensor:
         """The transform of x."""
@@ -184,7 +185,8 @@ class InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InverseTransform) and self._inv == other._inv
 
-    __hash__ = None
+    def __hash__(self) -> int:
+        return hash(InverseTransform)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._inv._inv_call(x)
@@ -221,7 +223,7 @@ class ComposeTransform(Transform):
     tensor([3.])
     """
 
-    _parameters = ("parts",)
+    _compared = ("parts",)
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
@@ -312,7 +314,7 @@ class IndependentTransform(Transform):
         cache_size: the size of the cache, 0 or 1.
     """
 
-    _parameters = ("base_transform", "reinterpreted_batch_ndims")
+    _compared = ("base_transform", "reinterpreted_batch_ndims")
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)

@@ -28,7 +28,7 @@ class ExpTransform(Transform):
     codomain = constraints.positive
     bijective = True
     sign = 1
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -54,7 +54,7 @@ class PowerTransform(Transform):
     domain = constraints.positive
     codomain = constraints.positive
     bijective = True
-    _parameters = ("exponent",)
+    _compared = ("exponent",)
 
     def __init__(self, exponent: Tensor | Number, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
@@ -95,7 +95,7 @@ class SigmoidTransform(Transform):
     codomain = constraints.unit_interval
     bijective = True
     sign = 1
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return clipped_sigmoid(x)
@@ -119,7 +119,7 @@ class SoftplusTransform(Transform):
     codomain = constraints.positive
     bijective = True
     sign = 1
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
@@ -142,7 +142,7 @@ class TanhTransform(Transform):
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = 1
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
@@ -164,7 +164,7 @@ class AbsTransform(Transform):
 
     domain = constraints.real
     codomain = constraints.positive
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
@@ -187,7 +187,7 @@ class AffineTransform(Transform):
     """
 
     bijective = True
-    _parameters = ("loc", "scale")
+    _compared = ("loc", "scale")
 
     def __init__(self, loc: Tensor | Number, scale: Tensor | Number, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)

@@ -72,7 +72,7 @@ class CatTransform(_JoinedTransform):
     tensor([1., 5.])
     """
 
-    _parameters = ("transforms", "dim", "lengths")
+    _compared = ("transforms", "dim", "lengths")
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -133,7 +133,7 @@ class StackTransform(_JoinedTransform):
     tensor([1., 5.])
     """
 
-    _parameters = ("transforms", "dim")
+    _compared = ("transforms", "dim")
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)

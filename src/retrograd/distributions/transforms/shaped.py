@@ -36,7 +36,7 @@ class ReshapeTransform(Transform):
     """
 
     bijective = True
-    _parameters = ("in_shape", "out_shape")
+    _compared = ("in_shape", "out_shape")
 
     def __init__(self, in_shape: Shape, out_shape: Shape, cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
@@ -88,7 +88,7 @@ class SoftmaxTransform(Transform):
 
     domain = constraints.real_vector
     codomain = constraints.simplex
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return x.softmax(-1)
@@ -115,7 +115,7 @@ class StickBreakingTransform(Transform):
     domain = constraints.real_vector
     codomain = constraints.simplex
     bijective = True
-    _parameters = ()
+    _compared = ()
 
     def _shifted(self, x: Tensor) -> Tensor:
         return x - _left(x).log()
@@ -161,7 +161,7 @@ class CorrCholeskyTransform(Transform):
     domain = constraints.real_vector
     codomain = constraints.corr_cholesky
     bijective = True
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         eps = eps_of(x)
@@ -204,7 +204,7 @@ class LowerCholeskyTransform(Transform):
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
@@ -222,7 +222,7 @@ class PositiveDefiniteTransform(Transform):
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
-    _parameters = ()
+    _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
         factor = LowerCholeskyTransform()(x)
