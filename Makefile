@@ -8,6 +8,7 @@ PYTHON ?= python3
 WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
+LOWEST := $(VENV)/lowest
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -16,7 +17,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lowest lint types bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -28,6 +29,12 @@ test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+# The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own.
+lowest: export OMP_NUM_THREADS = 1
+lowest: export OPENBLAS_NUM_THREADS = 1
+lowest: $(VENV)/lowest.stamp
+	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
@@ -52,6 +59,13 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/lowest.stamp: pyproject.toml tools/lower_bounds.py | $(BIN)/python
+	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	$(BIN)/python tools/lower_bounds.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(LOWEST)/constraints.txt --editable '.[all]' hypothesis pytest pytest-xdist
+	@touch $@
 
 $(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
 	$(PIP) $(TORCH_PIP_ARGS) --editable '.[compare]'

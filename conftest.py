@@ -22,6 +22,11 @@ MODES = ("grad_enabled", "inference", "anomaly")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--long``: the programs in tests/attack run for two minutes each, not for less than a second."""
+    parser.addoption("--long", action="store_true", help="let each attack of tests/attack run for minutes")
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""

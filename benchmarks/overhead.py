@@ -1,9 +1,8 @@
-"""Cost per operator on tensors too small to hide it: forward and backward of a chain of matmul, mul, add, tanh on 8x8
-float32.
+"""Cost per operator on tensors too small to hide it: forward and backward of a chain of matmul, mul, add, tanh
+on 8x8 float32.
 
 Each library runs in a process of its own, in alternation, with two threads; the medians are compared. Libraries that
-are
-not installed are left out.
+are not installed are left out.
 
     python benchmarks/overhead.py [--rounds 7]
 """

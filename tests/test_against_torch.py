@@ -4,7 +4,7 @@ import pytest
 
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
-from tests.against_torch import check_torch, torch_function
+from tests.against_torch import check_attached, check_memory, check_torch, torch_function
 
 pytest.importorskip("torch")
 
@@ -18,6 +18,20 @@ def test_operator_against_pytorch(name):
     operator, case = OPERATORS[name], CASES[name]
     assert callable(torch_function(operator, case))
     assert check_torch(operator, case, SEEDS) <= 1e-10
+
+
+# PyTorch conjugates when the result is read; until then it shares the input's memory. Ours are new numbers.
+CONJUGATES = {"conj", "conj_physical"}
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name not in CONJUGATES])
+def test_memory_is_shared_as_in_pytorch(name):
+    check_memory(OPERATORS[name], CASES[name])
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 1])
+def test_gradients_are_attached_as_in_pytorch(name):
+    check_attached(OPERATORS[name], CASES[name])
 
 
 def test_most_operators_are_compared():

@@ -1,9 +1,9 @@
 """Tensors without elements, and without dimensions, through every operator.
 
-The example calls of every operator are repeated with the arrays cut to no elements along one dimension or another, and
-with one element and no dimensions. Whatever comes of it must be a result with gradients of the right shapes, or an
-error of PyTorch's kinds; and where PyTorch gives an answer, it must be that one, but for the operators in
-``DIFFERENT``.
+The example calls of every operator are repeated with the arrays cut to no elements along one dimension or
+another, and with one element and no dimensions. Whatever comes of it must be a result with gradients of the right
+shapes, or an error of PyTorch's kinds; and where PyTorch gives an answer, it must be that one, but for the
+operators in ``DIFFERENT``.
 """
 
 import warnings

@@ -199,7 +199,7 @@ def sum_of(x):
 
 
 def test_a_recursive_topological_sort_fails(monkeypatch):
-    def recursive(roots):
+    def recursive(roots, since):
         order = []
         seen = set()
 

@@ -40,6 +40,11 @@ def test_orders_agree_with_the_table():
 
 
 @every_operator
+def test_views(name):
+    harness.check_views(*pair(name))
+
+
+@every_operator
 def test_forward(name):
     harness.check_forward(*pair(name))
 

@@ -19,5 +19,8 @@ def constraints() -> list[str]:
     return sorted({requirement.replace(">=", "==") for requirement in bounded})
 
 
+# What the lowest versions need of packages that are theirs: matplotlib 3.9 calls what pyparsing 3.3 deprecates.
+THEIRS = ["pyparsing<3.3"]
+
 if __name__ == "__main__":
-    print("\n".join(constraints()))
+    print("\n".join(constraints() + THEIRS))

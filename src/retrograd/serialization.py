@@ -1,44 +1,49 @@
 """Tensors in files: safetensors, which PyTorch programs read and write, and which runs no code when it is read.
 
-What is not a Tensor (numbers, texts, the nesting itself) is kept as JSON in the file's metadata. Files are written
-beside their place and renamed into it, so that a reader, or a crash, never meets half a file.
+What is not a Tensor (numbers, texts, the nesting itself) is kept as JSON in the file's metadata, with a checksum.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from . import safetensors_format
 from .core.devices import Device, backend_of, is_array
 from .core.tensor import Tensor, new_tensor, to_array
-
-Arrays = dict[str, np.ndarray[Any, Any]]
+from .files import replacing
+from .safetensors_format import Arrays
+from .safetensors_format import CorruptFileError as CorruptFileError
 
 _STRUCTURE = "retrograd"  # the metadata's entry that tells how the Tensors nest
 _CHECKSUM = "retrograd.crc32"
-
-
-class CorruptFileError(RuntimeError):
-    """A file that is truncated, damaged, or no safetensors file at all."""
+_DEEPEST = 100  # what is saved at one depth of the stack must be readable at any other
 
 
 def save(state: Any, path: str | os.PathLike[str]) -> None:
-    """Write a state dict to a safetensors file.
-
-    Any nesting of dicts, lists and tuples of Tensors, numbers and texts will do.
+    """Write a state dict to a safetensors file, which replaces an older one at once, when it is whole.
 
     A flat dictionary of Tensors gives a file that ``safetensors.torch.load_file`` reads as it is; in a nested one the
-    Tensors have dotted names there. The file replaces an older one at once, when it is whole.
+    Tensors have dotted names there. A symbolic link is followed; an older file's mode is kept.
+
+    Args:
+        state: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None.
+        path: the file.
 
     Raises:
-        TypeError: a value that is neither, named by its path, or complex128, which the format has not.
-        ImportError: the safetensors library is not installed.
+        TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
+        ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB.
+        RuntimeError: another thread changed a Tensor meanwhile.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, three times over, does not fit in memory.
+        OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
+
+    Whatever is raised, the path holds the older file or the new one, whole.
 
     >>> import retrograd as rg, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -50,10 +55,9 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
     """
     arrays: Arrays = {}
     structure = pack(state, "", arrays)
-    flat = isinstance(state, Mapping) and all(
-        isinstance(value, Tensor) and structure[name] == {"$": "tensor", "name": name} for name, value in state.items()
-    )
-    write_file(path, arrays, None if flat else structure)
+    # What every reader makes of a file without a structure.
+    flat = {name: {"$": "tensor", "name": name} for name in arrays}
+    write_file(path, arrays, structure, with_structure=structure != flat)
 
 
 def load(path: str | os.PathLike[str], map_location: str | Device | None = "cpu") -> Any:
@@ -67,16 +71,18 @@ def load(path: str | os.PathLike[str], map_location: str | Device | None = "cpu"
 
     Raises:
         FileNotFoundError: there is no such file.
-        CorruptFileError: it is truncated or damaged, or no safetensors file.
-        ImportError: the safetensors library is not installed.
+        CorruptFileError: it is truncated or damaged, no safetensors file, or of a dtype that NumPy does not have.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, twice over, does not fit in memory.
+        OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
-    arrays, structure = read_file(path)
-    tensors = {name: new_tensor(to_array(array, device=map_location, copy=False)) for name, array in arrays.items()}
-    return tensors if structure is None else unpack(structure, tensors)
+    return read_file(path, lambda array: new_tensor(to_array(array, device=map_location, copy=False)))
 
 
-def pack(value: Any, path: str, arrays: Arrays) -> Any:
+def pack(value: Any, path: str, arrays: Arrays, depth: int = 0) -> Any:
     """The value as JSON, with its arrays put under names in ``arrays``."""
+    if depth > _DEEPEST:
+        raise ValueError(f"save: {path[:80]}... is nested more than {_DEEPEST} deep, or contains itself")
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -85,16 +91,20 @@ def pack(value: Any, path: str, arrays: Arrays) -> Any:
         return {"$": "tensor", "name": _enter(value.array, path, arrays)}
     if is_array(value):
         return {"$": "array", "name": _enter(value, path, arrays)}
+
+    def inside(key: Any, item: Any) -> Any:
+        return pack(item, f"{path}.{key}" if path else str(key), arrays, depth + 1)
+
     if isinstance(value, Mapping):
-        items = [(key, pack(item, f"{path}.{key}" if path else str(key), arrays)) for key, item in value.items()]
-        if all(isinstance(key, str) and key != "$" for key, _ in items):
-            return dict(items)
-        for key, _ in items:
+        for key in value:
             if not isinstance(key, (bool, int, float, str)):
                 raise TypeError(f"save: {path or 'the state'} has a key of type {type(key).__name__}: {key!r}")
+        items = [(key, inside(key, item)) for key, item in value.items()]
+        if all(isinstance(key, str) and key != "$" for key, _ in items):
+            return dict(items)
         return {"$": "items", "items": items}
     if isinstance(value, (list, tuple)):
-        packed = [pack(item, f"{path}.{index}" if path else str(index), arrays) for index, item in enumerate(value)]
+        packed = [inside(index, item) for index, item in enumerate(value)]
         return packed if isinstance(value, list) else {"$": "tuple", "items": packed}
     raise TypeError(
         f"save: {path or 'the state'} is a {type(value).__name__}; wanted Tensors, numbers, texts, None, or dicts, "
@@ -103,122 +113,92 @@ def pack(value: Any, path: str, arrays: Arrays) -> Any:
 
 
 def unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
-    """The value that ``pack`` took apart."""
+    """The value that ``pack`` took apart; ValueError where ``pack`` never made such a structure."""
     if isinstance(structure, list):
         return [unpack(item, tensors) for item in structure]
     if not isinstance(structure, dict):
         return structure
-    kind = structure.get("$")
-    if kind is None:
+    if "$" not in structure:
         return {key: unpack(item, tensors) for key, item in structure.items()}
-    if kind == "items":
-        return {key: unpack(item, tensors) for key, item in structure["items"]}
-    if kind == "tuple":
-        return tuple(unpack(item, tensors) for item in structure["items"])
-    tensor = tensors[structure["name"]]
-    return tensor if kind == "tensor" else tensor.array
+    kind, name, items = structure["$"], structure.get("name"), structure.get("items")
+    if kind == "items" and isinstance(items, list) and all(_is_item(item) for item in items):
+        return {key: unpack(item, tensors) for key, item in items}
+    if kind == "tuple" and isinstance(items, list):
+        return tuple(unpack(item, tensors) for item in items)
+    if kind in ("tensor", "array") and isinstance(name, str) and name in tensors:
+        return tensors[name] if kind == "tensor" else tensors[name].array
+    raise ValueError(f"an entry of the structure is unknown: {structure!r:.80}")
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 2 and isinstance(item[0], (bool, int, float, str))
 
 
 def _enter(array: Any, path: str, arrays: Arrays) -> str:
-    name = path or "tensor"
+    name = (path or "tensor").encode(errors="replace").decode()  # no half of a surrogate pair: files are UTF-8
     while name in arrays or name == "__metadata__":
         name += "_"
     array = backend_of(array).to_numpy(array)
     if array.dtype == np.complex128:
         raise TypeError(f"save: {name} is complex128, which safetensors files cannot hold; convert it to complex64")
-    # The library writes the memory as it lies. (np.ascontiguousarray would give 0-d arrays an axis.)
-    arrays[name] = array if array.flags.c_contiguous else array.copy(order="C")
+    if not safetensors_format.holds(array.dtype):
+        raise TypeError(f"save: {name} is an array of dtype {array.dtype}, which safetensors files cannot hold")
+    # The bytes are written as they lie. (np.ascontiguousarray would give 0-d arrays an axis.)
+    arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
     return name
 
 
-def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any = None) -> None:
+def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
     """Write arrays and structure so that the path holds, at every moment, the old file or the new one, whole."""
-    numpy_format = _library().numpy
-    text = json.dumps(structure)
-    metadata = {"format": "pt", _CHECKSUM: str(_checksum(arrays, text))}
-    if structure is not None:
+    # A file without a structure has the checksum of "null"; the state None is not to have the same.
+    text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
+    checksum = _checksum(arrays, text)
+    metadata = {"format": "pt", _CHECKSUM: str(checksum)}
+    if with_structure:
         metadata[_STRUCTURE] = text
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        numpy_format.save_file(arrays, temporary, metadata)
-        _synchronize(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":
-        _synchronize(path.parent)  # the rename itself
+    content = safetensors_format.serialize(arrays, metadata)
+    if _checksum(arrays, text) != checksum:
+        raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
+    with replacing(path) as stream:
+        stream.write(content)
 
 
-def read_file(path: str | os.PathLike[str], checked: bool = False) -> tuple[Arrays, Any]:
-    """The arrays by name, and the structure, None in another program's file.
+def read_file(
+    path: str | os.PathLike[str], tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False
+) -> Any:
+    """The state in a file, a dictionary of Tensors where it is another program's.
 
     Args:
         path: the file.
+        tensor_of: makes Tensors of the file's arrays.
         checked: refuse a file without checksum.
 
     Raises:
-        CorruptFileError: see ``load``.
+        CorruptFileError, ImportError, MemoryError, OSError: see ``load``.
     """
-    library = _library()
-    data = Path(path).read_bytes()
-    if data[:2] in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
-        raise CorruptFileError(
-            f"{path}: this is a pickle (torch.save), which can run any program when it is read, so it is not; "
-            "write it again with safetensors.torch.save_file"
-        )
-    try:
-        views = library.deserialize(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        metadata = header.get("__metadata__") or {}
-        arrays = {name: _array(view) for name, view in views}
-        text = metadata.get(_STRUCTURE, "null")
-        structure = json.loads(text)
-    except (library.SafetensorError, ValueError, KeyError) as error:
-        raise CorruptFileError(f"{path}: truncated or damaged, or no safetensors file ({error})") from None
-    checksum = metadata.get(_CHECKSUM)
-    if checksum is None and checked:
+    arrays, metadata = safetensors_format.read(path)
+    text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)
+    if checksum is None and (checked or _STRUCTURE in metadata):
         raise CorruptFileError(f"{path}: no checksum; the file is damaged or was written by another program")
     if checksum is not None and checksum != str(_checksum(arrays, text)):
         raise CorruptFileError(f"{path}: damaged, the checksum does not match what is in the file")
-    return arrays, structure
-
-
-def _array(view: Any) -> np.ndarray[Any, Any]:
-    kind, shape = view["dtype"], view["shape"]
-    if kind == "BF16":  # the upper half of a float32
-        halves = np.frombuffer(view["data"], np.uint16).astype(np.uint32)
-        return (halves << np.uint32(16)).view(np.float32).reshape(shape)
-    names = {"BOOL": "?", "C64": "c8"}
-    if kind not in names and not (kind[0] in "FIU" and kind[1:].isdigit()):
-        raise ValueError(f"NumPy has no dtype for {kind}")
-    dtype = np.dtype(names.get(kind) or f"{kind[0].lower()}{int(kind[1:]) // 8}")
-    return np.frombuffer(bytearray(view["data"]), dtype).reshape(shape)
+    tensors = {
+        name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False)) for name, array in arrays.items()
+    }
+    if _STRUCTURE not in metadata:
+        return tensors
+    try:
+        return unpack(safetensors_format.parse_json(text), tensors)
+    except RecursionError:
+        raise CorruptFileError(f"{path}: damaged, its structure is nested too deeply") from None
+    except ValueError as error:
+        raise CorruptFileError(f"{path}: damaged ({error})") from None
 
 
 def _checksum(arrays: Arrays, text: str) -> int:
-    total = crc32(text.encode())
+    total = crc32(text.encode(errors="surrogatepass"))
     for name in sorted(arrays):
         array = arrays[name]
-        total = crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
+        total = crc32(f"{name} {array.dtype.str} {array.shape}".encode(errors="surrogatepass"), total)
         total = crc32(array.reshape(-1).view(np.uint8).data, total)
     return total
-
-
-def _synchronize(path: Path) -> None:
-    """Wait until the file, or the folder's list of names, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _library() -> Any:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        raise ImportError("saving and loading needs the safetensors library: install retrograd[weights]") from None
-    return safetensors

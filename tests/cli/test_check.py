@@ -3,7 +3,7 @@
 import dataclasses
 
 import retrograd as rg
-from retrograd.cli import main
+from retrograd.cli import check, main
 from retrograd.ops.table.registry import OPERATORS
 
 EXP = OPERATORS["exp"].function
@@ -104,3 +104,59 @@ def test_unknown_operator_is_one_line_with_a_suggestion(capsys):
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
     assert "'expp'" in captured.err and "'exp'" in captured.err
+
+
+def operators_of(lines):
+    start = next(index for index, line in enumerate(lines) if line.startswith("operator  "))
+    return [line.split()[0] for line in lines[start + 1 :] if line.endswith("  yes")]
+
+
+def chosen(capsys, *names):
+    assert main(["check", *names, "--order", "1"]) == 0
+    return operators_of(capsys.readouterr().out.splitlines())
+
+
+def test_an_operator_is_found_by_the_last_part_of_its_name(capsys):
+    assert chosen(capsys, "gelu") == ["nn.functional.gelu"]
+    assert chosen(capsys, "exp") == ["exp"]
+
+
+def test_a_namespace_and_a_family_stand_for_their_operators(capsys):
+    fft = chosen(capsys, "fft")
+    assert "fft.fft" in fft and "fft.irfft2" in fft and all(name.startswith("fft.") for name in fft)
+    assert {"nn.functional.dropout", "nn.functional.alpha_dropout"} <= set(chosen(capsys, "dropout", "alpha_dropout"))
+    scans = chosen(capsys, "scans")
+    assert "cumsum" in scans and "exp" not in scans
+
+
+def test_a_misspelt_name_is_hinted_at_by_the_nearest_spelling(capsys):
+    for name, near in (("geluu", "gelu"), ("linlag", "linalg"), ("nn.functional.geluu", "nn.functional.gelu")):
+        assert main(["check", name]) == 2
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert f"did you mean {near!r}?" in captured.err
+
+
+def test_the_summary_has_a_row_for_each_family_and_verbose_one_for_each_operator(monkeypatch, capsys):
+    few = [case for case in check.all_cases() if case.name in ("exp", "log", "add", "cumsum")]
+    monkeypatch.setattr(check, "all_cases", lambda: few)
+    assert main(["check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("family  "))
+    families = {line.split()[0]: line.split()[1] for line in lines[start + 1 : start + 4]}
+    assert families["exponential"] == "2" and families["scans"] == "1" and len(families) == 3
+    assert main(["check", "-v"]) == 0
+    assert operators_of(capsys.readouterr().out.splitlines()) == ["add", "cumsum", "exp", "log"]
+
+
+def test_the_summary_names_the_family_and_the_operator_that_failed(monkeypatch, capsys):
+    few = [case for case in check.all_cases() if case.name in ("exp", "log")]
+    monkeypatch.setattr(check, "all_cases", lambda: few)
+    wrong = dataclasses.replace(OPERATORS["exp"], function=wrong_exp(lambda g, ans: g * ans * 1.001))
+    monkeypatch.setitem(OPERATORS, "exp", wrong)
+    monkeypatch.setattr(check, "family", lambda case: "exponential")  # the wrong function stands in a test
+    assert main(["check"]) == 1
+    out = capsys.readouterr().out
+    (row,) = [line for line in out.splitlines() if line.startswith("exponential")]
+    assert "FAILED" in row and row.endswith("1 of 2")
+    assert "exp, max difference: " in out

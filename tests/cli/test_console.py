@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from retrograd.cli.console import Progress, Table, print_table
+from retrograd.cli.console import ProgressLine, Table, print_table
 
 TABLE = Table("Errors", ["operator", "error"], [["exp", "1e-9"], ["[log]", "12e-9"]])
 
@@ -52,7 +52,7 @@ def test_empty_table_prints_its_headers(capsys):
 
 
 def test_progress_in_a_pipe_is_a_line_each_tenth(capsys):
-    with Progress("step", total=40) as progress:
+    with ProgressLine("step", total=40) as progress:
         for step in range(1, 41):
             progress.update(step, {"loss": 1 / step})
     lines = capsys.readouterr().out.splitlines()
@@ -64,7 +64,7 @@ def test_progress_in_a_pipe_is_a_line_each_tenth(capsys):
 def test_progress_on_a_terminal_is_live(monkeypatch):
     terminal = terminal_as_stdout(monkeypatch)
     pytest.importorskip("rich")
-    with Progress("step", total=2) as progress:
+    with ProgressLine("step", total=2) as progress:
         progress.update(1, {"loss": 0.5})
         progress.update(2, {"loss": 0.25})
     assert "step 2/2  loss 0.2500" in terminal.getvalue()

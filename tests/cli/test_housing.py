@@ -1,6 +1,5 @@
 """`retrograd train housing`: gradients reach the closed-form solution; every file is written; seeds repeat."""
 
-import argparse
 import csv
 import importlib.util
 import json
@@ -8,60 +7,44 @@ import json
 import numpy as np
 import pytest
 
-from retrograd.cli import housing, main, plots
+import retrograd as rg
+from retrograd.cli import main
+from retrograd.cli.checkpoints import read_run
+from retrograd.cli.tasks import housing
+from retrograd.cli.tasks.base import Split
+from retrograd.training import plots
 
-
-def synthetic_split(seed=0, rows=400):
-    """Rows of a known linear model with noise: y = x @ (1, -2, 3) + 0.5."""
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(rows, 3)) * [1.0, 5.0, 0.1] + [0.0, 10.0, -3.0]
-    y = x @ [1.0, -2.0, 3.0] + 0.5 + 0.01 * random.normal(size=rows)
-    return housing.standardized_split(x, y, random)
-
-
-def options(**changes):
-    return argparse.Namespace(**{"epochs": 30, "batch_size": 16, "lr": 0.02, "seed": 0, **changes})
+NAMES = ("Linear", "least ")
 
 
 def test_split_is_80_20_and_standardized_by_the_training_rows():
     x = np.arange(300.0).reshape(100, 3) ** 2
-    split = housing.standardized_split(x, x[:, 0], np.random.default_rng(0))
-    assert split.x_train.shape == (80, 3) and split.x_test.shape == (20, 3)
-    np.testing.assert_allclose(split.x_train.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(split.x_train.std(axis=0), 1)
-    assert abs(split.x_test.mean()) > 1e-3
-    assert sorted([*split.y_train, *split.y_test]) == sorted(x[:, 0])
+    train, test = housing.standardized_split(x, x[:, :1], np.random.default_rng(0))
+    assert train.inputs.shape == (80, 3) and test.inputs.shape == (20, 3)
+    np.testing.assert_allclose(train.inputs.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(train.inputs.std(axis=0), 1)
+    assert abs(test.inputs.mean()) > 1e-3
+    assert sorted([*train.targets[:, 0], *test.targets[:, 0]]) == sorted(x[:, 0])
 
 
 def test_least_squares_has_no_gradient_left():
-    split = synthetic_split()
-    exact = housing.least_squares(split.x_train, split.y_train)
-    residual = exact(split.x_train) - split.y_train
-    np.testing.assert_allclose(split.x_train.T @ residual, 0, atol=1e-9)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, 3)) * [1.0, 5.0, 0.1]
+    split = Split("train", x, x @ [[1.0], [-2.0], [3.0]] + 0.5 + 0.01 * random.normal(size=(400, 1)))
+    residual = housing.least_squares(split)(split.inputs) - split.targets
+    np.testing.assert_allclose(split.inputs.T @ residual, 0, atol=1e-9)
     assert residual.sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_descent_reaches_the_closed_form_solution():
-    split = synthetic_split()
-    exact = housing.least_squares(split.x_train, split.y_train)
-    *_, model = housing.descend(split, options(), np.random.default_rng(1))
-    np.testing.assert_allclose(model.weight, exact.weight, atol=2e-3)
-    assert model.bias == pytest.approx(exact.bias, abs=2e-3)
+def test_errors_are_mse_and_r2():
+    split = Split("train", np.ones((2, 1)), np.array([[1.0], [3.0]]))
+    assert housing.errors(lambda x: 2 * x, split) == (1.0, 0.0)
 
 
-def test_one_full_batch_step_is_the_gradient_by_hand():
-    split = synthetic_split()
-    n = len(split.y_train)
-    step = options(epochs=1, batch_size=n, lr=0.1)
-    (model,) = housing.descend(split, step, np.random.default_rng(1))
-    np.testing.assert_allclose(model.weight, 0.1 * 2 / n * split.x_train.T @ split.y_train, rtol=1e-12)
-    assert model.bias == pytest.approx(0.1 * 2 * split.y_train.mean(), rel=1e-12)
-
-
-def test_evaluate_is_mse_and_r2():
-    split = housing.Split(np.ones((2, 1)), np.array([1.0, 3.0]), np.zeros((2, 1)), np.array([0.0, 2.0]))
-    figures = housing.evaluate(housing.Linear(np.array([2.0]), 0.0), split)
-    assert figures == {"train_mse": 1.0, "train_r2": 0.0, "test_mse": 2.0, "test_r2": -1.0}
+def test_the_regression_starts_at_zero_in_float64():
+    model = housing.linear(8)
+    assert model.weight.dtype == rg.float64
+    assert not any(parameter.detach().numpy().any() for parameter in model.parameters())
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +58,30 @@ def test_run_writes_metrics_plots_and_report(finished_run):
     code, folder = finished_run
     assert code == 0
     with (folder / "metrics.csv").open(newline="") as file:
-        from_csv = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-    from_json = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert from_csv == from_json
-    assert [row["epoch"] for row in from_csv] == [1, 2, 3]
-    losses = [row["train_mse"] for row in from_csv]
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    losses = [row["train_loss"] for row in rows]
     assert losses == sorted(losses, reverse=True)
     report = (folder / "report.html").read_text()
-    assert "MedInc" in report and "batch_size" in report
+    assert "MedInc" in report and "batch_size" in report and "least squares" in report
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert report.count("data:image/png;base64,") == len(list(folder.glob("*.png"))) == (3 if drawn else 0)
+    names = {path.name for path in folder.glob("*.png")}
+    assert names == ({"loss.png", "predicted.png", "residuals.png"} if drawn else set())
+    assert report.count("data:image/png;base64,") == (6 if drawn else 0)  # light and dark
+
+
+def test_run_leaves_a_checkpoint_as_every_task_does(finished_run):
+    saved = read_run(finished_run[1])
+    assert saved.step == 3 * 258
+    assert saved.weights["weight"].shape == (1, 8)
+
+
+def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys):
+    line = "train housing --epochs 30 --batch-size 256 --lr 0.01"
+    assert main([*line.split(), "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line[:13].strip(): [float(cell) for cell in line[13:].split()] for line in lines if line[:6] in NAMES}
+    np.testing.assert_allclose(rows["Linear"][:2], rows["least squares"][:2], atol=0.01)
 
 
 def test_run_repeats_from_its_seed(finished_run, tmp_path, capsys):
@@ -92,7 +89,7 @@ def test_run_repeats_from_its_seed(finished_run, tmp_path, capsys):
     main(["train", "housing", "--epochs", "1", "--seed", "1", "--out", str(tmp_path / "other")])
 
     def first(folder):
-        return json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["train_mse"]
+        return json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["loss"]
 
     assert first(tmp_path / "same") == first(finished_run[1])
     assert first(tmp_path / "other") != first(finished_run[1])

@@ -263,9 +263,10 @@ def idx(array: np.ndarray) -> bytes:
 
 def test_idx():
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-    read_back = named.parse_idx(idx(array), (2, 3, 4), "test")
-    np.testing.assert_array_equal(read_back, array)
-    assert read_back.flags.writeable
+    file = named._IdxFile("test", array.shape)
+    assert file.problem(idx(array)) is None
+    np.testing.assert_array_equal(file.array(idx(array)), array)
+    assert file.array(idx(array)).flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -283,8 +284,7 @@ def test_idx():
     ids=["short", "long", "transposed", "flat", "floats", "magic", "header", "empty"],
 )
 def test_idx_of_another_form_is_refused(content):
-    with pytest.raises(DataCorrupt, match="IDX"):
-        named.parse_idx(content, (2, 3, 4), "test")
+    assert "IDX" in named._IdxFile("test", (2, 3, 4)).problem(content)
 
 
 @pytest.fixture
@@ -324,6 +324,48 @@ def test_fashion_mnist_refuses_labels_and_truncation(small_fashion):
     put(paths[0], gzip.compress(idx(arrays[0])[:-1]))
     with pytest.raises(DataCorrupt, match="bytes"):
         data.fashion_mnist()
+
+
+def test_fashion_mnist_from_decompressed_files(small_fashion):
+    arrays, paths = small_fashion
+    for path in paths:
+        path.unlink()
+    paths = [put(path.with_suffix(""), idx(array)) for path, array in zip(paths, arrays)]
+    for found, expected in zip(data.fashion_mnist(), arrays):
+        np.testing.assert_array_equal(found, expected)
+    for path in paths:
+        good = path.read_bytes()
+        transposed = good[:4] + good[8:12] + good[4:8] + good[12:]
+        for bad in (good[:-1], good + b"\0", b"\1" + good[1:], transposed, b"", good[:6]):
+            path.write_bytes(bad)
+            with pytest.raises(DataCorrupt, match=f"^{path} is corrupt") as caught:
+                data.fashion_mnist()
+            assert "\n" not in str(caught.value)
+        path.write_bytes(good)
+    put(paths[1], good[:-1] + b"\x0a")
+    with pytest.raises(DataCorrupt, match=f"^{paths[1]} is corrupt"):
+        data.fashion_mnist()
+
+
+def test_downloads_that_are_not_idx_are_never_kept(folders, server):
+    address, offered, _ = server
+    file = named._IdxFile("test", (2,)).remote("folder", (f"{address}/",))
+    offered["/test.gz"] = gzip.compress(idx(np.array([[1, 2]], np.uint8))[:10])
+    with pytest.raises(DataUnavailable, match="IDX"):
+        read(file)
+    assert not folders[1].exists()
+    offered["/test.gz"] = gzip.compress(idx(np.array([1, 2], np.uint8)))
+    assert read(file) == idx(np.array([1, 2], np.uint8))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the umask")
+def test_a_download_may_be_read_by_whom_the_umask_lets(tmp_path):
+    before = os.umask(0o022)
+    try:
+        download.write_atomically(tmp_path / "file", b"content")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
 
 
 # ---------------------------------------------------------------------------------------------------- the real ones

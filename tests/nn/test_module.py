@@ -6,7 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -404,3 +404,103 @@ def test_bad_arguments(build: Any, error: type[Exception]) -> None:
 def test_dropout_of_one_recurrent_layer_warns() -> None:
     with pytest.warns(UserWarning, match="num_layers=1"):
         nn.GRU(2, 3, dropout=0.5)
+
+
+def test_members_of_a_tree_by_a_function_as_subclasses_ask_for_them():
+    class Part(nn.Module):
+        """A module that lists only the parameters that are to be adapted."""
+
+        def adapted(self):
+            chosen = lambda module: module._parameters.items() if isinstance(module, nn.Linear) else []  # noqa: E731
+            return [name for name, _ in self._named_members(chosen)]
+
+    part = Part()
+    part.first, part.second = nn.Linear(2, 2, bias=False), nn.PReLU()
+    part.third = part.first
+    assert part.adapted() == ["first.weight"]
+
+
+def test_a_convolution_with_another_weight():
+    class Standardized(nn.Conv2d):
+        def forward(self, input):
+            return self._conv_forward(input, self.weight - self.weight.mean(), None)
+
+    module = Standardized(2, 3, 3, padding=1, padding_mode="reflect")
+    x = rg.rand(1, 2, 5, 5)
+    expected = nn.functional.conv2d(nn.functional.pad(x, (1, 1, 1, 1), "reflect"), module.weight - module.weight.mean())
+    np.testing.assert_allclose(module(x).detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_fans_by_pytorchs_name():
+    from retrograd.nn.init import _calculate_fan_in_and_fan_out
+
+    assert _calculate_fan_in_and_fan_out(rg.empty(6, 4, 3, 3)) == (36, 54)
+    with pytest.raises(ValueError, match="xavier_normal_: fan in and fan out"):
+        nn.init.xavier_normal_(rg.empty(3))
+
+
+def test_a_subclass_that_loads_an_older_layout():
+    class Frozen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", rg.zeros(2))
+
+        def _load_from_state_dict(self, state_dict, prefix, *args):
+            state_dict.pop(prefix + "num_batches_tracked", None)
+            if prefix + "gamma" in state_dict:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "gamma")
+            super()._load_from_state_dict(state_dict, prefix, *args)
+
+    model = nn.Sequential(Frozen(), nn.Linear(2, 1))
+    state = {**nn.Linear(2, 1).state_dict(prefix="1."), "0.gamma": rg.ones(2), "0.num_batches_tracked": rg.tensor(3)}
+    seen = []
+    model.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys))
+    model[1]._register_load_state_dict_pre_hook(lambda state, prefix, *args: seen.append(prefix))
+    assert str(model.load_state_dict(state)) == "<All keys matched successfully>"
+    assert model[0].weight.tolist() == [1.0, 1.0]
+    assert seen == ["1.", ([], [])]
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: '0.weight'"):
+        model.load_state_dict({key: value for key, value in state.items() if key != "0.gamma"})
+    model.load_state_dict({"0.gamma": rg.zeros(2)}, strict=False)
+    assert model[0].weight.tolist() == [0.0, 0.0]
+
+
+def test_a_loader_of_ones_own_loads_module_by_module():
+    model = nn.Sequential(nn.Linear(2, 1), nn.PReLU())
+    state = {name: rg.ones(*value.shape) for name, value in model.state_dict().items()}
+    del state["1.weight"]
+    missing = []
+    for name, module in model.named_children():
+        module._load_from_state_dict(state, f"{name}.", {}, True, missing, [], [])
+    assert model[0].weight.tolist() == [[1.0, 1.0]]
+    assert missing == ["1.weight"]
+
+
+def test_a_submodule_is_replaced_by_its_path():
+    model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)), nn.Tanh())
+    model.set_submodule("0.0", nn.GELU())
+    assert [type(part).__name__ for part in model[0]] == ["GELU", "Linear"]
+    with pytest.raises(AttributeError, match="no submodule '7'"):
+        model.set_submodule("0.7", nn.GELU())
+    with pytest.raises(ValueError, match="wanted the path of a submodule"):
+        model.set_submodule("", nn.GELU())
+    with pytest.raises(TypeError, match="cannot assign int as child module"):
+        model.set_submodule("0.1", 3)
+
+
+def test_backward_hooks_of_a_module_that_returns_a_named_tuple():
+    class Output(NamedTuple):
+        total: Any
+        mean: Any
+
+    class Summary(nn.Module):
+        def forward(self, input):
+            return Output(input.sum(), input.mean())
+
+    seen = []
+    module = Summary()
+    module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_output))
+    output = module(rg.ones(2, requires_grad=True))
+    output.mean.backward()
+    assert isinstance(output, Output)
+    assert seen[0][0] is None and seen[0][1].item() == 1.0

@@ -389,9 +389,8 @@ def test_signatures(name: str) -> None:
         return [(p.name, p.default) for p in taken if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
     ours, theirs = getattr(rg.nn, name), getattr(torch.nn, name)
-    older = ("min_value", "max_value")  # deprecated names of Hardtanh's arguments
     assert [p for p in parameters(ours) if p[0] != "activation"] == [
-        p for p in parameters(theirs) if p[0] not in ("activation", *older)
+        p for p in parameters(theirs) if p[0] != "activation"
     ]
     assert [p[0] for p in parameters(ours.forward)] == [p[0] for p in parameters(theirs.forward)]
 
@@ -400,3 +399,17 @@ def test_every_module_is_tested() -> None:
     bases = ("Module", "RNNBase", "RNNCellBase", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict")
     classes = [n for n, value in vars(rg.nn).items() if inspect.isclass(value) and issubclass(value, rg.nn.Module)]
     assert sorted({*classes} - {*bases}) == NAMES
+
+
+def test_bases_take_pytorchs_arguments() -> None:
+    assert list(inspect.signature(rg.nn.RNNBase).parameters) == list(inspect.signature(torch.nn.RNNBase).parameters)
+    from retrograd.nn.convolution import _ConvNd
+
+    theirs = torch.nn.modules.conv._ConvNd
+    assert list(inspect.signature(_ConvNd).parameters) == list(inspect.signature(theirs).parameters)
+    arguments = (2, 4, (3,), (1,), (1,), (1,), False, (0,), 1, True, "zeros")
+    assert [tuple(p.shape) for p in _ConvNd(*arguments).parameters()] == [
+        tuple(p.shape) for p in theirs(*arguments).parameters()
+    ]
+    with pytest.raises(ValueError, match="RNNBase: mode must be one of"):
+        rg.nn.RNNBase("MGU", 2, 3)

@@ -320,7 +320,7 @@ def test_bad_parameters():
 @pytest.mark.parametrize("name", [*NAMES, "LBFGS"])
 @pytest.mark.parametrize("lr", [-1.0, float("nan")])
 def test_bad_learning_rates(name, lr):
-    with pytest.raises(ValueError, match="learning rate"):
+    with pytest.raises(ValueError, match=f"{name}: lr must be >= 0"):
         getattr(optim, name)([rg.ones(1, 1, requires_grad=True)], lr=lr)
 
 

@@ -16,7 +16,7 @@ from retrograd.training import (
     accumulate,
     accuracy,
 )
-from retrograd.training.monitor import statistics
+from retrograd.training.monitor import densities_over_time, statistics
 
 
 @pytest.fixture(autouse=True)
@@ -227,6 +227,37 @@ def test_gradient_monitor_now_and_then_and_its_pictures(tmp_path):
     figure = monitor.draw(tmp_path / "gradients.png")
     assert (tmp_path / "gradients.png").stat().st_size > 10_000
     titles = [axes.get_title() for axes in figure.axes]
-    assert "share of dead units" in titles and "gradients at step 6" in titles
+    assert "share of dead units" in titles and "distribution of the gradients over time" in titles
     with pytest.raises(ValueError, match="every"):
         GradientMonitor(model, optimizer, every=0)
+
+
+def test_gradient_monitor_draws_logarithmic_axes_without_a_negative_range_and_one_record_as_points():
+    pytest.importorskip("matplotlib")
+    model, optimizer, monitor = monitored()
+    with rg.no_grad():
+        model[0].bias.fill_(-100.0)  # all units are dead: what comes before them has a gradient of zero
+    model(rg.randn(5, 3)).square().sum().backward()
+    optimizer.step()
+    figure = monitor.draw()
+    by_title = {axes.get_title(): axes for axes in figure.axes}
+    for title in ("total gradient norm", "gradient norm of each parameter", "step norm / weight norm"):
+        axes = by_title[title]
+        assert axes.get_yscale() == "log" and axes.get_ylim()[0] > 0
+    for title, axes in by_title.items():
+        if title:
+            assert all(tick == int(tick) for tick in axes.get_xticks())
+    assert by_title["total gradient norm"].lines[0].get_marker() == "o"
+
+
+def test_histograms_over_time_are_densities_on_common_bins():
+    random = np.random.default_rng(0)
+    samples = [random.normal(size=4000), 3 + random.normal(size=4000), np.full(10, np.nan)]
+    records = [[statistics(values[:1000], 40), statistics(values[1000:], 25)] for values in samples[:2]]
+    edges, densities = densities_over_time([*records, [statistics(samples[2])]], bins=50)
+    width = np.diff(edges)
+    np.testing.assert_allclose(densities @ width, [1, 1, 0])
+    middle = (edges[1:] + edges[:-1]) / 2
+    for density, mean in zip(densities, (0, 3)):
+        normal = np.exp(-((middle - mean) ** 2) / 2) / math.sqrt(2 * math.pi)
+        np.testing.assert_allclose(density, normal, atol=0.04)

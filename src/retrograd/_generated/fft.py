@@ -5,21 +5,21 @@ from ..ops.linear.fourier import fft2
 from ..ops.linear.fourier import fftfreq
 from ..ops.linear.fourier import fftn
 from ..ops.linear.fourier import fftshift
-from ..ops.linear.fourier import hfft
-from ..ops.linear.fourier import hfft2
-from ..ops.linear.fourier import hfftn
 from ..ops.linear.fourier import ifft
 from ..ops.linear.fourier import ifft2
 from ..ops.linear.fourier import ifftn
 from ..ops.linear.fourier import ifftshift
-from ..ops.linear.fourier import ihfft
-from ..ops.linear.fourier import irfft
-from ..ops.linear.fourier import irfft2
-from ..ops.linear.fourier import irfftn
-from ..ops.linear.fourier import rfft
-from ..ops.linear.fourier import rfft2
 from ..ops.linear.fourier import rfftfreq
-from ..ops.linear.fourier import rfftn
+from ..ops.linear.half_spectra import hfft
+from ..ops.linear.half_spectra import hfft2
+from ..ops.linear.half_spectra import hfftn
+from ..ops.linear.half_spectra import ihfft
+from ..ops.linear.half_spectra import irfft
+from ..ops.linear.half_spectra import irfft2
+from ..ops.linear.half_spectra import irfftn
+from ..ops.linear.half_spectra import rfft
+from ..ops.linear.half_spectra import rfft2
+from ..ops.linear.half_spectra import rfftn
 
 __all__ = [
     "fft",

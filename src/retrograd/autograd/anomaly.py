@@ -44,8 +44,7 @@ class detect_anomaly(Mode):
     Every operator recorded inside remembers the line of the program that ran it. A backward walk inside stops at the
     first operator whose rule gives a non-finite gradient from finite ones, and names operator, input and line. What a
     node saved is summed up (CRC-32) when recorded and again when used: a difference means that somebody wrote the
-    memory
-    through ``.array`` or a shared NumPy array. Both make programs several times slower.
+    memory through ``.array`` or a shared NumPy array. Both make programs several times slower.
 
     A context manager and a decorator, on the thread that enters it.
 
@@ -104,9 +103,8 @@ class _Anomaly:
     def before(self, node: Node, g: Any) -> None:
         if node.site is not None and _checksums(node.saved) != node.site[1]:
             raise GuardError(
-                f"{node.name}: memory that it saved for its gradient was changed behind the engine's back, through "
-                ".array or "
-                f"a shared NumPy array; the operator ran here:\n{node.site[0]}"
+                f"{node.operator}: memory that it saved for its gradient was changed behind the engine's back, through "
+                f".array or a shared NumPy array; the operator ran here:\n{node.site[0]}"
             )
 
     def after(self, node: Node, index: int, g: Any) -> None:
@@ -123,9 +121,9 @@ class _Anomaly:
         if node.site is not None:
             where = f"\nthe operator ran here:\n{node.site[0]}"
         raise RuntimeError(
-            f"{node.name}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
-            f"{array.size} "
-            f"elements)\nit saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
+            f"{node.operator}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
+            f"{array.size} elements)\n"
+            f"it saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )
 
 

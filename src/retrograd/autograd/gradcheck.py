@@ -54,8 +54,8 @@ def gradcheck(
         Whether every gradient agrees.
 
     Raises:
-        GradcheckError: a gradient is wrong; the message says of which output and input, at which elements, with
-            both values.
+        GradcheckError: a gradient is wrong; the message says of which output and input, at which elements,
+            with both values.
         ValueError: no input requires grad, or no output depends on one.
 
     >>> from retrograd.autograd.gradcheck import gradcheck

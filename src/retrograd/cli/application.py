@@ -1,13 +1,20 @@
 """The command line's entry point, and its contract: a mistake of the user's is one line on stderr and exit code 2."""
 
 import argparse
+import codecs
+import contextlib
+import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import NoReturn, TextIO
 
 import retrograd
+from retrograd._command import quit_at_once
 from retrograd.data import DataError
+from retrograd.serialization import CorruptFileError
+from retrograd.training import CheckpointError
 
 from . import check, evaluate, generate, info, train
 from .console import UserError
@@ -35,31 +42,85 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return its exit code.
 
-    0: done. 1: done, and the answer is no (a gradient check failed). 2: a bad argument, a missing file, an
-    unwritable folder. 130: interrupted from the keyboard. `--help` and `--version` leave by `SystemExit(0)`.
+    0: done. 1: done, and the answer is no (a gradient check failed). 2: a bad argument, a missing file, an unwritable
+    folder, too little memory or disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of
+    the output has gone (`| head`). `--help` and `--version` leave by `SystemExit(0)`.
 
     >>> from retrograd.cli import main
     >>> main(["train", "housing", "--epochs", "0"])
     2
     """
-    try:
-        options = build_parser().parse_args(argv)
-        code: int = options.run(options)
-        sys.stdout.flush()
-        return code
-    except (UserError, DataError) as error:
-        return _fail(str(error))
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); the interpreter must not try to flush to it again on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    with _standard_streams():
+        try:
+            if signal.getsignal(signal.SIGINT) is quit_at_once:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            options = build_parser().parse_args(argv)
+            code: int = options.run(options)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:
+            return 141
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return _fail(f"{error.filename}: {reason}" if error.filename else reason)
+        except MemoryError as error:
+            return _fail(f"not enough memory: {error}" if str(error) else "not enough memory")
+        except (UserError, DataError, CorruptFileError, CheckpointError) as error:
+            return _fail(str(error))
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return 130
 
 
 def _fail(message: str) -> int:
-    print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody reads the errors
+        print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
+
+
+@contextlib.contextmanager
+def _standard_streams() -> Iterator[None]:
+    """Standard output and error that take any text, closed ones too; and no second error when they are flushed."""
+    with contextlib.ExitStack() as stack:
+        for name in ("stdout", "stderr"):
+            stack.enter_context(_tolerant(name, getattr(sys, name)))
+        yield
+
+
+@contextlib.contextmanager
+def _tolerant(name: str, stream: TextIO | None) -> Iterator[None]:
+    if stream is None:  # closed by the shell: `>&-`
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            setattr(sys, name, nowhere)
+            try:
+                yield
+            finally:
+                setattr(sys, name, None)
+        return
+    errors = stream.errors
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=ENCODE_ANYTHING)
+    try:
+        yield
+    finally:
+        try:
+            stream.flush()
+        except OSError:  # full, or without a reader; the interpreter flushes again when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
+def _encode_anything(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A file name's bytes as they are; another character that the terminal's encoding has not, by its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    try:
+        return text.encode("ascii", "surrogateescape"), error.end
+    except UnicodeEncodeError:
+        return text.encode("ascii", "backslashreplace"), error.end
+
+
+ENCODE_ANYTHING = "retrograd.encode_anything"
+codecs.register_error(ENCODE_ANYTHING, _encode_anything)

@@ -5,6 +5,8 @@ import math
 import tempfile
 from pathlib import Path
 
+import retrograd as rg
+
 from .console import UserError
 
 
@@ -15,12 +17,43 @@ def positive_int(text: str) -> int:
     >>> positive_int("64")
     64
     """
-    return _whole_number(text, minimum=1)
+    return _whole_number(text, 1, 2**63 - 1)
 
 
 def seed(text: str) -> int:
-    """A whole number from zero up, as random generators take it."""
-    return _whole_number(text, minimum=0)
+    """A whole number of 64 bits, as random generators take it."""
+    return _whole_number(text, 0, 2**64 - 1)
+
+
+def threads(text: str) -> int:
+    """A number of threads."""
+    return _whole_number(text, 1, 1024)
+
+
+def device(text: str) -> str:
+    """The name of a device that this machine has; there is one CPU, and it has no number."""
+    if text.startswith("cpu:"):
+        raise argparse.ArgumentTypeError(f"{text!r}: there is one CPU, called 'cpu'; --threads limits its use")
+    try:
+        rg.zeros(1, device=rg.device(text))
+    except (RuntimeError, ValueError, ImportError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    return text
+
+
+def temperature(text: str) -> float:
+    """A finite number of at least zero."""
+    value = _number(text)
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number of at least 0")
+    return value
+
+
+def path(text: str) -> Path:
+    """A path, which may be anything but a text with a NUL: no system can name such a file."""
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
+    return Path(text)
 
 
 def positive_float(text: str) -> float:
@@ -30,34 +63,38 @@ def positive_float(text: str) -> float:
     >>> positive_float("1e-3")
     0.001
     """
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above 0")
     return value
 
 
-def output_folder(path: Path) -> Path:
+def make_output_folder(folder: Path) -> None:
     """Make the folder where it is missing, and see that files can be written into it before any work is done.
 
     Raises `UserError` when the path is a file or the folder cannot be written.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"cannot write to the folder {path}: {error.strerror}") from None
-    return path
+        raise UserError(f"cannot write to the folder {folder}: {error.strerror}") from None
 
 
-def _whole_number(text: str, minimum: int) -> int:
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = minimum - 1
-    if value < minimum:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {minimum}")
+        value = least - 1
+    if not least <= value <= most:
+        shown = text if len(text) <= 30 else text[:30] + "..."
+        raise argparse.ArgumentTypeError(f"{shown!r} is not a whole number from {least} to {most}")
     return value

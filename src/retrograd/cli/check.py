@@ -15,7 +15,7 @@ from retrograd.testing import harness
 from retrograd.testing.case import Case
 from retrograd.testing.cases import all_cases
 
-from .console import Progress, Table, UserError, print_table
+from .console import ProgressLine, Table, UserError, print_table
 
 # Fewer rows and columns of large Jacobians than the tests compare, so that a check of all takes seconds.
 MOST_ROWS = 8
@@ -36,24 +36,36 @@ def add_parser(subparsers: Any) -> None:
         "check",
         help="check the gradients of every operator",
         description="Compare gradients with central differences, and forward mode with reverse. The differences shown "
-        "are relative. The exit code is 1 when an operator fails.",
+        "are relative. Without names the table has a row for each family of operators. The exit code is 1 when an "
+        "operator fails.",
     )
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="a name such as 'linalg.inv' (default: all)")
+    parser.add_argument(
+        "operators",
+        nargs="*",
+        metavar="OPERATOR",
+        help="a name such as 'gelu' or 'linalg.inv', a namespace such as 'fft', or a family (default: all)",
+    )
     parser.add_argument("--order", type=int, choices=(1, 2), default=2, help="the highest order to check (default: 2)")
     parser.add_argument("--failed-only", action="store_true", help="leave the operators that pass out of the table")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a row for each operator")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     cases = chosen_cases(options.operators)
     results = []
-    with Progress("operator", len(cases)) as progress:
+    with ProgressLine("operator", len(cases)) as progress:
         for count, case in enumerate(cases, start=1):
             results.append(check(case, options.order))
             progress.update(count)
-    rows = [result.row() for result in results if result.findings or not options.failed_only]
-    if rows:
-        print_table(Table("Gradients", ["operator", "calls", *CHECKS, "passed"], rows))
+    if options.verbose or options.operators or options.failed_only:
+        shown = [result for result in results if result.findings or not options.failed_only]
+        if shown:
+            print_table(Table("Gradients", ["operator", "calls", *CHECKS, "passed"], [row(r) for r in shown]))
+    else:
+        families = {family(result.case): None for result in results}
+        rows = [family_row(name, [r for r in results if family(r.case) == name]) for name in sorted(families)]
+        print_table(Table("Gradients", ["family", "operators", *CHECKS, "passed"], rows))
     for result in results:
         for name, finding in result.findings.items():
             print(f"{result.case.name}, {name}: {finding}")
@@ -77,13 +89,24 @@ class Result:
     findings: dict[str, str]
     missing: str = ""  # the extra without which the operator does not run here
 
-    def row(self) -> list[str]:
-        cells = []
-        for name in CHECKS:
-            error = self.errors.get(name)
-            cells.append("FAILED" if name in self.findings else "-" if error is None else f"{error:.1e}")
-        passed = "no" if self.findings else f"needs {self.missing}" if self.missing else "yes"
-        return [self.case.name, str(self.calls), *cells, passed]
+
+def row(result: Result) -> list[str]:
+    passed = "no" if result.findings else f"needs {result.missing}" if result.missing else "yes"
+    return [result.case.name, str(result.calls), *(cell([result], name) for name in CHECKS), passed]
+
+
+def family_row(name: str, results: Sequence[Result]) -> list[str]:
+    passed = sum(not result.findings and not result.missing for result in results)
+    count = str(len(results))
+    return [name, count, *(cell(results, name) for name in CHECKS), f"{passed} of {count}"]
+
+
+def cell(results: Sequence[Result], name: str) -> str:
+    """The largest error of a check."""
+    if any(name in result.findings for result in results):
+        return "FAILED"
+    errors = [result.errors[name] for result in results if name in result.errors]
+    return f"{max(errors):.1e}" if errors else "-"
 
 
 def check(case: Case, highest: int = 2) -> Result:
@@ -104,12 +127,36 @@ def check(case: Case, highest: int = 2) -> Result:
     return result
 
 
+def family(case: Case) -> str:
+    """The module that the operator is defined in."""
+    return OPERATORS[case.name].function.__module__.rpartition(".")[2]
+
+
 def chosen_cases(names: Sequence[str]) -> list[Case]:
-    """The cases of the named operators, or all; UserError for a name that no operator has."""
+    """The cases of what is named, or all; UserError for a name that nothing has.
+
+    A name is an operator's, with its namespace or without, or a namespace's or a family's.
+    """
     cases = sorted(all_cases(), key=lambda case: case.name)
-    known = [case.name for case in cases]
+    if not names:
+        return cases
+    named: dict[str, dict[str, Case]] = {}
+    # The later key wins: a full name before a namespace ('fft' is both), that before a last part and a family.
+    for key in (
+        family,
+        lambda case: OPERATORS[case.name].name,
+        lambda case: OPERATORS[case.name].namespace,
+        lambda case: case.name,
+    ):
+        groups: dict[str, dict[str, Case]] = {}
+        for case in cases:
+            groups.setdefault(key(case), {})[case.name] = case
+        named |= groups
+    named.pop("", None)
+    chosen: dict[str, Case] = {}
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in named:
+            near = difflib.get_close_matches(name, named, n=1)
             raise UserError(f"no operator is called {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return [case for case in cases if not names or case.name in names]
+        chosen |= named[name]
+    return sorted(chosen.values(), key=lambda case: case.name)

@@ -1,42 +1,49 @@
-"""A run's checkpoint: one safetensors file with all that the run needs to go on, and to be used without its data."""
+"""The checkpoint of `retrograd train`, read back without the data it was trained on."""
 
-import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import retrograd as rg
-from retrograd.serialization import CorruptFileError
+from retrograd.safetensors_format import require_library
 
 from .console import UserError
 
 FILE = "checkpoint.safetensors"
-FORMAT = "retrograd-run-1"
 
 
 def require_safetensors() -> None:
-    """UserError where checkpoints cannot be written: said before the work, not after it."""
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserError("checkpoints need safetensors: pip install 'retrograd[weights]'")
+    """UserError where checkpoints can be neither written nor read: said before the work, not after it."""
+    try:
+        require_library()
+    except ImportError as error:
+        raise UserError(str(error)) from None
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write nested dicts and lists of numbers, strings, arrays and Tensors, in one move."""
-    rg.save({"format": FORMAT, **state}, path)
+@dataclass(frozen=True)
+class SavedRun:
+    """What `retrograd train` left in the file at `path`: its settings, and its model's weights after so many steps."""
+
+    path: Path
+    config: dict[str, Any]
+    vocabulary: str
+    step: int
+    weights: dict[str, rg.Tensor]
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What `save_checkpoint` wrote; `path` may be the folder that holds the file.
+def read_run(path: Path) -> SavedRun:
+    """The run in a checkpoint, or in the folder that holds it.
 
-    Raises UserError for a missing or damaged file, and for one that is no checkpoint of a run.
+    Raises UserError for a missing file and one that is no checkpoint of a run, CorruptFileError for a damaged one.
     """
     require_safetensors()
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"there is no checkpoint {path}")
+    state = rg.load(path)
     try:
-        state: dict[str, Any] = rg.load(path)
-    except CorruptFileError as error:
-        raise UserError(str(error)) from None
-    if state.pop("format", None) != FORMAT:
-        raise UserError(f"{path} is no checkpoint of 'retrograd train'")
-    return state
+        run = state["run"]
+        metadata = run["metadata"]
+        return SavedRun(path, metadata["config"], metadata["vocabulary"], run["step"], state["parts"]["model"])
+    except (KeyError, TypeError):
+        raise UserError(f"{path} is no checkpoint of 'retrograd train'") from None

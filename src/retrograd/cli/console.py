@@ -65,13 +65,13 @@ def print_table(table: Table) -> None:
         print("  ".join(f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in cells).rstrip())
 
 
-class Progress:
+class ProgressLine:
     """A progress line: live on a terminal with Rich, otherwise one line for each tenth of the way.
 
-    >>> from retrograd.cli.console import Progress
-    >>> with Progress("epoch", total=2) as progress:
-    ...     progress.update(1, {"loss": 0.5})
-    ...     progress.update(2, {"loss": 0.25})
+    >>> from retrograd.cli.console import ProgressLine
+    >>> with ProgressLine("epoch", total=2) as line:
+    ...     line.update(1, {"loss": 0.5})
+    ...     line.update(2, {"loss": 0.25})
     epoch 1/2  loss 0.5000  0 s left
     epoch 2/2  loss 0.2500  0 s
     """
@@ -82,7 +82,7 @@ class Progress:
         self.done = done  # before this line began: a resumed run
 
     def __enter__(self) -> Self:
-        self._start = time.perf_counter()
+        self._start = self._shown = time.perf_counter()
         self._tenths = 10 * self.done // max(1, self.total)
         self._live = None
         console = rich_console()
@@ -90,25 +90,27 @@ class Progress:
             from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as RichProgress
 
-            self._live = RichProgress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=console)
-            self._task = self._live.add_task(f"{self.unit} 0/{self.total}", total=self.total)
+            columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
+            self._live = RichProgress(*columns, console=console)
+            self._task = self._live.add_task(f"{self.unit} {self.done}/{self.total}", total=self.total)
             self._live.start()
         return self
 
     def update(self, step: int, figures: Mapping[str, float] | None = None) -> None:
         """Say that `step` of `total` steps are done, and where the figures stand."""
-        elapsed = time.perf_counter() - self._start
-        remaining = elapsed / (step - self.done) * (self.total - step)
+        now, tenths = time.perf_counter(), 10 * step // self.total
+        if step < self.total and (now - self._shown < 0.1 if self._live is not None else tenths == self._tenths):
+            return
+        elapsed = now - self._start
+        remaining = elapsed / max(1, step - self.done) * (self.total - step)
         parts = [f"{self.unit} {step}/{self.total}"]
-        parts += [
-            f"{name} {value:.4f}" if value < 100 else f"{name} {value:,.0f}" for name, value in (figures or {}).items()
-        ]
+        parts += [f"{name} {figure_text(name, value)}" for name, value in (figures or {}).items()]
         parts.append(f"{remaining:.0f} s left" if step < self.total else f"{elapsed:.0f} s")
         line = "  ".join(parts)
+        self._shown, self._tenths = now, tenths
         if self._live is not None:
             self._live.update(self._task, completed=step, description=line)
-        elif (tenths := 10 * step // self.total) > self._tenths:
-            self._tenths = tenths
+        else:
             print(line, flush=True)
 
     def __exit__(
@@ -116,6 +118,22 @@ class Progress:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+def figure_text(name: str, value: float) -> str:
+    """A figure with the digits that its name asks for; losses, and whatever else, have four after the point.
+
+    >>> from retrograd.cli.console import figure_text
+    >>> [figure_text("test_loss", 0.5), figure_text("step", 3), figure_text("epoch", 0.25), figure_text("seconds", 2)]
+    ['0.5000', '3', '0.25', '2.0']
+    """
+    if name in ("step", "epoch"):
+        return f"{value:g}" if value % 1 else f"{value:.0f}"
+    if name == "seconds":
+        return f"{value:.1f}"
+    if name.startswith("examples"):
+        return f"{value:,.0f}"
+    return f"{value:.4f}" if abs(value) < 1e6 else f"{value:.4e}"
 
 
 def rich_console() -> "Console | None":

@@ -1,11 +1,11 @@
 """`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on the data it was not trained on."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from .checkpoints import load_checkpoint
-from .console import Table, print_table
+from .arguments import path
+from .checkpoints import read_run
+from .console import Table, figure_text, print_table
 from .recipes import RECIPES
 from .tasks import make_task
 from .trainers import EngineTrainer
@@ -13,18 +13,18 @@ from .trainers import EngineTrainer
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("evaluate", help="measure a trained model on its test data")
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    checkpoint = load_checkpoint(options.checkpoint)
-    config = checkpoint["config"]
+    saved = read_run(options.checkpoint)
+    config = saved.config
     task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
     # The engine runs the weights of manual layers, too.
-    trainer = EngineTrainer(task, RECIPES[config["task"]][config["model"]])
-    trainer.model.load_state_dict(checkpoint["model"])
-    figures = task.evaluate(trainer.predict)
-    title = f"{config['task']}: {config['model']} after {checkpoint['step']} steps"
-    print_table(Table(title, ["figure", "value"], [[n.replace("_", " "), f"{v:.6g}"] for n, v in figures.items()]))
+    task.model.load_state_dict(saved.weights)
+    figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)
+    title = f"{config['task']}: {config['model']} after {saved.step} steps"
+    rows = [(name.replace("_", " "), figure_text(name, value)) for name, value in figures.items()]
+    print_table(Table(title, ["figure", "value"], rows))
     return 0

@@ -1,18 +1,14 @@
 """`retrograd generate CHECKPOINT`: text drawn from a trained language model."""
 
 import argparse
-import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retrograd.models import generate
-
-from .arguments import positive_int, seed
-from .checkpoints import load_checkpoint
+from .arguments import path, positive_int, seed, temperature
+from .checkpoints import read_run
 from .console import UserError
-from .tasks import END, encode, language_model
+from .tasks.language import language_model, sample
 
 
 def add_parser(subparsers: Any) -> None:
@@ -22,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
         description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names'.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.add_argument("--prompt", default="", help="how the text begins")
     parser.add_argument("--length", type=positive_int, default=500, help="characters to draw at most")
     parser.add_argument("--temperature", type=temperature, default=0.8, help="0: always the likeliest character")
@@ -31,40 +27,29 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def temperature(text: str) -> float:
-    """A finite number of at least zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number of at least 0")
-    return value
-
-
 def run(options: argparse.Namespace) -> int:
-    checkpoint = load_checkpoint(options.checkpoint)
-    config, vocabulary = checkpoint["config"], checkpoint["vocabulary"]
+    saved = read_run(options.checkpoint)
+    task, vocabulary = saved.config["task"], saved.vocabulary
     if not vocabulary:
-        raise UserError(f"{options.checkpoint} is of 'retrograd train {config['task']}', which is no language model")
+        raise UserError(f"{options.checkpoint} is of 'retrograd train {task}', which is no language model")
     unknown = sorted(set(options.prompt) - set(vocabulary))
     if unknown:
         raise UserError(f"--prompt has characters the model does not know: {', '.join(map(repr, unknown))}")
-    weights = checkpoint["model"]
     # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
-    context = {"context": len(weights["position.weight"])} if "position.weight" in weights else {}
-    model = language_model(config["task"], config["model"], len(vocabulary), **context)
-    model.load_state_dict(weights)
-    names = config["task"] == "names"
-    prompt = END + options.prompt if names or not options.prompt else options.prompt
-    codes = generate(
-        model,
-        list(encode(prompt, vocabulary)),
-        options.length,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        stop=vocabulary.index(END) if names else None,
-        random=np.random.default_rng(options.seed),
+    positions = saved.weights.get("position.weight")
+    context = {} if positions is None else {"context": len(positions)}
+    model = language_model(task, saved.config["model"], len(vocabulary), **context)
+    model.load_state_dict(saved.weights)
+    print(
+        sample(
+            model,
+            vocabulary,
+            options.prompt,
+            length=options.length,
+            random=np.random.default_rng(options.seed),
+            of_names=task == "names",
+            temperature=options.temperature,
+            top_k=options.top_k,
+        )
     )
-    print(options.prompt + "".join(vocabulary[code] for code in codes).rstrip("\n"))
     return 0

@@ -1,8 +1,8 @@
-"""A training run's figures, written as they come: metrics.csv for spreadsheets, metrics.jsonl for programs."""
+"""A training run's figures, written as they come: metrics.jsonl has each step, metrics.csv the evaluations alone."""
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,32 +11,41 @@ from .console import UserError
 
 
 class MetricsWriter:
-    """Writes one row of figures at a time to `metrics.csv` and `metrics.jsonl` in a folder.
+    """Writes a run's figures into a folder: `metrics.jsonl` for programs, `metrics.csv` for spreadsheets.
 
-    Each row is flushed, so that a run that is killed leaves the rows before. Use it as a context manager.
+    Each line is flushed, so that a run that is killed leaves the lines before. Use it as a context manager.
 
     >>> import tempfile
     >>> from pathlib import Path
     >>> from retrograd.cli.metrics import MetricsWriter
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with MetricsWriter(Path(folder), ["epoch", "loss"]) as metrics:
-    ...         metrics.write({"epoch": 1, "loss": 0.5})
+    ...     with MetricsWriter(Path(folder)) as metrics:
+    ...         metrics.step(1, 0.5)
+    ...         metrics.row({"epoch": 1, "step": 1, "train_loss": 0.5})
     ...     print(Path(folder, "metrics.jsonl").read_text().strip())
-    {"epoch": 1, "loss": 0.5}
+    ...     print(Path(folder, "metrics.csv").read_text().strip())
+    {"step": 1, "loss": 0.5}
+    {"epoch": 1, "step": 1, "train_loss": 0.5}
+    epoch,step,train_loss
+    1,1,0.5
     """
 
-    def __init__(self, folder: Path, columns: Sequence[str]) -> None:
-        self._csv_file = (folder / "metrics.csv").open("w", newline="", encoding="utf-8")
-        self._jsonl_file = (folder / "metrics.jsonl").open("w", encoding="utf-8")
-        self._csv = csv.DictWriter(self._csv_file, columns)
-        self._csv.writeheader()
+    def __init__(self, folder: Path) -> None:
+        self._csv_file = (folder / "metrics.csv").open("w", newline="", encoding="utf-8", buffering=1)
+        self._jsonl_file = (folder / "metrics.jsonl").open("w", encoding="utf-8", buffering=1)
+        self._csv: csv.DictWriter[str] | None = None
 
-    def write(self, row: Mapping[str, float]) -> None:
-        """Append a row; ValueError when it has a column that was not announced."""
+    def step(self, number: int, loss: float) -> None:
+        """Write a step's loss."""
+        self._jsonl_file.write(json.dumps({"step": number, "loss": loss}) + "\n")
+
+    def row(self, row: Mapping[str, float]) -> None:
+        """Write an evaluation's figures; every row has the names of the first."""
+        if self._csv is None:
+            self._csv = csv.DictWriter(self._csv_file, list(row), lineterminator="\n")
+            self._csv.writeheader()
         self._csv.writerow(row)
         self._jsonl_file.write(json.dumps(row) + "\n")
-        self._csv_file.flush()
-        self._jsonl_file.flush()
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ class Recipe:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.9  # of sgd and rmsprop
     decay: str = "cosine"
     warmup: float = 0.0
     floor: float = 0.0
@@ -33,6 +34,8 @@ class Recipe:
         rising = round(self.warmup * total)
         if step < rising:
             return (step + 1) / (rising + 1)
+        if self.decay == "constant":
+            return 1.0
         way = (step - rising) / max(1, total - rising)
         left = 1 - way if self.decay == "linear" else (1 + math.cos(math.pi * way)) / 2
         return self.floor + (1 - self.floor) * left
@@ -56,7 +59,7 @@ RECIPES = {
     },
     "housing": {
         # Some districts lie more than 100 standard deviations out: at 0.01 a batch of 64 with one of them overshoots.
-        "linear": Recipe(epochs=100, batch_size=64, lr=1e-3, optimizer="sgd"),
+        "linear": Recipe(epochs=100, batch_size=64, lr=1e-3, optimizer="sgd", momentum=0.0, decay="constant"),
         "mlp": Recipe(epochs=30, batch_size=128, lr=3e-3, weight_decay=0.01, warmup=0.1),
     },
 }
@@ -66,9 +69,9 @@ OPTIMIZERS = ("sgd", "rmsprop", "adam", "adamw")
 def make_optimizer(model: Any, recipe: Recipe) -> optim.Optimizer:
     """The recipe's optimizer; weight decay is for matrices and kernels, not for biases and norms."""
     if recipe.optimizer == "rmsprop":
-        return optim.RMSprop(model.parameters(), lr=recipe.lr, momentum=0.9)
+        return optim.RMSprop(model.parameters(), lr=recipe.lr, momentum=recipe.momentum)
     if recipe.optimizer == "sgd":
-        return optim.SGD(model.parameters(), lr=recipe.lr, momentum=0.9)
+        return optim.SGD(model.parameters(), lr=recipe.lr, momentum=recipe.momentum)
     if recipe.optimizer == "adam":
         return optim.Adam(model.parameters(), lr=recipe.lr, betas=recipe.betas)
     groups = [

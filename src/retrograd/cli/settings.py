@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .arguments import positive_float, positive_int, seed
-from .checkpoints import load_checkpoint
+from .arguments import device, path, positive_float, positive_int, seed, threads
+from .checkpoints import SavedRun, read_run
 from .console import UserError
 from .recipes import OPTIMIZERS, RECIPES, Recipe
 
@@ -55,9 +55,9 @@ def settings_of(task: str) -> list[Setting]:
         Setting("lr", positive_float, "learning rate, at its highest"),
         Setting("optimizer", str, "what moves the parameters", OPTIMIZERS),
         Setting("seed", seed, "of the weights and of the order of the data (default: 0)"),
-        Setting("out", Path, f"folder for metrics, checkpoint, plots and report (default: runs/{task})"),
-        Setting("device", str, "cpu, cuda, cuda:1 ... (default: cpu)"),
-        Setting("threads", positive_int, "of the BLAS"),
+        Setting("out", path, f"folder for metrics, checkpoint, plots and report (default: runs/{task})"),
+        Setting("device", device, "cpu, cuda, cuda:1 ... (default: cpu)"),
+        Setting("threads", threads, "of the BLAS"),
         Setting("tensorboard", bool, "also write TensorBoard event files"),
     ]
     if task == "mnist":
@@ -71,8 +71,8 @@ def add_options(parser: argparse.ArgumentParser, task: str) -> None:
             parser.add_argument(setting.option, action="store_true", default=None, help=setting.help)
         else:
             parser.add_argument(setting.option, type=setting.type, choices=setting.choices, help=setting.help)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; the command line overrules it")
-    parser.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on with a run that was stopped")
+    parser.add_argument("--config", type=path, metavar="FILE", help="settings in TOML; the command line overrules it")
+    parser.add_argument("--resume", type=path, metavar="CHECKPOINT", help="go on with a run that was stopped")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ class Settings:
 
     values: dict[str, Any]
     recipe: Recipe
-    given: frozenset[str]
-    checkpoint: dict[str, Any] | None
+    checkpoint: SavedRun | None
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -102,11 +101,10 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     given |= {name: value for name in settings if (value := getattr(options, name)) is not None}
     if {"epochs", "steps"} <= set(given):
         raise UserError("give --epochs or --steps, not both")
-    checkpoint = load_checkpoint(options.resume) if options.resume else None
-    values = {} if checkpoint is None else resumed(task, checkpoint["config"], given)
+    checkpoint = read_run(options.resume) if options.resume else None
+    values = {} if checkpoint is None else resumed(task, checkpoint.config, given)
     if checkpoint is not None:
-        folder = options.resume if options.resume.is_dir() else options.resume.parent
-        values["out"] = folder
+        values["out"] = checkpoint.path.parent
         if "epochs" in given or "steps" in given:
             values |= {"epochs": None, "steps": None}
     values |= given
@@ -125,7 +123,7 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     defaults |= {name: getattr(recipe, name) for name in ("batch_size", "lr", "optimizer")}
     values = {"task": task, **defaults, **values}
     values["out"] = Path(values["out"])
-    return Settings(values, recipe, frozenset(given), checkpoint)
+    return Settings(values, recipe, checkpoint)
 
 
 def resumed(task: str, saved: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

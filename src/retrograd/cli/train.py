@@ -2,39 +2,27 @@
 
 import argparse
 import contextlib
+import logging
+import shlex
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 import retrograd as rg
-from retrograd.core.devices import Device
-from retrograd.models import generate
+from retrograd.training import DivergenceError, Loop, plots
 
-from . import housing, plots
-from .arguments import output_folder
-from .checkpoints import require_safetensors
-from .console import Progress, Table, UserError, print_table
+from .arguments import make_output_folder
+from .checkpoints import FILE, require_safetensors
+from .console import ProgressLine, Table, UserError, figure_text, print_table
 from .info import environment
-from .loop import Interrupted, Loop, Row
 from .metrics import MetricsWriter, TensorBoardWriter
 from .recipes import RECIPES
-from .report import write_report
+from .report import Plot, Section, Text, write_report
+from .runs import Run, make_run
 from .settings import Settings, add_options, collect
-from .tasks import END, encode, make_task
-from .trainers import EngineTrainer, ManualTrainer, Trainer
+from .tasks import TASKS
 
-TASKS = {
-    "mnist": "handwritten digits, by a convolutional network or an MLP",
-    "fashion": "articles of clothing, by the same networks",
-    "shakespeare": "text like Shakespeare's, by a character transformer",
-    "names": "first names, by an LSTM or a transformer",
-    "housing": "California house prices, by linear regression or an MLP",
-}
-
-SAMPLES = 10  # of a model of names
-SAMPLE_LENGTH = 400  # characters of a model of text
+REPORT = "report.html"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -51,144 +39,157 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    require_safetensors()
     settings = collect(options.task, options)
     set_threads(settings.threads)
-    if settings.model == "linear":
-        return housing.run(settings)
-    folder = output_folder(settings.out)
-    require_safetensors()
-    check_device(settings.device)
-    loop = make_loop(settings)
-    parameters = sum(p.numel() for p in loop.task.model.parameters())
-    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.total} steps", flush=True)
+    make_output_folder(settings.out)
+    started: Run | None = None
     try:
-        train(loop, settings)
-    except Interrupted as stop:
-        print(f"interrupted after step {stop.step} of {loop.total}; go on with:", file=sys.stderr)
-        print(f"  retrograd train {settings.task} --resume {stop.path}", file=sys.stderr)
+        started = make_run(settings)
+        train(started, settings)
+        with without_advice():
+            finish(started, settings)
+    except DivergenceError as error:
+        raise UserError(
+            f"the {error.name} is {error.value} at step {error.step}; try a smaller --lr than {settings.lr:g}"
+        ) from None
+    except KeyboardInterrupt:
+        print(how_to_resume(None if started is None else started.loop, settings), file=sys.stderr)
         return 130
-    finish(loop, folder)
     return 0
 
 
-def make_loop(settings: Settings) -> Loop:
-    """The loop that the settings ask for, at its first step or where the checkpoint left it."""
-    task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
-    if len(task.train) == 0:
-        raise UserError(f"--batch-size {settings.batch_size} is more than there are examples to train on")
-    trainer: Trainer
-    if settings.values.get("engine") == "manual":
-        trainer = ManualTrainer(task, settings.recipe)
-    else:
-        trainer = EngineTrainer(task, settings.recipe, settings.device)
-    total = settings.steps or settings.epochs * len(task.train)
-    loop = Loop(task, trainer, settings.recipe, total, settings.out, settings.plain())
-    if settings.checkpoint is not None:
-        loop.load(settings.checkpoint)
-        if loop.step >= total:
-            raise UserError(f"the run has made {loop.step} of {total} steps; ask for more with --epochs or --steps")
-    return loop
+def how_to_resume(loop: Loop | None, settings: Settings) -> str:
+    if loop is None or loop.saved is None:
+        return "interrupted before there was a checkpoint; nothing to go on with"
+    resumed = settings.checkpoint
+    path = resumed.path if resumed is not None and resumed.step == loop.saved else settings.out / FILE
+    return (
+        f"interrupted; the checkpoint is of step {loop.saved} of {loop.steps}; "
+        f"go on with: retrograd train {settings.task} --resume {shlex.quote(str(path))}"
+    )
 
 
-def train(loop: Loop, settings: Settings) -> None:
+def train(run: Run, settings: Settings) -> None:
     """Run the loop; show how it goes and write its figures."""
-    part = loop.task.test.name
-    score = "r2" if loop.task.regression else "accuracy"
-    columns = ["epoch", "step", "seconds", "train_loss", *([] if loop.task.regression else ["train_accuracy"])]
-    columns += [f"{part}_loss", f"{part}_{score}", "examples_per_second"]
-    latest: Row = {}
+    loop, report = run.loop, settings.out / REPORT
+    if loop.completed >= loop.steps:
+        if report.exists():
+            raise UserError(
+                f"the run has made {loop.completed} of {loop.steps} steps; ask for more with --epochs or --steps"
+            )
+        return  # stopped between its last step and its report
+    report.unlink(missing_ok=True)  # of a run before, in the same folder
+    parameters = sum(p.numel() for p in run.task.model.parameters())
+    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps", flush=True)
+    part, score = run.task.test.name, run.task.score
 
     with contextlib.ExitStack() as stack:
-        metrics = stack.enter_context(MetricsWriter(loop.folder, columns))
-        for row in loop.history:
-            metrics.write(row)
-        board = stack.enter_context(TensorBoardWriter(loop.folder)) if settings.tensorboard else None
-        progress = stack.enter_context(Progress("step", loop.total, done=loop.step))
+        metrics = stack.enter_context(MetricsWriter(settings.out))
+        board = stack.enter_context(TensorBoardWriter(settings.out)) if settings.tensorboard else None
+        rows = {row["step"]: row for row in loop.history}
+        for number, loss in enumerate(loop.losses, start=1):
+            metrics.step(number, loss)
+            if number in rows:
+                metrics.row(rows[number])
+        progress = stack.enter_context(ProgressLine("step", loop.steps, done=loop.completed))
+        latest: dict[str, float] = {}
 
-        def on_step(loop: Loop, loss: float) -> None:
-            figures = loop.sums.figures(loop.task.regression)
-            speed = figures.pop("examples_per_second")
-            progress.update(loop.step, {**figures, **latest, "examples/s": speed})
+        def on_step(loop: Loop) -> None:
+            metrics.step(loop.completed, loop.losses[-1])
             if board is not None:
-                board.write(loop.step, {"train/step_loss": loss})
+                board.write(loop.completed, {"train/step_loss": loop.losses[-1]})
+            if loop.evaluated:
+                row = loop.history[-1]
+                metrics.row(row)
+                latest.update({f"{part} {name}": row[f"{part}_{name}"] for name in ("loss", score)})
+                if board is not None:
+                    figures = [name for name in row if name not in ("epoch", "step", "seconds")]
+                    board.write(loop.completed, {name.replace("_", "/", 1): row[name] for name in figures})
+            recent = loop.recent()
+            speed = recent.pop("examples_per_second")
+            progress.update(loop.completed, {**recent, **latest, "examples/s": speed})
 
-        def on_evaluation(loop: Loop, row: Row) -> None:
-            metrics.write(row)
-            latest.update({f"{part} {name}": row[f"{part}_{name}"] for name in ("loss", score)})
-            if board is not None:
-                board.write(loop.step, {name.replace("_", "/", 1): row[name] for name in columns[3:]})
-
-        loop.run(on_step, on_evaluation)
+        loop.run(on_step)
 
 
-def finish(loop: Loop, folder: Path) -> None:
+def finish(run: Run, settings: Settings) -> None:
     """Print the results; write weights, plots and report."""
-    results = results_table(loop)
-    print_table(results)
-    tables = [results]
-    if loop.task.vocabulary:
-        tables.append(samples(loop))
-        print_table(tables[-1])
-    weights = loop.trainer.state_dict()["model"]
-    rg.save({name: rg.as_tensor(value) for name, value in weights.items()}, folder / "weights.safetensors")
-    figures = draw(loop, folder) if plots.available() else {}
-    if not figures:
+    folder = settings.out
+    sections: list[Section] = [results(run.loop)]
+    if plots.available():
+        sections += curves(run)
+    else:
         print(plots.INSTALL)
-    write_report(
-        folder / "report.html",
-        f"{loop.config['task']}: {loop.config['model']}",
-        results=tables,
-        figures=figures,
-        config=loop.config,
-        environment=environment(),
-    )
-    print(f"report: {folder / 'report.html'}")
+    sections += run.task.sections(run.trainer.predict, settings.seed)
+    for section in sections:
+        match section:
+            case Table():
+                print_table(section)
+            case Text():
+                print(f"{section.title}\n{section.text}")
+            case Plot():
+                (folder / f"{section.name}.png").write_bytes(plots.render(section.figure))
+    weights = run.trainer.parts()["model"].state_dict()
+    rg.save({name: tensor.cpu() for name, tensor in weights.items()}, folder / "weights.safetensors")
+    pages = [facts(run, settings), *sections, configuration(settings), *environment()]
+    write_report(folder / REPORT, f"{settings.task}: {settings.model}", pages)
+    print(f"report: {folder / REPORT}")
 
 
-def results_table(loop: Loop) -> Table:
+@contextlib.contextmanager
+def without_advice() -> Iterator[None]:
+    """Matplotlib's advice on where to keep its cache is not for who trains a model."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def facts(run: Run, settings: Settings) -> Table:
+    """The model, its size, and that of the data."""
+    rows = [
+        ("task", TASKS[settings.task]),
+        ("model", f"{type(run.task.model).__name__} ({settings.model})"),
+        ("parameters", f"{sum(p.numel() for p in run.task.model.parameters()):,}"),
+        ("examples to train on", f"{len(run.task.train.dataset):,}"),
+        (f"{run.task.test.name} examples", f"{len(run.task.test.targets):,}"),
+        ("steps", f"{run.loop.completed:,}"),
+    ]
+    return Table("Run", ["what", "value"], rows)
+
+
+def results(loop: Loop) -> Table:
+    """A row for each evaluation, or for ten of them."""
     names = [name for name in loop.history[-1] if name != "examples_per_second"]
-    rows = [[f"{row[name]:.6g}" for name in names] for row in loop.history]
+    shown = loop.history if len(loop.history) <= 20 else loop.history[:: -(len(loop.history) // 10)][::-1]
+    rows = [[figure_text(name, row[name]) for name in names] for row in shown]
     return Table("Results", [name.replace("_", " ") for name in names], rows)
 
 
-def samples(loop: Loop) -> Table:
-    """Text that the model makes up: names, or some lines."""
-    random = np.random.default_rng(loop.config["seed"])
-    vocabulary = loop.task.vocabulary
-    names = loop.config["task"] == "names"
-    codes: list[int] = []
-    for _ in range(SAMPLES if names else 1):
-        codes += generate(
-            loop.task.model,
-            list(encode(END, vocabulary)),
-            SAMPLE_LENGTH,
-            temperature=0.8,
-            stop=vocabulary.index(END) if names else None,
-            random=random,
-        )
-    text = "".join(vocabulary[code] for code in codes)
-    return Table("Samples", ["text"], [[line] for line in text.split("\n") if line])
+def configuration(settings: Settings) -> Table:
+    rows = [(name, str(value)) for name, value in settings.plain().items() if value is not None]
+    return Table("Configuration", ["setting", "value"], rows)
 
 
-def draw(loop: Loop, folder: Path) -> dict[str, Path]:
-    """Draw the curves over epochs; returns the files by caption."""
-    part = loop.task.test.name
-    path = folder / "loss.png"
-    plots.loss_curves(path, {name: [row[f"{name}_loss"] for row in loop.history] for name in ("train", part)})
-    figures = {"Loss, after each epoch: mean over its training batches, and on the rest of the data": path}
-    if not loop.task.regression:
-        path = folder / "error.png"
-        errors = {name: [max(1 - row[f"{name}_accuracy"], 1e-6) for row in loop.history] for name in ("train", part)}
-        plots.loss_curves(path, errors, ylabel="share of wrong answers", title="Error")
-        figures["Share of wrong answers, after each epoch"] = path
-    return figures
-
-
-def check_device(device: str) -> None:
-    try:
-        rg.zeros(1, device=Device(device))
-    except (RuntimeError, ValueError, ImportError, TypeError) as error:
-        raise UserError(f"--device {device}: {error}") from None
+def curves(run: Run) -> list[Plot]:
+    """The loss, and the share of wrong answers, over epochs; over steps where no epoch is full."""
+    loop, part = run.loop, run.task.test.name
+    length = len(run.task.train) if loop.completed >= len(run.task.train) else 1
+    unit = "step" if length == 1 else "epoch"
+    across = [row["step"] / length for row in loop.history]
+    losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
+    steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
+    figure = plots.learning_curves(losses, steps=steps, references=run.task.references(), xlabel=unit)
+    drawn = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
+    if run.task.score == "accuracy":
+        errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}
+        figure = plots.learning_curves(errors, xlabel=unit, ylabel="share of wrong answers", title="Error")
+        drawn.append(Plot("error", "Share of wrong answers", figure))
+    return drawn
 
 
 def set_threads(threads: int | None) -> None:

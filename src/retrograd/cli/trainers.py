@@ -1,5 +1,7 @@
 """One step of training, in two ways: by the engine, and by the layers whose gradients are written out by hand."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,18 +11,17 @@ from retrograd import manual, nn
 
 from .console import UserError
 from .recipes import Recipe, make_optimizer
-from .tasks import Task, correct
+from .tasks import Task
 
 Array = np.ndarray
 
 
 class Trainer(Protocol):
-    """What the loop needs: a step, a prediction, and a state to go on from."""
+    """What a run needs: a step, a prediction, and the parts of a checkpoint."""
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]: ...
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]: ...
     def predict(self, inputs: Array) -> Array: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def parts(self) -> dict[str, Any]: ...
 
 
 class EngineTrainer:
@@ -33,8 +34,8 @@ class EngineTrainer:
         self.model = task.model.to(device)
         self.optimizer = make_optimizer(self.model, recipe)
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]:
-        """Move the parameters by one batch, at `rate` times the learning rate; its loss and how many are right."""
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]:
+        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
         self.model.train()
         output = self.model(rg.from_numpy(inputs).to(self.device))
         loss = self.task.loss(output, rg.from_numpy(targets).to(self.device))
@@ -45,19 +46,15 @@ class EngineTrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * self.recipe.lr
         self.optimizer.step()
-        return loss.item(), correct(output.detach().cpu().numpy(), targets)
+        return loss.item(), output.detach().cpu().numpy()
 
     def predict(self, inputs: Array) -> Array:
         self.model.eval()
         with rg.no_grad():
             return self.model(rg.from_numpy(inputs).to(self.device)).cpu().numpy()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+    def parts(self) -> dict[str, Any]:
+        return {"model": self.model, "optimizer": self.optimizer}
 
 
 class ManualTrainer:
@@ -71,34 +68,40 @@ class ManualTrainer:
         self.loss = manual.CrossEntropyLoss()
         self.optimizer = (manual.RMSprop if recipe.optimizer == "rmsprop" else manual.SGD)(self.net, momentum=0.9)
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, int]:
-        """Move the parameters by one batch, at `rate` times the learning rate; its loss and how many are right."""
+    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]:
+        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
         output = self.predict(inputs)
         loss = self.loss.forward(output, targets)
         self.net.backward(self.loss.backward())
         self.optimizer.lr = rate * self.recipe.lr
         self.optimizer.step()
-        return loss, correct(output, targets)
+        return loss, output
 
     def predict(self, inputs: Array) -> Array:
         return self.net.forward(inputs.reshape(len(inputs), -1))
 
-    def state_dict(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
         # The Flatten before the model's first layer counts in its names and has no counterpart here.
-        return {
-            "model": {_shift(name, 1): array for name, array in self.net.parameters.items()},
-            "optimizer": {name: getattr(self.optimizer, name) for name in self._moments()},
-        }
+        weights = {_shift(name, 1): array for name, array in self.net.parameters.items()}
+        parts = {"model": Arrays(weights)}
+        for name in ("momentum_buffers", "mean_squares"):
+            if hasattr(self.optimizer, name):
+                parts[name] = Arrays(getattr(self.optimizer, name))
+        return parts
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, array in self.net.parameters.items():
-            array[...] = state["model"][_shift(name, 1)]
-        for moments in self._moments():
-            for name, array in getattr(self.optimizer, moments).items():
-                array[...] = state["optimizer"][moments][name]
 
-    def _moments(self) -> list[str]:
-        return ["momentum_buffers", *(["mean_squares"] if isinstance(self.optimizer, manual.RMSprop) else [])]
+@dataclass(frozen=True)
+class Arrays:
+    """Named arrays as a part of a checkpoint, written in place when it is loaded."""
+
+    arrays: Mapping[str, Array]
+
+    def state_dict(self) -> dict[str, rg.Tensor]:
+        return {name: rg.from_numpy(array) for name, array in self.arrays.items()}
+
+    def load_state_dict(self, state: Mapping[str, rg.Tensor]) -> None:
+        for name, array in self.arrays.items():
+            array[...] = state[name].numpy()
 
 
 def manual_net(model: nn.Module) -> manual.Net:

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .modes import modes, watchers
-
-if TYPE_CHECKING:
-    from .plan import Plan
-    from .tensor import Tensor
+from .plan import Plan
 
 next_sequence = count().__next__
 
@@ -40,16 +37,20 @@ class Node:
     sequence: int
     shape: Any
     dtype: Any
-    hooks: dict[int, Callable[[Tensor], Tensor | None]] | None
+    hooks: dict[int, Callable[[Any], Any]] | None
     site: Any
 
     def __repr__(self) -> str:
-        return f"<{self.name} node {self.sequence}>"
+        return f"<{self.operator} node {self.sequence}>"
 
     @property
+    def operator(self) -> str:
+        """The name of the operator that was called; one of several outputs has a node that names it, too."""
+        return self.plan.primitive.name if self.plan.select is None else self.parents[0].operator
+
     def name(self) -> str:
-        """The operator's name."""
-        return self.plan.primitive.name
+        """As ``operator``, under PyTorch's name."""
+        return self.operator
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -72,7 +73,14 @@ def new_node(plan: Plan, parents: tuple[Any, ...], saved: tuple[Any, ...], shape
     return node
 
 
-def edge_of(x: Tensor) -> Any:
+class Recorded(Protocol):
+    """What has a place in the graph: a Tensor, of which this module needs no more."""
+
+    _requires: bool
+    _node: Node | None
+
+
+def edge_of(x: Recorded) -> Any:
     """What a recorded call keeps of an input: its node, the leaf Tensor itself, or None where it needs no gradient."""
     if not x._requires:
         return None
@@ -84,7 +92,7 @@ def oldest(edges: Iterable[Any]) -> int:
     return min((edge.sequence if type(edge) is Node else -1 for edge in edges), default=-1)
 
 
-def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[Any, list[Tensor]]]:
+def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[Any, list[Any]]]:
     """The nodes below the roots, latest first, and per node the leaves that no earlier node reads.
 
     Nodes that were recorded before number ``since`` are left out, with all that is below them.
@@ -93,7 +101,7 @@ def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[A
     seen = set(stack)
     stack = list(seen)
     order: list[Node] = []
-    first_reader: dict[Tensor, Node] = {}
+    first_reader: dict[Any, Node] = {}
     while stack:
         node = stack.pop()
         order.append(node)
@@ -107,7 +115,7 @@ def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[A
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
     order.sort(key=attrgetter("sequence"), reverse=True)
-    completes: dict[Any, list[Tensor]] = {}
+    completes: dict[Any, list[Any]] = {}
     for leaf, reader in first_reader.items():
         completes.setdefault(reader, []).append(leaf)
     return order, completes

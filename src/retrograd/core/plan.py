@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .primitive import Primitive
+from typing import Any, Protocol
 
 Rule = Callable[..., Any]
 
 # What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
 ALONE, WHOLE = -1, -2
+
+
+class Recordable(Protocol):
+    """What the record of a call needs of its primitive."""
+
+    name: str
+    inputs: tuple[str, ...]
+    variadic: bool
+    outputs: int
+    fills: bool
+    elementwise: bool
+    piecewise_linear: bool
+    rules: tuple[Rule | None, ...] | None
+    joint: Rule | None
+    layout: tuple[str, ...]
+    position: dict[str, int]
+
+    def saved_tensors(self, node: Any) -> tuple[Any, ...]:
+        """What a node saved, as Tensors with their place in the graph."""
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
@@ -38,6 +54,7 @@ class Plan:
         "keep_y",
         "kept_extras",
         "kept_inputs",
+        "node_hooks",
         "primitive",
         "rules",
         "saves",
@@ -45,8 +62,9 @@ class Plan:
         "several",
     )
 
-    def __init__(self, primitive: Primitive, mask: Any) -> None:
+    def __init__(self, primitive: Recordable, mask: Any) -> None:
         self.primitive = primitive
+        self.node_hooks: dict[int, Callable[..., Any]] | None = None
         self.select: int | None = None
         self.several = primitive.outputs != 1
         # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.

@@ -23,7 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from .devices import array_module, backend_of, is_array
-from .dtypes import get_default_dtype, is_differentiable, promoted
+from .dtypes import get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence
 from .modes import modes, unrecorded, watchers
@@ -38,15 +38,13 @@ class Primitive:
 
     Args:
         name: the operator's name, as errors and graphs show it.
-        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``,
-            or to
-            ``(result, *residuals)`` with ``residuals``.
+        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or
+            to ``(result, *residuals)`` with ``residuals``.
         inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
         vjps: per input its rule, or None where no gradient exists.
         vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
         promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
-            floating
-            dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
+            floating dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
@@ -147,9 +145,7 @@ class Primitive:
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says (a bit per input, or a tuple of
-        bools).
-        """
+        """How a call is recorded whose inputs need gradients as ``mask`` says: a bit per input, or a tuple of bools."""
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = Plan(self, mask)
@@ -483,11 +479,16 @@ def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: 
     raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
 
 
+def is_operand(value: Any) -> bool:
+    """Whether operators take the value: a Tensor, an array of a known library, or a number."""
+    return isinstance(value, Tensor) or is_array_or_number(value)
+
+
 def operand(value: Any, argument: str = "input") -> Tensor:
     """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
     if isinstance(value, Tensor):
         return value
-    if is_array(value) or isinstance(value, (bool, int, float, complex, np.generic)):
+    if is_array_or_number(value):
         return new_tensor(to_array(value, copy=False))
     raise TypeError(f"argument {argument!r} must be a Tensor, not {type(value).__name__}")
 

@@ -1,21 +1,17 @@
 """Memory shared by a base and its views: who shares it, whether a graph node still needs it, and a fresh copy for all.
 
 Every reference to a ``Storage`` object is either a Tensor that lives in the memory or a graph node that saved it for
-its
-derivative. So its reference count, less the Tensors, tells whether a write must go to a fresh buffer. A Tensor gets
+its derivative. So its reference count, less the Tensors, tells whether a write must go to a fresh buffer. A Tensor gets
 its Storage only when it is first saved or aliased; ``members`` lists the Tensors once there is more than one.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
 from .devices import backend_of
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
 
 
 class Storage:
@@ -24,11 +20,19 @@ class Storage:
     Made for nearly every operator, so the defaults are the class's and no ``__init__`` runs.
     """
 
-    members: list[ref[Tensor]] | None = None
-    derived: list[ref[Tensor]] | None = None  # the views whose history is that of their base as it is now
+    members: list[ref[Any]] | None = None
+    derived: list[ref[Any]] | None = None  # the views whose history is that of their base as it is now
     version: int = 0
     limit: int = 16
     origin: Storage | None = None  # of a Tensor that the engine made on saved memory: the Storage that memory has
+
+
+class Member(Protocol):
+    """What lives in a memory: a Tensor, of which this module needs no more."""
+
+    array: Any
+    _storage: Storage | None
+    _base: Any
 
 
 def borrowed(origin: Storage | None) -> Storage:
@@ -38,7 +42,7 @@ def borrowed(origin: Storage | None) -> Storage:
     return storage
 
 
-def storage_of(x: Tensor) -> Storage:
+def storage_of(x: Member) -> Storage:
     """The storage of a Tensor, made at the first call."""
     storage = x._storage
     if storage is None:
@@ -46,7 +50,7 @@ def storage_of(x: Tensor) -> Storage:
     return storage
 
 
-def share(alias: Tensor, x: Tensor, related: bool) -> None:
+def share(alias: Member, x: Member, related: bool) -> None:
     """Enter ``alias`` among the Tensors that live in x's memory; a related one follows x's history, too."""
     storage = x._storage
     if storage is None:
@@ -74,14 +78,14 @@ def share(alias: Tensor, x: Tensor, related: bool) -> None:
         alias._base = None
 
 
-def leave(x: Tensor) -> None:
+def leave(x: Member) -> None:
     """Take x out of the Tensors in its memory, for it to be given other memory."""
     storage, x._storage = x._storage, None
     if storage is not None and storage.members is not None:
         storage.members[:] = [member for member in storage.members if member() is not x]
 
 
-def sharers(x: Tensor) -> list[Tensor]:
+def sharers(x: Member) -> list[Any]:
     """Every living Tensor in x's memory, x included."""
     storage = x._storage
     if storage is None or storage.members is None:
@@ -98,7 +102,7 @@ def _count_of_a_local() -> int:
 LOCAL_ONLY = _count_of_a_local()
 
 
-def is_saved(x: Tensor) -> bool:
+def is_saved(x: Member) -> bool:
     """Whether a graph node still needs what x's memory holds now."""
     storage = x._storage
     if storage is None:
@@ -106,7 +110,7 @@ def is_saved(x: Tensor) -> bool:
     return storage.origin is not None or sys.getrefcount(storage) - LOCAL_ONLY > len(sharers(x))
 
 
-def unshare(x: Tensor, *, keep_values: bool) -> None:
+def unshare(x: Member, *, keep_values: bool) -> None:
     """Move x, and whoever shares its memory, to a fresh buffer; nodes that saved the old one keep it.
 
     Without ``keep_values`` the new memory of a Tensor that shares with nobody is left unset.

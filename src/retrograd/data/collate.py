@@ -15,9 +15,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Tensors and NumPy arrays of one shape `(...)` become one Tensor of shape `(len(batch), ...)`; numbers become a
     Tensor of shape `(len(batch),)`, Python floats in float64; strings and bytes stay as they are; mappings, named
-    tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and
-    sequences of different lengths raise RuntimeError, anything else TypeError. The rules are those of
-    `torch.utils.data`.
+    tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences
+    of different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
 
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])

@@ -214,9 +214,9 @@ def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
     """Splits `dataset` at random into subsets of the given lengths, which sum to its length or, as fractions, to 1.
 
-    Of fractions each subset gets `floor(len(dataset) * fraction)` samples, and what is left over goes one each to
-    the first subsets. Lengths that do not sum to the length of the data set, and fractions outside [0, 1], raise
-    ValueError.
+    Of fractions each subset gets `floor(len(dataset) * fraction)` samples, and what is left over goes one
+    each to the first subsets. Lengths that do not sum to the length of the data set, and fractions outside
+    [0, 1], raise ValueError.
 
     >>> from retrograd.data import random_split
     >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))

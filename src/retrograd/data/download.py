@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..files import replacing
+
 Progress = Callable[[str, int, int | None], None]
 """Called while a file is downloaded, with its name, the bytes received so far, and their total where it is known."""
 
@@ -36,7 +38,9 @@ class DataCorrupt(DataError):
 class RemoteFile:
     """A file of a data set: where it is kept, where it comes from, and what its content must be.
 
-    `size` and `sha256` are of the decompressed bytes. `md5_of_download` is for mirrors that publish only that.
+    `size` and `sha256` are of the decompressed bytes. `md5_of_download` is for mirrors that publish only that; a file
+    that is already here, compressed anew or not at all, need not have it. `problem` says what is wrong with
+    decompressed bytes of the right size, and None when nothing is.
     """
 
     path: str
@@ -44,23 +48,37 @@ class RemoteFile:
     size: int
     sha256: str | None = None
     md5_of_download: str | None = None
+    problem: Callable[[bytes], str | None] | None = None
 
 
 def cache_folder() -> Path:
     """Where downloads are kept: the platform's cache folder, for instance `$XDG_CACHE_HOME/retrograd` on Linux."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
-        return Path(local or Path.home() / "AppData" / "Local") / "retrograd" / "Cache"
+        return Path(local or _home() / "AppData" / "Local") / "retrograd" / "Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "retrograd"
+        return _home() / "Library" / "Caches" / "retrograd"
     xdg = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "retrograd"
+    return (Path(xdg) if os.path.isabs(xdg) else _home() / ".cache") / "retrograd"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise DataUnavailable(
+            "this user has no home folder to keep data in; name a folder in RETROGRAD_DATA or XDG_CACHE_HOME"
+        ) from None
 
 
 def data_folders() -> list[Path]:
     """Where data sets are looked for: the folder that `RETROGRAD_DATA` names, if it does, then the cache folder."""
     named = os.environ.get("RETROGRAD_DATA")
-    return [Path(named), cache_folder()] if named else [cache_folder()]
+    if not named:
+        return [cache_folder()]
+    with contextlib.suppress(DataUnavailable):
+        return [Path(named), cache_folder()]
+    return [Path(named)]
 
 
 def read(file: RemoteFile, download: bool = True, progress: Progress | None = None) -> bytes:
@@ -76,26 +94,9 @@ def read(file: RemoteFile, download: bool = True, progress: Progress | None = No
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes a file that is at `path` whole or not at all, whatever happens meanwhile, and survives a power cut."""
-    import tempfile
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if os.name == "posix":  # the new name is on disk once the folder is
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def _read_local(file: RemoteFile, path: Path) -> bytes:
@@ -122,6 +123,8 @@ def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
         raise DataCorrupt(f"is corrupt (it holds {found} bytes, expected {file.size})")
     if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataCorrupt(f"is corrupt (its SHA-256 is not {file.sha256})")
+    if file.problem is not None and (problem := file.problem(content)):
+        raise DataCorrupt(f"is corrupt ({problem})")
     return content
 
 

@@ -28,6 +28,16 @@ def generator_state(generator: np.random.Generator) -> dict[str, Any]:
 
 def set_generator_state(generator: np.random.Generator, state: dict[str, Any]) -> None:
     """Puts `generator` where `generator_state` found it; a state of another kind of generator is a ValueError."""
+    if not isinstance(state, dict):
+        raise ValueError(f"a generator's state is a dictionary, not a {type(state).__name__}")
+    # NumPy takes the position in MT19937's key and in Philox's buffer as it is, and reads beyond their ends.
+    inner = state.get("state")
+    for position, limit in (
+        (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
+        (state.get("buffer_pos", 0), 4),
+    ):
+        if not 0 <= position <= limit:
+            raise ValueError(f"a generator's state has the position {position}, outside 0 to {limit}")
     generator.bit_generator.state = state
 
 

@@ -89,7 +89,8 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     """MNIST: 60,000 and 10,000 handwritten digits.
 
     Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, Gradient-based learning applied to document recognition, Proceedings of
-    the IEEE 86 (1998) 2278-2324. In a data folder the files are `mnist/train-images-idx3-ubyte.gz` and so on.
+    the IEEE 86 (1998) 2278-2324. In a data folder the files are `mnist/train-images-idx3-ubyte.gz` and so on, or the
+    same without `.gz`, decompressed.
     """
     return _images(_MNIST, download, progress)
 
@@ -98,7 +99,7 @@ def fashion_mnist(download: bool = True, progress: Progress | None = None) -> Im
     """Fashion-MNIST: 60,000 and 10,000 articles of clothing in the ten `FASHION_MNIST_CLASSES`.
 
     H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747. In a data folder the files are
-    `fashion_mnist/train-images-idx3-ubyte.gz` and so on.
+    `fashion_mnist/train-images-idx3-ubyte.gz` and so on, or the same without `.gz`, decompressed.
     """
     return _images(_FASHION_MNIST, download, progress)
 
@@ -137,7 +138,20 @@ class _IdxFile(NamedTuple):
     ) -> RemoteFile:
         urls = tuple(f"{mirror}{self.name}.gz" for mirror in mirrors)
         size = len(self.header) + math.prod(self.shape)
-        return RemoteFile(f"{folder}/{self.name}", urls, size, sha256, md5_of_download)
+        return RemoteFile(f"{folder}/{self.name}", urls, size, sha256, md5_of_download, self.problem)
+
+    def problem(self, content: bytes) -> str | None:
+        """What is wrong with the content; labels are of one dimension, and at most 9."""
+        if content[: len(self.header)] != self.header or len(content) != len(self.header) + math.prod(self.shape):
+            return f"not uint8 of shape {self.shape} in IDX format"
+        if len(self.shape) == 1 and max(content[len(self.header) :]) > 9:
+            return "it has labels over 9"
+        return None
+
+    def array(self, content: bytes) -> np.ndarray:
+        """The content without its header; labels as int64."""
+        array = np.frombuffer(content, np.uint8, offset=len(self.header)).reshape(self.shape)
+        return array.astype(np.int64 if array.ndim == 1 else np.uint8)
 
 
 _IDX_FILES = (
@@ -181,20 +195,4 @@ _NAMES = RemoteFile(
 
 
 def _images(files: tuple[RemoteFile, ...], download: bool, progress: Progress | None) -> ImageData:
-    arrays = []
-    for idx, file in zip(_IDX_FILES, files, strict=True):
-        array = parse_idx(read(file, download, progress), idx.shape, file.path)
-        if array.ndim == 1:
-            if array.max() > 9:
-                raise DataCorrupt(f"{file.path} is corrupt (it has labels over 9); delete it to get it again")
-            array = array.astype(np.int64)
-        arrays.append(array)
-    return ImageData(*arrays)
-
-
-def parse_idx(content: bytes, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """The uint8 array of a file in IDX format, which must have exactly the given shape; else `DataCorrupt`."""
-    header = _IdxFile(name, shape).header
-    if content[: len(header)] != header or len(content) != len(header) + math.prod(shape):
-        raise DataCorrupt(f"{name} is corrupt (not uint8 of shape {shape} in IDX format); delete it to get it again")
-    return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape).copy()
+    return ImageData(*(idx.array(read(file, download, progress)) for idx, file in zip(_IDX_FILES, files, strict=True)))

@@ -1,187 +1,197 @@
-"""Nonlinearities, elementwise and along a dimension."""
+"""Nonlinearities, elementwise and along a dimension. The results have the input's shape and dtype."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from dataclasses import InitVar, field
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
+from .fields import calls, init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
-class _Inplace(Module):
-    """A nonlinearity whose only argument is whether it overwrites its input."""
+@calls(F.relu)
+@init_from_fields
+class ReLU(Module):
+    """``max(x, 0)``, elementwise; shape and dtype are kept.
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
+    Args:
+        inplace: overwrite the input.
 
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
-def _and_inplace(module: Any) -> str:
-    return ", inplace=True" if module.inplace else ""
-
-
-class ReLU(_Inplace):
-    """``max(x, 0)``.
-
-    >>> import retrograd as rg
     >>> rg.nn.ReLU()(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu(input, self.inplace)
+    inplace: bool = False
 
 
-class SELU(_Inplace):
-    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of Klambauer et al. (2017).
+@calls(F.selu)
+@init_from_fields
+class SELU(Module):
+    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, elementwise, with constants that keep mean and variance.
 
-    >>> import retrograd as rg
+    ``scale = 1.0507...`` and ``alpha = 1.6732...``. Shape and dtype are kept.
+
+    Args:
+        inplace: overwrite the input.
+
+    Source: Klambauer et al., Self-normalizing neural networks, 2017.
+
     >>> rg.nn.SELU()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.0507])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.selu(input, self.inplace)
+    inplace: bool = False
 
 
-class SiLU(_Inplace):
-    """``x * sigmoid(x)``, also called swish (Hendrycks and Gimpel, 2016).
+@calls(F.silu)
+@init_from_fields
+class SiLU(Module):
+    """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        inplace: overwrite the input.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
+
     >>> rg.nn.SiLU()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.7311])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input, self.inplace)
+    inplace: bool = False
 
 
-class Mish(_Inplace):
-    """``x * tanh(softplus(x))`` (Misra, 2019).
+@calls(F.mish)
+@init_from_fields
+class Mish(Module):
+    """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        inplace: overwrite the input.
+
+    Source: Misra, Mish: a self regularized non-monotonic activation function, 2019.
+
     >>> rg.nn.Mish()(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8651])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.mish(input, self.inplace)
+    inplace: bool = False
 
 
+@calls(F.hardswish)
+@init_from_fields
 class Hardswish(Module):
-    """``x * min(max(x + 3, 0), 6) / 6`` (Howard et al., 2019).
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        inplace: overwrite the input.
+
+    Source: Howard et al., Searching for MobileNetV3, 2019.
+
     >>> rg.nn.Hardswish()(rg.tensor([-3.0, 3.0]))
     tensor([-0.,  3.])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardswish(input, self.inplace)
+    inplace: bool = field(default=False, repr=False)
 
 
+@calls(F.hardsigmoid)
+@init_from_fields
 class Hardsigmoid(Module):
-    """``min(max(x / 6 + 1 / 2, 0), 1)``.
+    """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        inplace: overwrite the input.
+
     >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
     tensor([0. , 0.5])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardsigmoid(input, self.inplace)
+    inplace: bool = field(default=False, repr=False)
 
 
+@calls(F.elu)
+@init_from_fields
 class ELU(Module):
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015).
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        alpha: minus the limit for small x.
+        inplace: overwrite the input.
+
+    Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
+
     >>> rg.nn.ELU()(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.elu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}{_and_inplace(self)}"
+    alpha: float = 1.0
+    inplace: bool = False
 
 
+@calls(F.celu)
+@init_from_fields
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017).
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        alpha: minus the limit for small x.
+        inplace: overwrite the input.
+
+    Raises:
+        RuntimeError: when called, ``alpha`` is 0.
+
+    Source: Barron, Continuously differentiable exponential linear units, 2017.
+
     >>> rg.nn.CELU()(rg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}{_and_inplace(self)}"
+    alpha: float = 1.0
+    inplace: bool = False
 
 
+@calls(F.leaky_relu)
+@init_from_fields
 class LeakyReLU(Module):
-    """``x`` where positive, ``negative_slope * x`` elsewhere.
+    """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        negative_slope: the factor below 0.
+        inplace: overwrite the input.
+
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
     tensor([-0.5,  1. ])
     """
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}{_and_inplace(self)}"
+    negative_slope: float = 0.01
+    inplace: bool = False
 
 
 class PReLU(Module):
-    """``x`` where positive, ``weight * x`` elsewhere, the slope learned (He et al., 2015).
+    """``x`` where positive, ``weight * x`` elsewhere, the slope learned; shape and dtype are kept.
 
     Args:
-        num_parameters: one slope for all, or one per channel (the second dimension).
+        num_parameters: 1, one slope for all, or the number of channels (the second dimension), one for each.
         init: the slopes at first.
+        device, dtype: of the slopes.
 
-    >>> import retrograd as rg
+    Source: He et al., Delving deep into rectifiers, 2015.
+
     >>> rg.nn.PReLU()(rg.tensor([-1.0, 1.0])).detach()
     tensor([-0.25,  1.  ])
     """
 
     weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -199,33 +209,47 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+@calls(F.hardtanh)
+@init_from_fields
 class Hardtanh(Module):
-    """``min(max(x, min_val), max_val)``.
+    """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        min_val: the lower bound.
+        max_val: the upper bound.
+        inplace: overwrite the input.
+        min_value, max_value: deprecated names of the bounds.
+
+    Raises:
+        ValueError: ``max_val`` is not larger than ``min_val``.
+
     >>> rg.nn.Hardtanh()(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        if max_val <= min_val:
-            raise ValueError(f"Hardtanh: max_val must be larger than min_val, got {min_val} and {max_val}")
-        self.min_val = min_val
-        self.max_val = max_val
-        self.inplace = inplace
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
+    min_value: InitVar[float | None] = None
+    max_value: InitVar[float | None] = None
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}{_and_inplace(self)}"
+    def __post_init__(self, min_value: float | None, max_value: float | None) -> None:
+        for older, name, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
+            if value is not None:
+                warnings.warn(f"Hardtanh: {older} is deprecated, use {name}", FutureWarning, stacklevel=4)
+                setattr(self, name, value)
+        if self.max_val <= self.min_val:
+            raise ValueError(
+                f"{type(self).__name__}: max_val must be larger than min_val, got {self.min_val} and {self.max_val}"
+            )
 
 
 class ReLU6(Hardtanh):
-    """``min(max(x, 0), 6)``.
+    """``min(max(x, 0), 6)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        inplace: overwrite the input.
+
     >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
@@ -233,241 +257,218 @@ class ReLU6(Hardtanh):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu6(input, self.inplace)
-
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
 
 
+@calls(F.threshold)
+@init_from_fields
 class Threshold(Module):
-    """``x`` where greater than ``threshold``, ``value`` elsewhere.
+    """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        threshold: what ``x`` is compared with.
+        value: what takes its place.
+        inplace: overwrite the input.
+
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])
     """
 
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"threshold={self.threshold}, value={self.value}{_and_inplace(self)}"
+    threshold: float
+    value: float
+    inplace: bool = False
 
 
+@calls(F.gelu)
+@init_from_fields
 class GELU(Module):
-    """``x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel, 2016); ``"tanh"`` approximates it.
+    """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        approximate: ``"none"``, or ``"tanh"`` for ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
+
     >>> rg.nn.GELU(approximate="tanh")(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8412])
     """
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.gelu(input, approximate=self.approximate)
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
+    approximate: str = "none"
 
 
+@calls(F.softplus)
+@init_from_fields
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, linear where ``beta * x`` exceeds ``threshold``.
+    """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        beta: the sharpness of the bend.
+        threshold: where ``beta * x`` exceeds it, the result is ``x`` itself.
+
     >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.    ])
     """
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
+    beta: float = 1.0
+    threshold: float = 20.0
 
 
+@calls(F.hardshrink)
+@init_from_fields
 class Hardshrink(Module):
-    """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere.
+    """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        lambd: the half width of the interval that becomes 0.
+
     >>> rg.nn.Hardshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-1.,  0.])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardshrink(input, self.lambd)
+    lambd: float = 0.5
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
+@calls(F.softshrink)
+@init_from_fields
 class Softshrink(Module):
-    """``sign(x) * max(|x| - lambd, 0)``.
+    """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        lambd: by how much ``|x|`` is reduced, at least 0.
+
+    Raises:
+        RuntimeError: when called, ``lambd`` is negative.
+
     >>> rg.nn.Softshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-0.5,  0. ])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softshrink(input, self.lambd)
+    lambd: float = 0.5
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
+@calls(F.sigmoid)
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``.
+    """``1 / (1 + exp(-x))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Sigmoid()(rg.zeros(1))
     tensor([0.5])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.sigmoid(input)
 
-
+@calls(F.logsigmoid)
 class LogSigmoid(Module):
-    """``log(1 / (1 + exp(-x)))``.
+    """``log(1 / (1 + exp(-x)))``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.LogSigmoid()(rg.zeros(1))
     tensor([-0.6931])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.logsigmoid(input)
 
-
+@calls(F.tanh)
 class Tanh(Module):
-    """``tanh(x)``.
+    """``tanh(x)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Tanh()(rg.zeros(1))
     tensor([0.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.tanh(input)
 
-
+@calls(F.tanhshrink)
 class Tanhshrink(Module):
-    """``x - tanh(x)``.
+    """``x - tanh(x)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Tanhshrink()(rg.ones(1))
     tensor([0.2384])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.tanhshrink(input)
 
-
+@calls(F.softsign)
 class Softsign(Module):
-    """``x / (1 + |x|)``.
+    """``x / (1 + |x|)``, elementwise; shape and dtype are kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.Softsign()(rg.ones(1))
     tensor([0.5])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softsign(input)
 
-
+@calls(F.glu)
+@init_from_fields
 class GLU(Module):
-    """``a * sigmoid(b)`` of the two halves of a dimension (Dauphin et al., 2016).
+    """``a * sigmoid(b)`` of the two halves of a dimension: ``(*, 2 N, *)`` to ``(*, N, *)``.
 
-    >>> import retrograd as rg
+    Args:
+        dim: the dimension, of even length.
+
+    Raises:
+        RuntimeError: when called, the dimension's length is odd.
+
+    Source: Dauphin et al., Language modeling with gated convolutional networks, 2017.
+
     >>> rg.nn.GLU()(rg.tensor([3.0, 0.0]))
     tensor([1.5])
     """
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+    dim: int = -1
 
 
-class _Along(Module):
-    """A function along one dimension."""
+@calls(F.softmax)
+@init_from_fields
+class Softmax(Module):
+    """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are kept.
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    Args:
+        dim: the dimension whose entries sum to 1.
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-class Softmax(_Along):
-    """``exp(x_i) / sum_j exp(x_j)`` along a dimension.
-
-    >>> import retrograd as rg
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim)
+    dim: int | None = None
 
 
-class Softmin(_Along):
-    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension.
+@calls(F.softmin)
+@init_from_fields
+class Softmin(Module):
+    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        dim: the dimension whose entries sum to 1.
+
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim)
+    dim: int | None = None
 
 
-class LogSoftmax(_Along):
-    """``x_i - log(sum_j exp(x_j))`` along a dimension.
+@calls(F.log_softmax)
+@init_from_fields
+class LogSoftmax(Module):
+    """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are kept.
 
-    >>> import retrograd as rg
+    Args:
+        dim: the dimension whose entries, exponentiated, sum to 1.
+
     >>> rg.nn.LogSoftmax(dim=0)(rg.zeros(2))
     tensor([-0.6931, -0.6931])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim)
+    dim: int | None = None
 
 
 class Softmax2d(Module):
-    """Softmax over the channels at each place of an image: ``(N, C, H, W)`` or ``(C, H, W)``.
+    """Softmax over the channels at each place of an image: ``(N, C, H, W)`` or ``(C, H, W)``, which is kept.
 
-    >>> import retrograd as rg
+    Raises:
+        ValueError: when called, the input has neither 3 nor 4 dimensions.
+
     >>> rg.nn.Softmax2d()(rg.zeros(1, 2, 1, 1)).flatten()
     tensor([0.5, 0.5])
     """

@@ -1,12 +1,18 @@
-"""Arguments that are one number for all dimensions, or one for each."""
+"""The kinds of arguments that modules take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
+
+from ..ops.table import types
+
+Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one for each
+DeviceLike: TypeAlias = types.DeviceLike | None
+DTypeLike: TypeAlias = types.DTypeLike | None
 
 
-def ntuple(value: Any, count: int) -> tuple[Any, ...]:
+def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:
     """``value`` repeated, or the tuple it is already.
 
     >>> ntuple(3, 2), ntuple((1, 2), 2)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
 class MultiheadAttention(Module):
-    """Scaled dot-product attention in ``num_heads`` projections at once (Vaswani et al., 2017).
+    """Attention in several heads: ``softmax(q k' / sqrt(d)) v`` of ``num_heads`` projections of length ``d``, joined.
+
+    Queries ``(L, N, E)``, keys ``(S, N, kdim)`` and values ``(S, N, vdim)`` to ``(L, N, E)``, or all without N.
 
     Args:
         embed_dim: E, the length of queries and results; ``num_heads`` must divide it.
         num_heads: the number of heads.
-        dropout: the share of attention weights that are dropped in training.
+        dropout: the probability with which an attention weight is dropped in training.
         bias: whether the projections have offsets.
         add_bias_kv: attend to one more, learned key and value.
         add_zero_attn: attend to one more key and value of zeros.
         kdim, vdim: the lengths of keys and values, by default E.
         batch_first: inputs and results are ``(N, L, E)`` instead of ``(L, N, E)``.
+        device, dtype: of the parameters.
+
+    Raises:
+        ValueError: ``embed_dim`` or ``num_heads`` is not positive.
+        AssertionError: ``num_heads`` does not divide ``embed_dim``.
 
     Attributes:
         in_proj_weight: ``(3 E, E)``, Xavier-uniform; where the lengths differ q_proj_weight, k_proj_weight and
@@ -32,7 +38,8 @@ class MultiheadAttention(Module):
         in_proj_bias: ``(3 E,)``, zero at first, or None.
         out_proj: the Linear layer on the joined heads.
 
-    >>> import retrograd as rg
+    Source: Vaswani et al., Attention is all you need, 2017.
+
     >>> attention = rg.nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = rg.ones(3, 5, 8)
     >>> output, weights = attention(x, x, x)
@@ -59,8 +66,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(

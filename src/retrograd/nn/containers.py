@@ -99,7 +99,6 @@ class Sequential(_ModuleSequence):
 
     Takes modules, or one OrderedDict of modules by name.
 
-    >>> import retrograd as rg
     >>> model = rg.nn.Sequential(rg.nn.Linear(3, 4), rg.nn.ReLU(), rg.nn.Linear(4, 1))
     >>> model(rg.ones(2, 3)).shape
     (2, 1)
@@ -142,7 +141,12 @@ class Sequential(_ModuleSequence):
 class ModuleList(_ModuleSequence):
     """A list of modules that the module which owns it sees.
 
-    >>> import retrograd as rg
+    Args:
+        modules: an iterable of modules.
+
+    Raises:
+        TypeError: something that is no module.
+
     >>> rg.nn.ModuleList([rg.nn.Linear(2, 2) for _ in range(3)])
     ModuleList(
       (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
@@ -161,9 +165,9 @@ class ModuleList(_ModuleSequence):
         lines = []
         # Equal neighbours are shown once: "(0-2): 3 x ...".
         for text, group in groupby(enumerate(map(repr, self)), key=lambda item: item[1]):
-            places = [place for place, _ in group]
-            first, last = places[0], places[-1]
-            label = f"({first})" if first == last else f"({first}-{last}): {len(places)} x"
+            indices = [place for place, _ in group]
+            first, last = indices[0], indices[-1]
+            label = f"({first})" if first == last else f"({first}-{last}): {len(indices)} x"
             lines.append(_indent(f"{label}{': ' if first == last else ' '}{text}"))
         return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n)" if lines else ")")
 
@@ -171,7 +175,12 @@ class ModuleList(_ModuleSequence):
 class ModuleDict(Module):
     """A dictionary of modules that the module which owns it sees.
 
-    >>> import retrograd as rg
+    Args:
+        modules: a mapping of names to modules, or pairs of both.
+
+    Raises:
+        TypeError: something that is no module.
+
     >>> heads = rg.nn.ModuleDict({"age": rg.nn.Linear(4, 1), "sex": rg.nn.Linear(4, 2)})
     >>> heads["sex"](rg.ones(4)).shape
     (2,)
@@ -229,7 +238,9 @@ class ModuleDict(Module):
 class ParameterList(Module):
     """A list of Parameters (Tensors become Parameters) that the module which owns it sees.
 
-    >>> import retrograd as rg
+    Args:
+        values: an iterable of Tensors, or of anything else, which is kept as it is.
+
     >>> rg.nn.ParameterList([rg.ones(2), rg.ones(3)])
     ParameterList(
         (0): Parameter containing: [float32 of size 2]
@@ -299,7 +310,9 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dictionary of Parameters (Tensors become Parameters) that the module which owns it sees.
 
-    >>> import retrograd as rg
+    Args:
+        parameters: a mapping of names to Tensors, or of anything else, which is kept as it is, or pairs of both.
+
     >>> choices = rg.nn.ParameterDict({"left": rg.ones(2)})
     >>> list(choices), choices["left"].requires_grad
     (['left'], True)

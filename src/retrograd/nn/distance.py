@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from ..core.tensor import Tensor
 from . import functional as F
+from .fields import calls, init_from_fields
 from .module import Module
 
 
+@calls(F.cosine_similarity)
+@init_from_fields
 class CosineSimilarity(Module):
-    """``x1 @ x2 / max(|x1| |x2|, eps)`` along a dimension.
+    """``x1 @ x2 / max(|x1| |x2|, eps)`` along a dimension: two inputs ``(*, D, *)`` to ``(*, *)``.
 
-    >>> import retrograd as rg
+    Args:
+        dim: the dimension of the vectors.
+        eps: the least product of lengths.
+
     >>> rg.nn.CosineSimilarity()(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+    dim: int = field(default=1, repr=False)
+    eps: float = field(default=1e-8, repr=False)
 
 
 class PairwiseDistance(Module):
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension.
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension: two inputs ``(*, D)`` to ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        p: the norm's degree; the attribute is ``norm``.
+        eps: is added to the differences, so that the norm has a derivative.
+        keepdim: keep the dimension, with length 1.
+
     >>> rg.nn.PairwiseDistance()(rg.tensor([[3.0, 4.0]]), rg.zeros(1, 2))
     tensor([5.])
     """

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
-class _Table(Module):
+class _EmbeddingBase(Module):
     """The table of vectors, and what both kinds of look-up share."""
 
     weight: Parameter
@@ -29,8 +28,8 @@ class _Table(Module):
         sparse: bool,
         weight: Tensor | None,
         freeze: bool,
-        device: Any,
-        dtype: Any,
+        device: DeviceLike,
+        dtype: DTypeLike,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -79,7 +78,7 @@ class _Table(Module):
         return parts
 
 
-class Embedding(_Table):
+class Embedding(_EmbeddingBase):
     """``weight[index]``: integers ``(*)`` to vectors ``(*, embedding_dim)``.
 
     Args:
@@ -89,11 +88,17 @@ class Embedding(_Table):
         max_norm: vectors that are looked up and longer than this are shortened to it, in the table.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
+        sparse: not supported.
+        device, dtype: of the table.
+
+    Raises:
+        AssertionError: ``padding_idx`` is out of range.
+        NotImplementedError: ``sparse`` is True.
+        IndexError: when called, an index is out of range.
 
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, standard normal at first.
 
-    >>> import retrograd as rg
     >>> rg.nn.Embedding(10, 3)(rg.tensor([[1, 2], [4, 5]])).shape
     (2, 2, 3)
     """
@@ -109,8 +114,8 @@ class Embedding(_Table):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             num_embeddings,
@@ -163,18 +168,23 @@ class Embedding(_Table):
         )
 
 
-class EmbeddingBag(_Table):
-    """The sum, mean or maximum of the vectors of each bag of integers.
+class EmbeddingBag(_EmbeddingBase):
+    """The sum, mean or maximum of the vectors of each bag of integers: to ``(bags, embedding_dim)``.
 
-    Bags are the rows of a matrix ``(bags, length)``, or parts of a list that begin at ``offsets``.
+    Bags are the rows of a matrix ``(bags, length)``, or parts of a vector that begin at ``offsets`` ``(bags,)``.
+    ``per_sample_weights``, of the shape of the integers, are factors in sums.
 
     Args:
-        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq: as for ``Embedding``.
-        mode: "sum", "mean" or "max".
-        include_last_offset: ``offsets`` ends with the length of the list.
+        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse, device, dtype: as for
+            ``Embedding``.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        include_last_offset: ``offsets`` ends with the length of the vector.
         padding_idx: an index that does not count.
 
-    >>> import retrograd as rg
+    Raises:
+        ValueError: when called, ``offsets`` are missing for a vector, or given for a matrix.
+        IndexError: when called, an index is out of range.
+
     >>> bags = rg.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bags(rg.tensor([1, 2, 4, 5, 4]), rg.tensor([0, 3])).shape
     (2, 3)
@@ -192,8 +202,8 @@ class EmbeddingBag(_Table):
         _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             num_embeddings,

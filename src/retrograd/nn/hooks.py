@@ -9,18 +9,18 @@ from ..autograd.function import Function
 from ..core.tensor import Tensor
 
 
-class _Observe(Function):
-    """The identity; the gradients of all its inputs pass through ``see`` together."""
+class _Intercept(Function):
+    """The identity; the gradients of all its inputs pass through ``intercept`` together."""
 
     @staticmethod
-    def forward(ctx: Any, see: Callable[[tuple[Any, ...]], tuple[Any, ...]], *tensors: Tensor) -> Any:
-        ctx.see = see
+    def forward(ctx: Any, intercept: Callable[[tuple[Any, ...]], tuple[Any, ...]], *tensors: Tensor) -> Any:
+        ctx.intercept = intercept
         ctx.set_materialize_grads(False)
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return (None, *ctx.see(gradients))
+        return (None, *ctx.intercept(gradients))
 
 
 class BackwardHooks:
@@ -34,52 +34,54 @@ class BackwardHooks:
         self.has_input = False
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, with the Tensors among them observed."""
-        places = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
-        self.has_input = any(args[index].requires_grad for index in places)
+        """The arguments, with the Tensors among them intercepted."""
+        positions = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
+        self.has_input = any(args[index].requires_grad for index in positions)
         self.count = len(args)
         if not self.has_input:
             return args
 
-        def see(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-            shown: list[Any] = [None] * self.count
-            for place, gradient in zip(places, gradients, strict=True):
-                shown[place] = gradient
-            changed = self._run(tuple(shown))
-            return tuple(changed[place] for place in places)
+        def intercept(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+            grad_input: list[Any] = [None] * self.count
+            for position, gradient in zip(positions, gradients, strict=True):
+                grad_input[position] = gradient
+            changed = self._run(tuple(grad_input))
+            return tuple(changed[position] for position in positions)
 
-        observed = _Observe.apply(see, *[args[index] for index in places])
+        intercepted = _Intercept.apply(intercept, *[args[index] for index in positions])
         result = list(args)
-        for place, tensor in zip(places, observed, strict=True):
-            result[place] = tensor
+        for position, tensor in zip(positions, intercepted, strict=True):
+            result[position] = tensor
         return tuple(result)
 
     def watch_outputs(self, result: Any) -> Any:
-        """The result, with the Tensors in it observed."""
-        several = isinstance(result, (tuple, list))
-        values = list(result) if several else [result]
-        places = [index for index, value in enumerate(values) if isinstance(value, Tensor)]
-        if not any(values[index].requires_grad for index in places):
+        """The result, with the Tensors in it intercepted."""
+        is_sequence = isinstance(result, (tuple, list))
+        values = list(result) if is_sequence else [result]
+        positions = [index for index, value in enumerate(values) if isinstance(value, Tensor)]
+        if not any(values[index].requires_grad for index in positions):
             return result
 
-        def see(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-            shown: list[Any] = [None] * len(values)
-            for place, gradient in zip(places, gradients, strict=True):
-                shown[place] = gradient
-            given = tuple(shown)
+        def intercept(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+            gradients_of_all: list[Any] = [None] * len(values)
+            for position, gradient in zip(positions, gradients, strict=True):
+                gradients_of_all[position] = gradient
+            grad_output = tuple(gradients_of_all)
             for hook in self.pre_hooks:
-                changed = hook(self.module, given)
+                changed = hook(self.module, grad_output)
                 if changed is not None:
-                    given = changed if isinstance(changed, tuple) else (changed,)
-            self.grad_output = given
+                    grad_output = changed if isinstance(changed, tuple) else (changed,)
+            self.grad_output = grad_output
             if not self.has_input:
                 self._run((None,) * self.count)
-            return tuple(given[place] for place in places)
+            return tuple(grad_output[position] for position in positions)
 
-        observed = _Observe.apply(see, *[values[index] for index in places])
-        for place, tensor in zip(places, observed, strict=True):
-            values[place] = tensor
-        return type(result)(values) if several else values[0]
+        intercepted = _Intercept.apply(intercept, *[values[index] for index in positions])
+        for position, tensor in zip(positions, intercepted, strict=True):
+            values[position] = tensor
+        if hasattr(result, "_make"):  # a named tuple
+            return result._make(values)
+        return type(result)(values) if is_sequence else values[0]
 
     def _run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.hooks:

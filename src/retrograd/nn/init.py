@@ -10,7 +10,8 @@ import numpy as np
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
-from ..ops.make.creation import empty
+from ..ops.make.filled import empty
+from ..ops.make.generators import Generator
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -49,10 +50,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @no_grad()
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers in ``[a, b)``.
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers in ``[a, b)``, drawn from ``generator`` where one is given.
 
-    >>> import retrograd as rg
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
     True
     """
@@ -60,10 +60,9 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 @no_grad()
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal numbers of the given mean and standard deviation.
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
 
-    >>> import retrograd as rg
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
     True
     """
@@ -72,14 +71,18 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 @no_grad()
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
 
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True
     """
@@ -91,7 +94,7 @@ def trunc_normal_(
     return tensor.copy_(Tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
 
 
-def _truncated_normal(count: int, low: float, high: float, generator: Any) -> np.ndarray:
+def _truncated_normal(count: int, low: float, high: float, generator: Generator | None) -> np.ndarray:
     """Standard normal numbers in ``[low, high]``, by rejection."""
     if low + high < 0:
         return -_truncated_normal(count, -high, -low, generator)
@@ -120,7 +123,6 @@ def _truncated_normal(count: int, low: float, high: float, generator: Any) -> np
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The number ``val`` everywhere.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.constant_(rg.empty(2), 0.5)
     tensor([0.5, 0.5])
     """
@@ -131,7 +133,6 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.ones_(rg.empty(2))
     tensor([1., 1.])
     """
@@ -142,7 +143,6 @@ def ones_(tensor: Tensor) -> Tensor:
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.zeros_(rg.empty(2))
     tensor([0., 0.])
     """
@@ -156,7 +156,6 @@ def eye_(tensor: Tensor) -> Tensor:
     Raises:
         ValueError: the Tensor is not a matrix.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.eye_(rg.empty(2, 3))
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
@@ -170,10 +169,13 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Dirac's delta: a convolution that passes on as many of its input channels as it has outputs, in each group.
 
+    Args:
+        tensor: the weight of a convolution, ``(out, in / groups, *kernel)``.
+        groups: those of the convolution.
+
     Raises:
         ValueError: the Tensor is not the weight of a convolution, or the groups do not divide its first dimension.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.dirac_(rg.empty(1, 1, 3))
     tensor([[[0., 1., 0.]]])
     """
@@ -191,7 +193,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor.copy_(Tensor(values))
 
 
-def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
+# PyTorch's name, which initializations elsewhere import.
+def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[int, int]:
     """How many inputs an output depends on, and how many outputs an input reaches."""
     if tensor.ndim < 2:
         raise ValueError(f"{name}: fan in and fan out need a Tensor of at least 2 dimensions, got {describe(tensor)}")
@@ -202,37 +205,51 @@ def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
     return inputs * field, outputs * field
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))``, which keeps variances forward and backward alike.
 
-    >>> import retrograd as rg
+    Args:
+        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
+        gain: a factor, see ``calculate_gain``.
+        generator: the source of random numbers.
+
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions.
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+
     >>> rg.nn.init.xavier_uniform_(rg.empty(3, 3)).abs().max().item() <= 1
     True
     """
-    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
+    bound = gain * sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor, "xavier_uniform_")))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and Bengio, 2010).
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``; arguments as ``xavier_uniform_``.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
     """
-    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
+    return normal_(
+        tensor, 0.0, gain * sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor, "xavier_normal_"))), generator
+    )
 
 
 def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"{name}: mode {mode!r} is not supported, wanted 'fan_in' or 'fan_out'")
-    fan = _fans(name, tensor)[mode == "fan_out"]
+    fan = _calculate_fan_in_and_fan_out(tensor, name)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / sqrt(fan) if fan else inf
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
 
@@ -243,7 +260,6 @@ def kaiming_uniform_(
         nonlinearity: what follows the layer; see ``calculate_gain``.
         generator: where the numbers are drawn.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.kaiming_uniform_(rg.empty(4, 6)).abs().max().item() <= 1
     True
     """
@@ -254,11 +270,14 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
 
-    >>> import retrograd as rg
     >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
     (4, 6)
     """
@@ -268,15 +287,17 @@ def kaiming_normal_(
 
 
 @no_grad()
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
 
-    Dimensions after the first count as one.
+    Args:
+        tensor: of at least 2 dimensions; those after the first count as one.
+        gain: a factor.
+        generator: the source of random numbers.
 
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions.
 
-    >>> import retrograd as rg
     >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
     >>> rg.allclose(w @ w.T, rg.eye(2), atol=1e-6)
     True
@@ -295,13 +316,18 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 @no_grad()
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
+
+    Args:
+        tensor: a matrix.
+        sparsity: the share, in [0, 1]; rounded up to whole elements.
+        std: the standard deviation of the others.
+        generator: the source of random numbers.
 
     Raises:
         ValueError: the Tensor is not a matrix.
 
-    >>> import retrograd as rg
     >>> int((rg.nn.init.sparse_(rg.empty(10, 3), 0.5) == 0).sum())
     15
     """

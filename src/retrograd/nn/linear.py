@@ -8,14 +8,15 @@ from typing import Any
 from ..core.tensor import Size, Tensor
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
+from .fields import init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments.
+    """Returns its input, of any shape; takes and ignores any arguments.
 
-    >>> import retrograd as rg
     >>> rg.nn.Identity(54, unused=True)(rg.ones(2))
     tensor([1., 1.])
     """
@@ -34,12 +35,15 @@ class Linear(Module):
         in_features: the length of the last dimension of the input.
         out_features: the length of the last dimension of the output.
         bias: whether there is an offset.
+        device, dtype: of the parameters.
+
+    Raises:
+        RuntimeError: when called, the input's last dimension has another length, or its dtype is another.
 
     Attributes:
         weight: ``(out_features, in_features)``, uniform in ``±1 / sqrt(in_features)`` at first.
         bias: ``(out_features,)``, likewise, or None.
 
-    >>> import retrograd as rg
     >>> rg.nn.Linear(3, 2)(rg.ones(5, 3)).shape
     (5, 2)
     """
@@ -48,7 +52,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -74,11 +78,18 @@ class Linear(Module):
 class Bilinear(Module):
     """``y_k = x1 @ weight_k @ x2 + bias_k``: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
 
+    Args:
+        in1_features, in2_features, out_features: the lengths of the last dimensions.
+        bias: whether there is an offset.
+        device, dtype: of the parameters.
+
+    Raises:
+        ValueError: ``in1_features`` is not positive.
+
     Attributes:
         weight: ``(out_features, in1_features, in2_features)``, uniform in ``±1 / sqrt(in1_features)`` at first.
         bias: ``(out_features,)``, likewise, or None.
 
-    >>> import retrograd as rg
     >>> rg.nn.Bilinear(3, 4, 2)(rg.ones(5, 3), rg.ones(5, 4)).shape
     (5, 2)
     """
@@ -92,8 +103,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -122,45 +133,49 @@ class Bilinear(Module):
         )
 
 
+@init_from_fields
 class Flatten(Module):
-    """The dimensions from ``start_dim`` to ``end_dim`` as one; by default all but the first.
+    """The dimensions from ``start_dim`` to ``end_dim`` as one: ``(*, A, ..., B, *)`` to ``(*, A ... B, *)``.
 
-    >>> import retrograd as rg
+    Args:
+        start_dim, end_dim: the first and the last of them; by default all but the first dimension of all.
+
     >>> rg.nn.Flatten()(rg.ones(2, 3, 4)).shape
     (2, 12)
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
-
+@init_from_fields
 class Unflatten(Module):
-    """One dimension as several, whose lengths multiply to its own; one of them may be -1.
+    """One dimension as several, whose lengths multiply to its own: ``(*, A B, *)`` to ``(*, A, B, *)``.
 
-    >>> import retrograd as rg
+    Args:
+        dim: the dimension.
+        unflattened_size: the lengths, one of which may be -1.
+
+    Raises:
+        TypeError: one of them is no integer.
+        RuntimeError: when called, the lengths do not fit.
+
     >>> rg.nn.Unflatten(1, (3, 4))(rg.ones(2, 12)).shape
     (2, 3, 4)
     """
 
-    def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int] | Size) -> None:
-        super().__init__()
-        if not isinstance(dim, int):
-            raise TypeError(f"Unflatten: dim must be an integer, got {type(dim).__name__}")
-        if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
-            raise TypeError(f"Unflatten: unflattened_size must be a tuple of integers, got {unflattened_size!r}")
-        self.dim = dim
-        self.unflattened_size = unflattened_size
+    dim: int
+    unflattened_size: tuple[int, ...] | list[int] | Size
+
+    def __post_init__(self) -> None:
+        size = self.unflattened_size
+        if not isinstance(self.dim, int):
+            raise TypeError(f"Unflatten: dim must be an integer, got {type(self.dim).__name__}")
+        if not isinstance(size, (tuple, list)) or not all(isinstance(length, int) for length in size):
+            raise TypeError(f"Unflatten: unflattened_size must be a tuple of integers, got {size!r}")
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,29 +1,50 @@
-"""Losses: how far predictions are from their targets, as one number or (``reduction="none"``) per element."""
+"""Losses: how far predictions are from their targets, as one number or (``reduction="none"``) per element.
+
+``x`` is the input, ``y`` the target. Every loss has
+
+* ``reduction``: ``"mean"``, ``"sum"`` or ``"none"`` of the terms that its formula gives.
+* ``size_average`` and ``reduce``: deprecated flags, translated to a reduction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, InitVar
+from typing import ClassVar
 
 from ..core.tensor import Tensor
-from ..ops.nn.losses.common import reduction_of
+from ..ops.nn.losses.reduction import reduction_of
 from . import functional as F
 from .distance import PairwiseDistance
+from .fields import calls, init_from_fields
 from .module import Module
 
 
 class _Loss(Module):
-    """A loss with a reduction: ``"mean"``, ``"sum"`` or ``"none"``; the older flags are translated to it."""
+    """A loss with a reduction. Losses that declare fields do so in PyTorch's order, these arguments among them."""
+
+    _settings: ClassVar[tuple[str, ...]] = ("reduction",)
+
+    reduction: str
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        older = size_average is not None or reduce is not None
-        self.reduction = reduction_of(reduction, size_average, reduce) if older else reduction
+        self.reduction = reduction
+        self.__post_init__(size_average, reduce)
+
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        if size_average is not None or reduce is not None:
+            self.reduction = reduction_of(self.reduction, size_average, reduce)
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class _WeightedLoss(_Loss):
     """A loss with a weight per class, which moves with the module as a buffer."""
 
+    _settings: ClassVar[tuple[str, ...]] = ("weight", "reduction")
+
     weight: Tensor | None
 
     def __init__(
@@ -37,209 +58,199 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+@calls(F.l1_loss)
 class L1Loss(_Loss):
-    """``|x - y|``.
+    """``|x - y|`` for input and target of one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        size_average, reduce: deprecated, see ``reduction``.
+
     >>> rg.nn.L1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.l1_loss(input, target, reduction=self.reduction)
 
-
+@calls(F.mse_loss)
 class MSELoss(_Loss):
-    """``(x - y)^2``.
+    """``(x - y)^2`` for input and target of one shape ``(*)``; arguments as ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MSELoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.mse_loss(input, target, reduction=self.reduction)
 
-
+@calls(F.smooth_l1_loss)
+@init_from_fields
 class SmoothL1Loss(_Loss):
-    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere (Girshick, 2015).
+    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        size_average, reduce, reduction: as for ``L1Loss``.
+        beta: where the parabola ends.
+
+    Raises:
+        RuntimeError: when called, ``beta`` is negative.
+
+    Source: Girshick, Fast R-CNN, 2015.
+
     >>> rg.nn.SmoothL1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(0.75)
     """
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    beta: float = 1.0
 
 
+@calls(F.huber_loss)
+@init_from_fields
 class HuberLoss(_Loss):
-    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere (Huber, 1964).
+    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        delta: where the parabola ends.
+
+    Raises:
+        RuntimeError: when called, ``delta`` is not positive.
+
+    Source: Huber, Robust estimation of a location parameter, 1964.
+
     >>> rg.nn.HuberLoss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(0.75)
     """
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+    reduction: str = "mean"
+    delta: float = 1.0
 
 
+@calls(F.cross_entropy)
+@init_from_fields
 class CrossEntropyLoss(_WeightedLoss):
-    """``-log softmax(x)[y]`` for scores ``(N, C, *)`` and classes ``(N, *)``, or probabilities ``(N, C, *)``.
+    """``-log softmax(x)[y]`` for logits and classes, ``- sum_c y_c log softmax(x)_c`` for logits and probabilities.
+
+    Logits are ``(N, C, *)`` or ``(C,)``, classes integers ``(N, *)`` or ``()``; probabilities have the logits' shape.
 
     Args:
         weight: a factor per class, ``(C,)``.
         ignore_index: targets of this class do not count.
-        reduction: "mean", "sum" or "none".
-        label_smoothing: the share of a target that is spread evenly over all classes.
+        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
+        label_smoothing: the share of a target that goes to all classes alike, in [0, 1].
 
-    >>> import retrograd as rg
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
     """
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
 
+@calls(F.nll_loss)
+@init_from_fields
 class NLLLoss(_WeightedLoss):
-    """``-x[y]`` for log-probabilities ``(N, C, *)`` and classes ``(N, *)``; arguments as ``CrossEntropyLoss``.
+    """``-x[y]`` for log-probabilities ``(N, C, *)`` or ``(C,)`` and classes ``(N, *)`` or ``()``.
 
-    >>> import retrograd as rg
+    Args:
+        weight: a factor per class, ``(C,)``.
+        ignore_index: targets of this class do not count.
+        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
+
     >>> rg.nn.NLLLoss()(rg.tensor([[-0.5, -1.0]]), rg.tensor([1]))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
 
+@calls(F.binary_cross_entropy)
 class BCELoss(_WeightedLoss):
-    """``-(y * log(x) + (1 - y) * log(1 - x))`` for probabilities x, the logarithms not below -100.
+    """``-(y * log(x) + (1 - y) * log(1 - x))`` for probabilities and targets of one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Logarithms below -100 are taken as -100.
+
+    Args:
+        weight: a factor per element, of a shape that broadcasts to ``(*)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        RuntimeError: when called, an ``x`` is outside [0, 1].
+
     >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
     tensor(0.6931)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
-
+@calls(F.binary_cross_entropy_with_logits)
+@init_from_fields
 class BCEWithLogitsLoss(_Loss):
-    """``BCELoss`` of ``sigmoid(x)``, computed stably; ``pos_weight`` is a factor on the positive targets.
+    """``BCELoss`` of ``sigmoid(x)``, computed stably, for logits and targets of one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        weight: a factor per element, of a shape that broadcasts to ``(*)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+        pos_weight: a factor on the positive targets, of a shape that broadcasts to ``(*)``.
+
     >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
     tensor(0.6931)
     """
 
-    weight: Tensor | None
-    pos_weight: Tensor | None
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(
-            input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
 
 
+@calls(F.kl_div)
+@init_from_fields
 class KLDivLoss(_Loss):
-    """``y * (log(y) - x)`` for log-probabilities x; the reduction may be "batchmean".
+    """Kullback-Leibler divergence ``y * (log(y) - x)`` for log-probabilities and probabilities of one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        size_average, reduce, reduction: as for ``L1Loss``; also ``"batchmean"``, the sum over the first dimension's
+            length, which is the divergence of the definition.
+        log_target: the targets are log-probabilities, too.
+
     >>> rg.nn.KLDivLoss(reduction="batchmean")(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.)
     """
 
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    log_target: bool = False
 
 
+@init_from_fields
 class PoissonNLLLoss(_Loss):
-    """``exp(x) - y * x``, or ``x - y * log(x + eps)`` without ``log_input``; ``full`` adds Stirling's term.
+    """``exp(x) - y * x`` for logarithms of rates and counts of one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        log_input: False for rates themselves, ``x - y * log(x + eps)``.
+        full: add Stirling's approximation of ``log(y!)`` where ``y > 1``.
+        eps: keeps the logarithm finite.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
     >>> rg.nn.PoissonNLLLoss()(rg.zeros(2), rg.ones(2))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    size_average: InitVar[bool | None] = None
+    eps: float = 1e-8
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
@@ -247,250 +258,249 @@ class PoissonNLLLoss(_Loss):
         )
 
 
+@calls(F.gaussian_nll_loss)
+@init_from_fields
 class GaussianNLLLoss(_Loss):
-    """``(log(max(var, eps)) + (x - y)^2 / max(var, eps)) / 2``; ``full`` adds the constant.
+    """``(log(max(var, eps)) + (x - y)^2 / max(var, eps)) / 2`` for means, targets and variances of shape ``(*)``.
 
-    >>> import retrograd as rg
+    The variances may also be a number, or have 1 for the last dimension, or lack it.
+
+    Args:
+        full: add the constant ``log(2 pi) / 2``.
+        eps: the least variance.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: when called, a variance is negative.
+
+    Source: Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994.
+
     >>> rg.nn.GaussianNLLLoss()(rg.zeros(2), rg.ones(2), rg.ones(2))
     tensor(0.5)
     """
 
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.full = full
-        self.eps = eps
-
-    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
 
 
+@calls(F.soft_margin_loss)
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-y * x))`` for targets 1 and -1.
+    """``log(1 + exp(-y * x))`` for inputs and targets 1 or -1 of one shape ``(*)``; arguments as ``L1Loss``.
 
-    >>> import retrograd as rg
     >>> rg.nn.SoftMarginLoss()(rg.zeros(2), rg.ones(2))
     tensor(0.6931)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
 
-
+@calls(F.hinge_embedding_loss)
+@init_from_fields
 class HingeEmbeddingLoss(_Loss):
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, for one shape ``(*)``.
 
-    >>> import retrograd as rg
+    Args:
+        margin: distances of dissimilar pairs beyond it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+    margin: float = 1.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
 
+@calls(F.cosine_embedding_loss)
+@init_from_fields
 class CosineEmbeddingLoss(_Loss):
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    >>> import retrograd as rg
+    The vectors are ``(N, D)`` and the targets ``(N,)``, or ``(D,)`` and ``()``.
+
+    Args:
+        margin: cosines of dissimilar pairs below it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
     >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    margin: float = 0.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
 
+@calls(F.margin_ranking_loss)
+@init_from_fields
 class MarginRankingLoss(_Loss):
-    """``max(0, -y * (x1 - x2) + margin)`` for targets 1 and -1.
+    """``max(0, -y * (x1 - x2) + margin)`` for scores and targets 1 (x1 ranks higher) or -1 of one shape ``(N,)``.
 
-    >>> import retrograd as rg
+    Args:
+        margin: differences beyond it cost nothing.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
     >>> rg.nn.MarginRankingLoss()(rg.zeros(1), rg.ones(1), rg.ones(1))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    margin: float = 0.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
 
+@calls(F.multi_margin_loss)
+@init_from_fields
 class MultiMarginLoss(_WeightedLoss):
-    """``sum over i != y of max(0, margin - x[y] + x[i])^p / C`` for scores ``(N, C)`` and classes ``(N,)``.
+    """``sum over i != y of max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
 
-    >>> import retrograd as rg
+    Scores are ``(N, C)`` or ``(C,)``, classes ``(N,)`` or ``()``.
+
+    Args:
+        p: 1 or 2.
+        margin: score differences beyond it cost nothing.
+        weight: a factor per class, ``(C,)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        ValueError: another ``p``, or a weight that is no vector.
+
     >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
     tensor(0.5)
     """
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ValueError(f"MultiMarginLoss: only p 1 and 2 are supported, got {p}")
-        if weight is not None and weight.ndim != 1:
-            raise ValueError(f"MultiMarginLoss: weight must have one dimension, got {weight.ndim}")
-        self.p = p
-        self.margin = margin
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        super().__post_init__(size_average, reduce)
+        if self.p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: only p 1 and 2 are supported, got {self.p}")
+        if self.weight is not None and self.weight.ndim != 1:
+            raise ValueError(f"MultiMarginLoss: weight must have one dimension, got {self.weight.ndim}")
 
 
+@calls(F.multilabel_margin_loss)
 class MultiLabelMarginLoss(_Loss):
-    """``sum of max(0, 1 - x[y_j] + x[i]) / C`` over the classes y_j of the target, which -1 ends, and the others i.
+    """``sum over j, i of max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, which -1 ends, i the others.
 
-    >>> import retrograd as rg
+    Scores and targets are ``(N, C)`` or ``(C,)``. Arguments as ``L1Loss``.
+
     >>> rg.nn.MultiLabelMarginLoss()(rg.zeros(1, 2), rg.tensor([[0, -1]]))
     tensor(0.5)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
-
+@calls(F.multilabel_soft_margin_loss)
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of ``BCEWithLogitsLoss`` for scores and targets ``(N, C)``.
+    """The mean over classes of ``BCEWithLogitsLoss`` for logits and targets ``(N, C)``.
 
-    >>> import retrograd as rg
+    Args:
+        weight: a factor per class, ``(C,)``.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
     >>> rg.nn.MultiLabelSoftMarginLoss()(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.6931)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
-
+@calls(F.triplet_margin_loss)
+@init_from_fields
 class TripletMarginLoss(_Loss):
-    """``max(0, |a - p| - |a - n| + margin)`` with p-norms; ``swap`` takes the nearer of a and p to n.
+    """``max(0, |a - p| - |a - n| + margin)`` for anchors, positives and negatives ``(N, D)`` or ``(D,)``.
 
-    >>> import retrograd as rg
+    Args:
+        margin: differences of distances beyond it cost nothing; above 0.
+        p: the norm's degree.
+        eps: is added to the differences, so that the norm has a derivative.
+        swap: take the nearer of a and p to n, as Balntas et al. do.
+        size_average, reduce, reduction: as for ``L1Loss``.
+
+    Raises:
+        ValueError: ``margin`` is not above 0.
+
+    Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional networks, 2016.
+
     >>> rg.nn.TripletMarginLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin}")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        super().__post_init__(size_average, reduce)
+        _check_margin(self, self.margin)
 
 
+@calls(F.triplet_margin_with_distance_loss)
+@init_from_fields
 class TripletMarginWithDistanceLoss(_Loss):
-    """``max(0, d(a, p) - d(a, n) + margin)`` with a distance of one's own, by default the Euclidean.
+    """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives of a shape that ``d`` takes.
 
-    >>> import retrograd as rg
+    Args:
+        distance_function: the distance d, from two Tensors ``(N, *)`` to ``(N,)``; by default ``PairwiseDistance()``.
+        margin: differences of distances beyond it cost nothing; above 0.
+        swap: take the nearer of a and p to n.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not above 0.
+
     >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        *,
-        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-        margin: float = 1.0,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin}")
-        self.distance_function: Any = PairwiseDistance() if distance_function is None else distance_function
-        self.margin = margin
-        self.swap = swap
+    _: KW_ONLY
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    def __post_init__(self, size_average: bool | None = None, reduce: bool | None = None) -> None:
+        _check_margin(self, self.margin)
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()
 
 
+def _check_margin(loss: Module, margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(f"{type(loss).__name__}: expected margin to be greater than 0, got {margin}")
+
+
+@calls(F.ctc_loss)
+@init_from_fields
 class CTCLoss(_Loss):
-    """Minus the log-probability that any alignment of the target to the input steps has (Graves et al., 2006).
+    """Connectionist temporal classification: minus the log-probability of all alignments of the target to the input.
+
+    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row ``(sum of lengths,)``; the
+    lengths of inputs and targets ``(N,)`` or ``()``.
 
     Args:
         blank: the class that stands for no label.
-        reduction: "mean" divides by the lengths of the targets first.
+        reduction: ``"mean"`` divides by the lengths of the targets first.
         zero_infinity: take 0 where a target does not fit in its input.
 
-    >>> import retrograd as rg
+    Source: Graves et al., Connectionist temporal classification, 2006.
+
     >>> log_probs = rg.log_softmax(rg.zeros(4, 1, 3), 2)
     >>> rg.nn.CTCLoss(reduction="sum")(log_probs, rg.tensor([[1, 2]]), [4], [2])
     tensor(1.6864)
     """
 
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
-
-    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        return F.ctc_loss(
-            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
-        )
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
-from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import RemovableHandle, Tensor
 from .parameter import Buffer, Parameter
+from .state import State, _register
 
 Self = TypeVar("Self", bound="Module")
+T = TypeVar("T")
 
 
-class IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict(strict=False)`` left out."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class Module:
+class Module(State):
     """The base of every layer and network, with PyTorch's interface.
 
-    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__`` (after ``super().__init__()``),
-    and
+    Subclass it, assign Parameters, buffers and Modules as attributes in ``__init__``, after ``super().__init__()``, and
     write ``forward``. Calling the module runs ``forward`` with the hooks around it.
 
-    >>> import retrograd as rg
     >>> class Scale(rg.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -47,11 +32,12 @@ class Module:
     ['factor']
     """
 
+    # Of modules declared by fields (fields.py): the fields, and the attributes that forward hands to its function.
+    _declaration: ClassVar[type | None] = None
+    _settings: ClassVar[tuple[str, ...]] = ()
+
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _non_persistent: set[str]
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {
@@ -66,6 +52,7 @@ class Module:
             "_backward_pre_hooks": OrderedDict(),
             "_state_dict_hooks": OrderedDict(),
             "_load_state_dict_pre_hooks": OrderedDict(),
+            "_load_state_dict_post_hooks": OrderedDict(),
         }
         self.__dict__.update(fields)
 
@@ -122,9 +109,8 @@ class Module:
     ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
 
-        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``, with ``always_call`` also (with
-        None for
-        the output) after a forward that raised.
+        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also after a
+        forward that raised, with None for the output.
         """
         return _register(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
@@ -136,8 +122,9 @@ class Module:
         return _register(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` before the module is differentiated; what it returns replaces the
-        gradients.
+        """Call ``hook(module, grad_output)`` before the module is differentiated.
+
+        What it returns replaces ``grad_output``.
         """
         return _register(self._backward_pre_hooks, hook, prepend)
 
@@ -234,6 +221,14 @@ class Module:
             module = child
         return module
 
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put a module in the place of the submodule at a dotted path; AttributeError where there is none."""
+        if not target:
+            raise ValueError("set_submodule: wanted the path of a submodule, got an empty one")
+        self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        setattr(self.get_submodule(path), name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The Parameter at a dotted path."""
         path, _, name = target.rpartition(".")
@@ -286,23 +281,28 @@ class Module:
             yield module
 
     def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Tensor]]:
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, T | None]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, T]]:
+        """The members of every module of the tree by dotted name; with PyTorch's arguments, as subclasses call it."""
         seen: set[int] = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, tensor in getattr(module, table).items():
-                if tensor is None or id(tensor) in seen:
+            for name, member in get_members_fn(module):
+                if member is None or id(member) in seen:
                     continue
                 if remove_duplicate:
-                    seen.add(id(tensor))
-                yield (f"{path}.{name}" if path else name), tensor
+                    seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Every Parameter with its dotted name; one that is used twice (tied) once."""
-        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)  # type: ignore[misc]
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every Parameter, each once."""
@@ -313,7 +313,7 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Every buffer with its dotted name."""
-        yield from self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Every buffer, each once."""
@@ -408,117 +408,6 @@ class Module:
         """Move to a GPU."""
         return self._apply(lambda x: x.cuda(device))
 
-    # State
-
-    def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Any]:
-        """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
-        state: dict[str, Any] = OrderedDict() if destination is None else destination
-        self._save_to_state_dict(state, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
-            changed = hook(self, state, prefix, {})
-            if changed is not None:
-                state = changed
-        return state
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        for name, parameter in self._parameters.items():
-            if parameter is not None:
-                destination[prefix + name] = parameter if keep_vars else parameter.detach()
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent:
-                destination[prefix + name] = buffer if keep_vars else buffer.detach()
-        extra = self.get_extra_state()
-        if extra is not None:
-            destination[prefix + "_extra_state"] = extra
-
-    def get_extra_state(self) -> Any:
-        """Further state for ``state_dict()``; None, the default, for none."""
-        return None
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take back what ``get_extra_state`` gave."""
-        raise RuntimeError(f"{type(self).__name__} has extra state to load but no set_extra_state")
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
-        return _register(self._state_dict_hooks, hook, False)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
-        return _register(self._load_state_dict_pre_hooks, hook, False)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copy values by dotted name into Parameters and buffers.
-
-        Args:
-            state_dict: Tensors (or arrays) by name, as ``state_dict()`` gives them.
-            strict: refuse missing and unexpected names.
-            assign: take over the given Tensors instead of copying their values.
-
-        Returns:
-            IncompatibleKeys: the missing and the unexpected names.
-
-        Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
-                loaded.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
-        given = dict(state_dict)
-        for path, module in self.named_modules(remove_duplicate=False):
-            for hook in module._load_state_dict_pre_hooks.values():
-                hook(module, given, f"{path}." if path else "", {}, strict, [], [], [])
-        own: dict[str, tuple[Module, str, Tensor]] = {}
-        extra: dict[str, Module] = {}
-        for path, module in self.named_modules(remove_duplicate=False):
-            prefix = f"{path}." if path else ""
-            for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-                if tensor is not None and name not in module._non_persistent:
-                    own[prefix + name] = (module, name, tensor)
-            if module.get_extra_state() is not None:
-                extra[prefix + "_extra_state"] = module
-        missing = [name for name in [*own, *extra] if name not in given]
-        unexpected = [name for name in given if name not in own and name not in extra]
-        problems = []
-        if strict and unexpected:
-            problems.append("Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
-        if strict and missing:
-            problems.append("Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
-        values: dict[str, Tensor] = {}
-        for key, (_, _, tensor) in own.items():
-            if key not in given:
-                continue
-            value = given[key] if isinstance(given[key], Tensor) else _as_tensor(key, given[key])
-            if value.array.shape != tensor.array.shape:
-                problems.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
-            values[key] = value
-        if problems:
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
-        with no_grad():
-            for key, value in values.items():
-                module, name, tensor = own[key]
-                if assign:
-                    requires = tensor.requires_grad
-                    if isinstance(tensor, Parameter):
-                        module._parameters[name] = (
-                            value if isinstance(value, Parameter) else Parameter(value, requires_grad=requires)
-                        )
-                    else:
-                        module._buffers[name] = value
-                else:
-                    tensor.copy_(value.to(tensor.device))
-        for key, module in extra.items():
-            if key in given:
-                module.set_extra_state(given[key])
-        return IncompatibleKeys(missing, unexpected)
-
     # Printing and pickling
 
     def extra_repr(self) -> str:
@@ -543,21 +432,6 @@ class Module:
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
-
-
-def _as_tensor(key: str, value: Any) -> Tensor:
-    try:
-        # By way of NumPy, which keeps the dtype of another library's tensor.
-        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
-
-
-def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
-    return handle
 
 
 def _forget(module: Module, name: str, keep: str | None = None) -> bool:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.make.creation import ones, tensor, zeros
+from ..ops.make.creation import tensor
+from ..ops.make.filled import ones, zeros
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
+from .fields import calls, init_from_fields
 from .module import Module
 from .parameter import Parameter, new_parameter
 
 
-class _RunningNorm(Module):
+class _NormBase(Module):
     """Normalization per channel that may keep running statistics; ``ranks`` are the numbers of dimensions it takes."""
 
     ranks: ClassVar[tuple[int, ...]]
@@ -33,8 +36,8 @@ class _RunningNorm(Module):
         momentum: float | None,
         affine: bool,
         track_running_stats: bool,
-        device: Any,
-        dtype: Any,
+        device: DeviceLike,
+        dtype: DTypeLike,
         bias: bool,
     ) -> None:
         super().__init__()
@@ -55,10 +58,9 @@ class _RunningNorm(Module):
 
     def reset_running_stats(self) -> None:
         """Forget the running statistics."""
-        if self.track_running_stats:
-            self.running_mean.zero_()  # type: ignore[union-attr]
-            self.running_var.fill_(1)  # type: ignore[union-attr]
-            self.num_batches_tracked.zero_()  # type: ignore[union-attr]
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                buffer.fill_(value)
 
     def reset_parameters(self) -> None:
         """Set factors to one, offsets to zero, and forget the running statistics."""
@@ -68,7 +70,7 @@ class _RunningNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
             wanted = " or ".join(f"{rank}D" for rank in self.ranks)
             raise ValueError(f"{type(self).__name__}: expected {wanted} input, got {describe(input)}")
@@ -80,7 +82,7 @@ class _RunningNorm(Module):
         )
 
 
-class _BatchNorm(_RunningNorm):
+class _BatchNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -88,15 +90,15 @@ class _BatchNorm(_RunningNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         momentum = self.momentum
         mean, var = self.running_mean, self.running_var
         by_batch = self.training or mean is None
@@ -112,10 +114,9 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel (Ioffe and Szegedy, 2015).
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel, mean and variance being those of the batch.
 
-    Takes ``(N, C)`` or ``(N, C, L)``; in training with the statistics of the batch, in evaluation with running averages
-    of them.
+    In evaluation they are running averages over the batches. Shape: ``(N, C)`` or ``(N, C, L)``, which is kept.
 
     Args:
         num_features: the number of channels C.
@@ -123,13 +124,19 @@ class BatchNorm1d(_BatchNorm):
         momentum: the weight of the batch in the running averages; None averages all batches alike.
         affine: whether there are factors and offsets.
         track_running_stats: whether running averages are kept; else evaluation uses the batch, too.
+        device, dtype: of parameters and buffers.
         bias: whether there are offsets.
+
+    Raises:
+        ValueError: when called, the input has another number of dimensions, or in training one value per channel.
+        RuntimeError: when called, the input has another number of channels.
 
     Attributes:
         weight, bias: ``(C,)``, one and zero at first, or None.
         running_mean, running_var, num_batches_tracked: buffers, or None.
 
-    >>> import retrograd as rg
+    Source: Ioffe and Szegedy, Batch normalization, 2015.
+
     >>> rg.nn.BatchNorm1d(2, affine=False)(rg.tensor([[1.0, 10.0], [3.0, 30.0]]))
     tensor([[-1., -1.],
             [ 1.,  1.]])
@@ -139,9 +146,8 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """As ``BatchNorm1d``, for ``(N, C, H, W)``.
+    """As ``BatchNorm1d``, for ``(N, C, H, W)``; the shape is kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.BatchNorm2d(3)(rg.ones(2, 3, 4, 4)).shape
     (2, 3, 4, 4)
     """
@@ -150,9 +156,8 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """As ``BatchNorm1d``, for ``(N, C, D, H, W)``.
+    """As ``BatchNorm1d``, for ``(N, C, D, H, W)``; the shape is kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.BatchNorm3d(3)(rg.ones(2, 3, 2, 2, 2)).shape
     (2, 3, 2, 2, 2)
     """
@@ -160,7 +165,7 @@ class BatchNorm3d(_BatchNorm):
     ranks = (5,)
 
 
-class _InstanceNorm(_RunningNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -168,15 +173,15 @@ class _InstanceNorm(_RunningNorm):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         unbatched = input.ndim == self.ranks[0]
         channels = input.shape[0 if unbatched else 1]
         if self.affine and channels != self.num_features:
@@ -195,11 +200,12 @@ class _InstanceNorm(_RunningNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """As ``BatchNorm1d``, with the statistics of each example: ``(N, C, L)`` or ``(C, L)`` (Ulyanov et al., 2016).
+    """As ``BatchNorm1d``, with mean and variance of each example: ``(N, C, L)`` or ``(C, L)``, which is kept.
 
-    By default without factors, offsets and running statistics.
+    Arguments as ``BatchNorm1d``; by default there are neither factors, offsets nor running averages.
 
-    >>> import retrograd as rg
+    Source: Ulyanov, Vedaldi and Lempitsky, Instance normalization, 2016.
+
     >>> rg.nn.InstanceNorm1d(1)(rg.tensor([[[1.0, 3.0]], [[10.0, 30.0]]])).flatten()
     tensor([-1.,  1., -1.,  1.])
     """
@@ -208,9 +214,8 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """As ``InstanceNorm1d``, for ``(N, C, H, W)`` or ``(C, H, W)``.
+    """As ``InstanceNorm1d``, for ``(N, C, H, W)`` or ``(C, H, W)``; the shape is kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.InstanceNorm2d(3)(rg.ones(2, 3, 4, 4)).shape
     (2, 3, 4, 4)
     """
@@ -219,9 +224,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """As ``InstanceNorm1d``, for ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    """As ``InstanceNorm1d``, for ``(N, C, D, H, W)`` or ``(C, D, H, W)``; the shape is kept.
 
-    >>> import retrograd as rg
     >>> rg.nn.InstanceNorm3d(3)(rg.ones(2, 3, 2, 2, 2)).shape
     (2, 3, 2, 2, 2)
     """
@@ -230,18 +234,23 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LayerNorm(Module):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions (Ba, Kiros and Hinton, 2016).
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are kept.
 
     Args:
         normalized_shape: the lengths of those dimensions; one number for the last alone.
         eps: added to the variance.
         elementwise_affine: whether there are factors and offsets.
         bias: whether there are offsets.
+        device, dtype: of the parameters.
+
+    Raises:
+        RuntimeError: when called, the input does not end in these dimensions.
 
     Attributes:
-        weight, bias: of that shape, one and zero at first, or None.
+        weight, bias: ``normalized_shape``, one and zero at first, or None.
 
-    >>> import retrograd as rg
+    Source: Ba, Kiros and Hinton, Layer normalization, 2016.
+
     >>> rg.nn.LayerNorm(2, elementwise_affine=False)(rg.tensor([[1.0, 3.0], [10.0, 30.0]]))
     tensor([[-1.,  1.],
             [-1.,  1.]])
@@ -256,8 +265,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -286,14 +295,22 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions (Zhang and Sennrich, 2019).
+    """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions; shape and dtype are kept.
 
     Args:
         normalized_shape: the lengths of those dimensions; one number for the last alone.
         eps: added to the mean square; by default the dtype's machine epsilon.
         elementwise_affine: whether there are factors.
+        device, dtype: of the parameters.
 
-    >>> import retrograd as rg
+    Raises:
+        RuntimeError: when called, the input does not end in these dimensions.
+
+    Attributes:
+        weight: ``normalized_shape``, one at first, or None.
+
+    Source: Zhang and Sennrich, Root mean square layer normalization, 2019.
+
     >>> rg.nn.RMSNorm(3, elementwise_affine=False)(rg.tensor([[3.0, 3.0, -3.0]]))
     tensor([[ 1.,  1., -1.]])
     """
@@ -305,8 +322,8 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -329,16 +346,26 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of each example (Wu and He, 2018).
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of each example.
+
+    Shape: ``(N, C, *)``, which is kept.
 
     Args:
         num_groups: a divisor of num_channels.
-        num_channels: C of the input ``(N, C, *)``.
+        num_channels: C.
         eps: added to the variance.
         affine: whether there are factors and offsets per channel.
+        device, dtype: of the parameters.
         bias: whether there are offsets.
 
-    >>> import retrograd as rg
+    Raises:
+        ValueError: ``num_groups`` does not divide ``num_channels``.
+
+    Attributes:
+        weight, bias: ``(C,)``, one and zero at first, or None.
+
+    Source: Wu and He, Group normalization, 2018.
+
     >>> rg.nn.GroupNorm(2, 4)(rg.ones(1, 4, 3)).shape
     (1, 4, 3)
     """
@@ -352,8 +379,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -384,23 +411,25 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={bias}"
 
 
+@calls(F.local_response_norm)
+@init_from_fields
 class LocalResponseNorm(Module):
-    """``x / (k + alpha * mean of x^2 over size neighbouring channels)^beta`` (Krizhevsky et al., 2012).
+    """``x / (k + alpha * mean of x^2 over size neighbouring channels)^beta``: ``(N, C, *)``, which is kept.
 
-    >>> import retrograd as rg
+    Args:
+        size: the number of channels averaged over, with zeros beyond the ends.
+        alpha, beta, k: the constants of the formula.
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, 2012.
+
     >>> rg.nn.LocalResponseNorm(2, alpha=1.0, beta=1.0)(rg.ones(1, 2, 1)).flatten()
     tensor([0.6667, 0.5   ])
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

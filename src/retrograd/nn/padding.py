@@ -1,33 +1,43 @@
-"""Padding of the trailing dimensions: by a number, by reflection, by the border, around a circle."""
+"""Padding of the trailing dimensions: by a number, by reflection, by the border, around a circle.
+
+``padding`` is one width for all ends, or ``(left, right)`` of the last dimension, then ``top, bottom`` of the one
+before, then ``front, back``. A negative width crops.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from . import functional as F
-from .arguments import ntuple
+from .arguments import Size, ntuple
+from .fields import init_from_fields
 from .module import Module
 
 
+@init_from_fields
 class _Pad(Module):
     """``rank`` dimensions padded; the widths are given last dimension first, before and after."""
 
     rank: ClassVar[int]
+    mode: ClassVar[str]
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = ntuple(padding, 2 * self.rank)
+    padding: Size
+
+    def __post_init__(self) -> None:
+        self.padding = ntuple(self.padding, 2 * self.rank)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
         return str(self.padding)
 
 
-class _ConstantPad(_Pad):
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+@init_from_fields
+class _ConstantPadNd(_Pad):
+    value: float
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
@@ -36,40 +46,43 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
-    def __init__(self, padding: Any) -> None:
+class _Zero(_ConstantPadNd):
+    def __init__(self, padding: Size) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
         return str(self.padding)
 
 
-class _ReflectionPad(_Pad):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "reflect")
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
 
 
-class _ReplicationPad(_Pad):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "replicate")
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
 
 
-class _CircularPad(_Pad):
+class _CircularPadNd(_Pad):
+    mode = "circular"
+
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (self.rank + 1, self.rank + 2):
             raise ValueError(
                 f"{type(self).__name__}: expected an input of {self.rank + 1} or {self.rank + 2} dimensions, "
                 f"got {describe(input)}"
             )
-        return F.pad(input, self.padding, "circular")
+        return super().forward(input)
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Pads the last dimension with the number ``value``.
 
-    ``padding`` is ``(left, right)``, or one number for all.
+    Shape: ``(*, W)`` to ``(*, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right)``.
+        value: the number.
+
     >>> rg.nn.ConstantPad1d((2, 1), 3.5)(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3.5, 3.5, 1. , 2. , 3. , 3.5])
     """
@@ -77,12 +90,15 @@ class ConstantPad1d(_ConstantPad):
     rank = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Pads the last two dimensions with the number ``value``.
 
-    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
+    Shape: ``(*, H, W)`` to ``(*, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom)``.
+        value: the number.
+
     >>> rg.nn.ConstantPad2d((1, 1, 2, 0), 3.5)(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -90,12 +106,15 @@ class ConstantPad2d(_ConstantPad):
     rank = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Pads the last three dimensions with the number ``value``.
 
-    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
+    Shape: ``(*, D, H, W)`` to ``(*, front + D + back, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+        value: the number.
+
     >>> rg.nn.ConstantPad3d((1, 1, 2, 0, 0, 1), 3.5)(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -103,12 +122,14 @@ class ConstantPad3d(_ConstantPad):
     rank = 3
 
 
-class ZeroPad1d(_ZeroPad):
+class ZeroPad1d(_Zero, ConstantPad1d):
     """Pads the last dimension with zeros.
 
-    ``padding`` is ``(left, right)``, or one number for all.
+    Shape: ``(*, W)`` to ``(*, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right)``.
+
     >>> rg.nn.ZeroPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([0., 0., 1., 2., 3., 0.])
     """
@@ -116,12 +137,14 @@ class ZeroPad1d(_ZeroPad):
     rank = 1
 
 
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_Zero, ConstantPad2d):
     """Pads the last two dimensions with zeros.
 
-    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
+    Shape: ``(*, H, W)`` to ``(*, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom)``.
+
     >>> rg.nn.ZeroPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -129,12 +152,14 @@ class ZeroPad2d(_ZeroPad):
     rank = 2
 
 
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_Zero, ConstantPad3d):
     """Pads the last three dimensions with zeros.
 
-    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
+    Shape: ``(*, D, H, W)`` to ``(*, front + D + back, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+
     >>> rg.nn.ZeroPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -142,12 +167,18 @@ class ZeroPad3d(_ZeroPad):
     rank = 3
 
 
-class ReflectionPad1d(_ReflectionPad):
+class ReflectionPad1d(_ReflectionPadNd):
     """Pads the last dimension with reflections about the border.
 
-    ``padding`` is ``(left, right)``, or one number for all.
+    Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right)``.
+
+    Raises:
+        RuntimeError: when called, a width is not less than its dimension's length.
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReflectionPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3., 2., 1., 2., 3., 2.])
     """
@@ -155,12 +186,18 @@ class ReflectionPad1d(_ReflectionPad):
     rank = 1
 
 
-class ReflectionPad2d(_ReflectionPad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Pads the last two dimensions with reflections about the border.
 
-    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
+    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom)``.
+
+    Raises:
+        RuntimeError: when called, a width is not less than its dimension's length.
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReflectionPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -168,12 +205,18 @@ class ReflectionPad2d(_ReflectionPad):
     rank = 2
 
 
-class ReflectionPad3d(_ReflectionPad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Pads the last three dimensions with reflections about the border.
 
-    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+
+    Raises:
+        RuntimeError: when called, a width is not less than its dimension's length.
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReflectionPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -181,12 +224,17 @@ class ReflectionPad3d(_ReflectionPad):
     rank = 3
 
 
-class ReplicationPad1d(_ReplicationPad):
+class ReplicationPad1d(_ReplicationPadNd):
     """Pads the last dimension with copies of the border.
 
-    ``padding`` is ``(left, right)``, or one number for all.
+    Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right)``.
+
+    Raises:
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReplicationPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([1., 1., 1., 2., 3., 3.])
     """
@@ -194,12 +242,17 @@ class ReplicationPad1d(_ReplicationPad):
     rank = 1
 
 
-class ReplicationPad2d(_ReplicationPad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Pads the last two dimensions with copies of the border.
 
-    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
+    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom)``.
+
+    Raises:
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReplicationPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -207,12 +260,17 @@ class ReplicationPad2d(_ReplicationPad):
     rank = 2
 
 
-class ReplicationPad3d(_ReplicationPad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Pads the last three dimensions with copies of the border.
 
-    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+
+    Raises:
+        NotImplementedError: when called, the input has another number of dimensions.
+
     >>> rg.nn.ReplicationPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """
@@ -220,12 +278,18 @@ class ReplicationPad3d(_ReplicationPad):
     rank = 3
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Pads the last dimension with what stands at the other end.
 
-    ``padding`` is ``(left, right)``, or one number for all.
+    Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right)``.
+
+    Raises:
+        RuntimeError: when called, a width is more than its dimension's length.
+        ValueError: when called, the input has another number of dimensions.
+
     >>> rg.nn.CircularPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([2., 3., 1., 2., 3., 1.])
     """
@@ -233,12 +297,18 @@ class CircularPad1d(_CircularPad):
     rank = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Pads the last two dimensions with what stands at the other end.
 
-    ``padding`` is ``(left, right, top, bottom)``, or one number for all.
+    Shape: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(..., top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom)``.
+
+    Raises:
+        RuntimeError: when called, a width is more than its dimension's length.
+        ValueError: when called, the input has another number of dimensions.
+
     >>> rg.nn.CircularPad2d((1, 1, 2, 0))(rg.ones(1, 3, 3)).shape
     (1, 5, 5)
     """
@@ -246,12 +316,18 @@ class CircularPad2d(_CircularPad):
     rank = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Pads the last three dimensions with what stands at the other end.
 
-    ``padding`` is ``(left, right, top, bottom, front, back)``, or one number for all.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to ``(..., front + D + back, top + H + bottom, left + W + right)``.
 
-    >>> import retrograd as rg
+    Args:
+        padding: one width for all ends, or ``(left, right, top, bottom, front, back)``.
+
+    Raises:
+        RuntimeError: when called, a width is more than its dimension's length.
+        ValueError: when called, the input has another number of dimensions.
+
     >>> rg.nn.CircularPad3d((1, 1, 2, 0, 0, 1))(rg.ones(1, 3, 3, 3)).shape
     (1, 4, 5, 5)
     """

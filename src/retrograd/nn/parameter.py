@@ -6,15 +6,20 @@ from typing import Any
 
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
-from ..ops.make.creation import empty
+from ..ops.make.filled import empty
+from .arguments import DeviceLike, DTypeLike
 
 
 class Parameter(Tensor):
     """A Tensor that a Module trains: a leaf that requires grad and is listed by ``parameters()``.
 
-    Shares memory with the Tensor it is made from.
+    Args:
+        data: the Tensor it is made from, whose memory it shares; by default an empty one.
+        requires_grad: whether it is trained.
 
-    >>> import retrograd as rg
+    Raises:
+        TypeError: ``data`` is no Tensor.
+
     >>> rg.nn.Parameter(rg.zeros(2))
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
@@ -43,7 +48,10 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
 
-    >>> import retrograd as rg
+    Args:
+        data: the Tensor it is made from, whose memory it shares; by default an empty one.
+        persistent: whether it is a part of ``state_dict()``.
+
     >>> module = rg.nn.Module()
     >>> module.mean = rg.nn.Buffer(rg.zeros(2))
     >>> list(module.state_dict())
@@ -62,6 +70,6 @@ class Buffer(Tensor):
         self.persistent = persistent
 
 
-def new_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Parameter:
+def new_parameter(shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> Parameter:
     """A Parameter whose values are still to be set."""
     return Parameter(empty(shape, device=device, dtype=dtype))

@@ -1,382 +1,317 @@
-"""Pooling: the maximum, mean or norm of each window."""
+"""Pooling: the maximum, mean or norm of each window.
+
+Windows are given as one number for all dimensions, or one for each. A dimension of length ``L`` becomes
+
+    L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
+rounded up instead with ``ceil_mode``. The batch ``N`` may be left out of every shape; dtypes are kept.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import field
+from typing import ClassVar
 
-from ..core.tensor import Tensor
 from . import functional as F
-from .arguments import ntuple
+from .arguments import Size, ntuple
+from .fields import calls, init_from_fields
 from .module import Module
 
 
-class _MaxPool(Module):
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
+@init_from_fields
+class _MaxPoolNd(Module):
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+    dilation: Size = 1
+    return_indices: bool = field(default=False, repr=False)
+    ceil_mode: bool = False
 
-    def _pool(self, function: Any, input: Tensor) -> Any:
-        return function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
 
 
-class MaxPool1d(_MaxPool):
+@calls(F.max_pool1d)
+class MaxPool1d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, L)`` to ``(N, C, L')``.
 
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up with ``ceil_mode``.
 
     Args:
         kernel_size: the length of a window, a number or one per dimension (as all that follow).
-        stride: from window to window; by default kernel_size.
-        padding: minus infinities at both ends.
+        stride: from window to window; by default ``kernel_size``.
+        padding: minus infinities at both ends, at most half a window.
         dilation: the step inside a window.
         return_indices: also return where each maximum stood, for ``MaxUnpool1d``.
         ceil_mode: keep a last window that reaches beyond the end.
 
-    >>> import retrograd as rg
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions or is smaller than a window, or
+            ``padding`` is more than half a window.
+
     >>> rg.nn.MaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return self._pool(F.max_pool1d, input)
 
-
-class MaxPool2d(_MaxPool):
+@calls(F.max_pool2d)
+class MaxPool2d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``; arguments as ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MaxPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
     tensor([[[3.]]])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return self._pool(F.max_pool2d, input)
 
-
-class MaxPool3d(_MaxPool):
+@calls(F.max_pool3d)
+class MaxPool3d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``MaxPool1d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.MaxPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
     (1, 2, 2, 2, 2)
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return self._pool(F.max_pool3d, input)
+
+@init_from_fields
+class _MaxUnpoolNd(Module):
+    rank: ClassVar[int]
+
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+
+    def __post_init__(self) -> None:
+        self.stride = ntuple(self.kernel_size if self.stride is None else self.stride, self.rank)
+        self.kernel_size = ntuple(self.kernel_size, self.rank)
+        self.padding = ntuple(self.padding, self.rank)
 
 
-class _MaxUnpool(Module):
-    rank: int
+@calls(F.max_unpool1d, "output_size")
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts maxima back where they stood, zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = ntuple(kernel_size, self.rank)
-        self.stride = ntuple(kernel_size if stride is None else stride, self.rank)
-        self.padding = ntuple(padding, self.rank)
+    The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
+    ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    Args:
+        kernel_size, stride, padding: those of the pooling.
 
+    Raises:
+        ValueError: when called, ``output_size`` is further than a stride from that length.
 
-class MaxUnpool1d(_MaxUnpool):
-    """Puts maxima back where they stood, zeros elsewhere: the partial inverse of ``MaxPool1d(return_indices=True)``.
-
-    >>> import retrograd as rg
-    >>> pooled, places = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
-    >>> rg.nn.MaxUnpool1d(2)(pooled, places)
+    >>> pooled, indices = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    >>> rg.nn.MaxUnpool1d(2)(pooled, indices)
     tensor([[0., 3., 2., 0.]])
     """
 
     rank = 1
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
+@calls(F.max_unpool2d, "output_size")
+class MaxUnpool2d(_MaxUnpoolNd):
+    """As ``MaxUnpool1d``: ``(N, C, H', W')`` to ``(N, C, H, W)``.
 
-class MaxUnpool2d(_MaxUnpool):
-    """As ``MaxUnpool1d``, for ``(N, C, H, W)``.
-
-    >>> import retrograd as rg
-    >>> pooled, places = rg.nn.MaxPool2d(2, return_indices=True)(rg.arange(4.0).reshape(1, 2, 2))
-    >>> rg.nn.MaxUnpool2d(2)(pooled, places)
+    >>> pooled, indices = rg.nn.MaxPool2d(2, return_indices=True)(rg.arange(4.0).reshape(1, 2, 2))
+    >>> rg.nn.MaxUnpool2d(2)(pooled, indices)
     tensor([[[0., 0.],
              [0., 3.]]])
     """
 
     rank = 2
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
+@calls(F.max_unpool3d, "output_size")
+class MaxUnpool3d(_MaxUnpoolNd):
+    """As ``MaxUnpool1d``: ``(N, C, D', H', W')`` to ``(N, C, D, H, W)``.
 
-class MaxUnpool3d(_MaxUnpool):
-    """As ``MaxUnpool1d``, for ``(N, C, D, H, W)``.
-
-    >>> import retrograd as rg
-    >>> pooled, places = rg.nn.MaxPool3d(2, return_indices=True)(rg.arange(8.0).reshape(1, 2, 2, 2))
-    >>> rg.nn.MaxUnpool3d(2)(pooled, places).sum()
+    >>> pooled, indices = rg.nn.MaxPool3d(2, return_indices=True)(rg.arange(8.0).reshape(1, 2, 2, 2))
+    >>> rg.nn.MaxUnpool3d(2)(pooled, indices).sum()
     tensor(7.)
     """
 
     rank = 3
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+@init_from_fields
+class _AvgPoolNd(Module):
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
+    ceil_mode: bool = field(default=False, repr=False)
+    count_include_pad: bool = field(default=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
 
 
-class AvgPool1d(Module):
+@calls(F.avg_pool1d)
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window: ``(N, C, L)`` to ``(N, C, L')``.
 
     Args:
         kernel_size, stride, padding, ceil_mode: as for ``MaxPool1d``, the padding with zeros.
         count_include_pad: whether the zeros of the padding count.
 
-    >>> import retrograd as rg
+    Raises:
+        RuntimeError: as ``MaxPool1d``.
+
     >>> rg.nn.AvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = ntuple(kernel_size, 1)
-        self.stride = ntuple(kernel_size if stride is None else stride, 1)
-        self.padding = ntuple(padding, 1)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class _AvgPool(Module):
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
-
-    def _pool(self, function: Any, input: Tensor) -> Tensor:
-        return function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.stride is not None
+        self.kernel_size, self.stride, self.padding = (
+            ntuple(value, 1) for value in (self.kernel_size, self.stride, self.padding)
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
+@calls(F.avg_pool2d)
+@init_from_fields
+class AvgPool2d(_AvgPoolNd):
+    """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``.
 
-class AvgPool2d(_AvgPool):
-    """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``; arguments as ``AvgPool1d``.
+    Args:
+        kernel_size, stride, padding, ceil_mode, count_include_pad: as for ``AvgPool1d``.
+        divisor_override: what the sums are divided by, instead of the number of elements.
 
-    ``divisor_override`` divides the sums by a number of one's own.
+    Raises:
+        RuntimeError: as ``MaxPool1d``, and for a divisor of 0.
 
-    >>> import retrograd as rg
     >>> rg.nn.AvgPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
     tensor([[[1.5]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._pool(F.avg_pool2d, input)
+    divisor_override: int | None = field(default=None, repr=False)
 
 
-class AvgPool3d(_AvgPool):
+@calls(F.avg_pool3d)
+@init_from_fields
+class AvgPool3d(_AvgPoolNd):
     """The mean of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``AvgPool2d``.
 
-    >>> import retrograd as rg
     >>> rg.nn.AvgPool3d(2)(rg.ones(1, 2, 4, 4, 4)).shape
     (1, 2, 2, 2, 2)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._pool(F.avg_pool3d, input)
+    divisor_override: int | None = field(default=None, repr=False)
 
 
-class _LPPool(Module):
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
-        super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.ceil_mode = ceil_mode
-
-    def extra_repr(self) -> str:
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+@init_from_fields
+class _LPPoolNd(Module):
+    norm_type: float
+    kernel_size: Size
+    stride: Size | None = None
+    ceil_mode: bool = False
 
 
-class LPPool1d(_LPPool):
+@calls(F.lp_pool1d)
+class LPPool1d(_LPPoolNd):
     """``(sum of x^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
 
-    >>> import retrograd as rg
+    Args:
+        norm_type: the power p.
+        kernel_size, stride, ceil_mode: as for ``MaxPool1d``.
+
     >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
     tensor([[5.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
+@calls(F.lp_pool2d)
+class LPPool2d(_LPPoolNd):
+    """As ``LPPool1d``: ``(N, C, H, W)`` to ``(N, C, H', W')``.
 
-class LPPool2d(_LPPool):
-    """As ``LPPool1d``, for ``(N, C, H, W)``.
-
-    >>> import retrograd as rg
     >>> rg.nn.LPPool2d(2, 2)(rg.ones(1, 2, 2))
     tensor([[[2.]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
+@calls(F.lp_pool3d)
+class LPPool3d(_LPPoolNd):
+    """As ``LPPool1d``: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``.
 
-class LPPool3d(_LPPool):
-    """As ``LPPool1d``, for ``(N, C, D, H, W)``.
-
-    >>> import retrograd as rg
     >>> rg.nn.LPPool3d(1, 2)(rg.ones(1, 2, 2, 2))
     tensor([[[[8.]]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+@init_from_fields
+class _AdaptiveAvgPoolNd(Module):
+    output_size: int | tuple[int | None, ...] | None
 
 
-class _AdaptivePool(Module):
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptivePool):
+@calls(F.adaptive_avg_pool1d)
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
 
-    >>> import retrograd as rg
+    Args:
+        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
+
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions.
+
     >>> rg.nn.AdaptiveAvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(input, self.output_size)
 
+@calls(F.adaptive_avg_pool2d)
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """As ``AdaptiveAvgPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
 
-class AdaptiveAvgPool2d(_AdaptivePool):
-    """As ``AdaptiveAvgPool1d``, for ``(N, C, H, W)``; None keeps the length of a dimension.
-
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveAvgPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
     (1, 2, 5, 1)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(input, self.output_size)
 
+@calls(F.adaptive_avg_pool3d)
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """As ``AdaptiveAvgPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
 
-class AdaptiveAvgPool3d(_AdaptivePool):
-    """As ``AdaptiveAvgPool1d``, for ``(N, C, D, H, W)``; None keeps the length of a dimension.
-
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveAvgPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
     (1, 2, 1, 1, 1)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool3d(input, self.output_size)
+
+@init_from_fields
+class _AdaptiveMaxPoolNd(Module):
+    output_size: int | tuple[int | None, ...] | None
+    return_indices: bool = field(default=False, repr=False)
 
 
-class _AdaptiveMaxPool(_AdaptivePool):
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = return_indices
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+@calls(F.adaptive_max_pool1d)
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maxima of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
 
-    >>> import retrograd as rg
+    Args:
+        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
+        return_indices: also return where each maximum stood.
+
+    Raises:
+        RuntimeError: when called, the input has another number of dimensions.
+
     >>> rg.nn.AdaptiveMaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
+@calls(F.adaptive_max_pool2d)
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """As ``AdaptiveMaxPool1d``: ``(N, C, H, W)`` to ``(N, C, *output_size)``.
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """As ``AdaptiveMaxPool1d``, for ``(N, C, H, W)``; None keeps the length of a dimension.
-
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveMaxPool2d((None, 1))(rg.ones(1, 2, 5, 7)).shape
     (1, 2, 5, 1)
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
+@calls(F.adaptive_max_pool3d)
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """As ``AdaptiveMaxPool1d``: ``(N, C, D, H, W)`` to ``(N, C, *output_size)``.
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """As ``AdaptiveMaxPool1d``, for ``(N, C, D, H, W)``; None keeps the length of a dimension.
-
-    >>> import retrograd as rg
     >>> rg.nn.AdaptiveMaxPool3d(1)(rg.ones(1, 2, 3, 5, 7)).shape
     (1, 2, 1, 1, 1)
     """
-
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

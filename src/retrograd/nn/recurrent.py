@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.make.creation import zeros
+from ..ops.make.filled import zeros
 from ..ops.table.registry import OPERATORS
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .module import Module
 from .parameter import Parameter, new_parameter
 
@@ -18,16 +19,23 @@ from .parameter import Parameter, new_parameter
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights of every layer and direction, and the shapes of inputs and states.
 
+    ``mode`` is ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``; the other arguments are those of ``LSTM``.
+
     Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``,
     the offsets ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward
     direction; all uniform in ``±1 / sqrt(H)`` at first.
+
+    Raises:
+        ValueError: an unknown mode, or a size, probability or projection out of range.
+        TypeError: a size that is no integer.
     """
 
-    gates: ClassVar[int]
-    mode: str  # names the operator, in capitals
+    # How many rows of H numbers the weights of a mode have. A mode names the operator, in capitals.
+    GATES: ClassVar[dict[str, int]] = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
     def __init__(
         self,
+        mode: str,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -36,11 +44,13 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__
+        if mode not in self.GATES:
+            raise ValueError(f"{name}: mode must be one of {list(self.GATES)}, got {mode!r}")
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(f"{name}: dropout must be a number between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
@@ -57,6 +67,7 @@ class RNNBase(Module):
             raise ValueError(
                 f"{name}: proj_size must be smaller than hidden_size={hidden_size} and not negative, got {proj_size}"
             )
+        self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -66,7 +77,7 @@ class RNNBase(Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._weight_names: list[list[str]] = []
-        rows = self.gates * hidden_size
+        rows = self.GATES[mode] * hidden_size
         output_size = proj_size or hidden_size
         directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
@@ -78,8 +89,8 @@ class RNNBase(Module):
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 named = {f"{kind}_l{layer}{direction}": shape for kind, shape in shapes.items()}
-                for each, shape in named.items():
-                    setattr(self, each, new_parameter(shape, device, dtype))
+                for weight, shape in named.items():
+                    setattr(self, weight, new_parameter(shape, device, dtype))
                 self._weight_names.append(list(named))
         self.reset_parameters()
 
@@ -118,7 +129,7 @@ class RNNBase(Module):
             for state, shape in zip(states, shapes, strict=True):
                 if state.array.shape != shape:
                     raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
-        weights = [getattr(self, each) for names in self._weight_names for each in names]
+        weights = [getattr(self, weight) for names in self._weight_names for weight in names]
         outputs, *finals = OPERATORS[self.mode.lower()].function(
             x,
             states if len(states) > 1 else states[0],
@@ -136,7 +147,8 @@ class RNNBase(Module):
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         layers = self.num_layers * (2 if self.bidirectional else 1)
-        return [(layers, batch, self.proj_size or self.hidden_size)]
+        hidden = (layers, batch, self.proj_size or self.hidden_size)
+        return [hidden, (layers, batch, self.hidden_size)] if self.mode == "LSTM" else [hidden]
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
@@ -155,7 +167,10 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` step by step (Elman, 1990), or with relu.
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` step by step, or with relu.
+
+    Input ``(T, N, input_size)`` and initial state ``(layers, N, H)``, zeros if not given, to outputs
+    ``(T, N, directions * H)`` and final state ``(layers, N, H)``; ``layers`` counts both directions. N may be left out.
 
     Args:
         input_size: the length of each input vector.
@@ -164,16 +179,20 @@ class RNN(RNNBase):
         nonlinearity: "tanh" or "relu".
         bias: whether there are offsets.
         batch_first: inputs and outputs are ``(N, T, *)`` instead of ``(T, N, *)``; states are not affected.
-        dropout: the share of the outputs of all but the last layer that is dropped in training.
+        dropout: the probability with which an output of all but the last layer is dropped in training.
         bidirectional: also run from the end, and join the outputs of both.
+        device, dtype: of the weights.
 
-    >>> import retrograd as rg
+    Raises:
+        ValueError: a size, probability or nonlinearity out of range; when called, a wrong number of dimensions.
+        RuntimeError: when called, input or state of another size.
+
+    Source: Elman, Finding structure in time, 1990.
+
     >>> outputs, h = rg.nn.RNN(3, 4, num_layers=2)(rg.ones(5, 2, 3))
     >>> outputs.shape, h.shape
     ((5, 2, 4), (2, 2, 4))
     """
-
-    gates = 1
 
     def __init__(
         self,
@@ -185,16 +204,16 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: unknown nonlinearity {nonlinearity!r}; select from 'tanh' or 'relu'")
+        mode = f"RNN_{nonlinearity.upper()}"
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
         )
         self.nonlinearity = nonlinearity
-        self.mode = f"RNN_{nonlinearity.upper()}"
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         outputs, states = self._run(input, None if hx is None else (hx,))
@@ -202,19 +221,17 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units (Cho et al., 2014): ``h' = (1 - z) * n + z * h``; arguments as ``RNN``.
+    """Gated recurrent units: ``h' = (1 - z) * n + z * h``; arguments and shapes as ``RNN``.
 
     ``r, z = sigmoid(W_i x + b_i + W_h h + b_h)``, ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``; the rows of the
     weights belong to r, z and n.
 
-    >>> import retrograd as rg
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014.
+
     >>> outputs, h = rg.nn.GRU(3, 4, bidirectional=True)(rg.ones(5, 2, 3))
     >>> outputs.shape, h.shape
     ((5, 2, 8), (2, 2, 4))
     """
-
-    gates = 3
-    mode = "GRU"
 
     def __init__(
         self,
@@ -225,11 +242,11 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
         )
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -238,24 +255,46 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory (Hochreiter and Schmidhuber, 1997); arguments as ``RNN``.
+    """Long short-term memory: a cell ``c'`` beside the state ``h'``; arguments and shapes as ``RNN``.
 
     ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g
-    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``
-    (Sak et al., 2014).
+    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
+    are the pair ``(h, c)``: ``(layers, N, proj_size or H)`` and ``(layers, N, H)``.
 
-    >>> import retrograd as rg
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; Sak, Senior and Beaufays, Long short-term memory
+    recurrent neural network architectures for large scale acoustic modeling, 2014 (projection).
+
     >>> outputs, (h, c) = rg.nn.LSTM(3, 4, batch_first=True)(rg.ones(2, 5, 3))
     >>> outputs.shape, h.shape, c.shape
     ((2, 5, 4), (1, 2, 4), (1, 2, 4))
     """
 
-    gates = 4
-    mode = "LSTM"
-
-    def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
-        layers = self.num_layers * (2 if self.bidirectional else 1)
-        return [(layers, batch, self.proj_size or self.hidden_size), (layers, batch, self.hidden_size)]
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
+    ) -> None:
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if hx is not None and len(hx) != 2:
@@ -265,7 +304,12 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``."""
+    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``.
+
+    Args:
+        input_size, hidden_size, bias, device, dtype: as for ``RNN``.
+        num_chunks: how many times ``hidden_size`` rows the weights have.
+    """
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -278,8 +322,8 @@ class RNNCellBase(Module):
         hidden_size: int,
         bias: bool,
         num_chunks: int,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -311,9 +355,15 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of ``RNN``: input ``(N, input_size)`` and state ``(N, H)`` to the next state.
+    """One step of ``RNN``: input ``(N, input_size)`` and state ``(N, H)`` to the next state, or all without N.
 
-    >>> import retrograd as rg
+    Args:
+        input_size, hidden_size, bias, nonlinearity, device, dtype: as for ``RNN``.
+
+    Raises:
+        ValueError: when called, an input of another number of dimensions.
+        RuntimeError: when called, an unknown nonlinearity, or input or state of another size.
+
     >>> rg.nn.RNNCell(3, 4)(rg.ones(2, 3)).shape
     (2, 4)
     """
@@ -324,8 +374,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
@@ -340,16 +390,17 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of ``LSTM``: input ``(N, input_size)`` and states ``(h, c)``, each ``(N, H)``, to the next states.
+    """One step of ``LSTM``: input ``(N, input_size)`` and states ``(h, c)``, both ``(N, H)``, to the next states.
 
-    >>> import retrograd as rg
+    Arguments and errors as ``RNNCell``.
+
     >>> h, c = rg.nn.LSTMCell(3, 4)(rg.ones(2, 3))
     >>> h.shape, c.shape
     ((2, 4), (2, 4))
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
@@ -360,13 +411,14 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of ``GRU``: input ``(N, input_size)`` and state ``(N, H)`` to the next state.
 
-    >>> import retrograd as rg
+    Arguments and errors as ``RNNCell``.
+
     >>> rg.nn.GRUCell(3, 4)(rg.ones(2, 3)).shape
     (2, 4)
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..core.dtypes import get_default_dtype
 from ..core.tensor import Tensor
-from ..ops.make.creation import full
+from ..ops.make.filled import full
 from . import functional as F
 from . import init
+from .arguments import DeviceLike, DTypeLike
 from .attention import MultiheadAttention
 from .containers import ModuleList
 from .dropout import Dropout
@@ -36,10 +37,10 @@ def _copies(module: Module, count: int) -> ModuleList:
     return ModuleList([deepcopy(module) for _ in range(count)])
 
 
-def _is_causal(mask: Tensor | None, said: bool | None) -> bool:
+def _is_causal(mask: Tensor | None, declared: bool | None) -> bool:
     """Whether the mask lets every place see itself and what came before; attention is faster when that is known."""
-    if said is not None or mask is None:
-        return bool(said)
+    if declared is not None or mask is None:
+        return bool(declared)
     length = mask.shape[-2]
     if mask.shape != (length, length):
         return False
@@ -50,20 +51,27 @@ def _is_causal(mask: Tensor | None, said: bool | None) -> bool:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a network of two layers, each with a shortcut, dropout and layer normalization.
+    """``x = norm(x + attention(x))``, then ``x = norm(x + linear2(activation(linear1(x))))``, with dropout.
+
+    Shape: ``(S, N, E)``, which is kept; without N, ``(S, E)``. ``forward`` takes the masks of ``MultiheadAttention``.
 
     Args:
         d_model: E, the length of the vectors.
         nhead: the number of heads.
         dim_feedforward: the width of the network.
-        dropout: the share of values dropped in training.
-        activation: "relu", "gelu" or a function, inside the network.
+        dropout: the probability with which a value is dropped in training.
+        activation: ``"relu"``, ``"gelu"`` or a function, inside the network.
         layer_norm_eps: added to the variances.
         batch_first: inputs are ``(N, S, E)`` instead of ``(S, N, E)``.
         norm_first: normalize before attention and network instead of after the sum.
         bias: whether layers have offsets.
+        device, dtype: of the parameters.
 
-    >>> import retrograd as rg
+    Raises:
+        RuntimeError: an unknown activation.
+
+    Source: Vaswani et al., Attention is all you need, 2017.
+
     >>> rg.nn.TransformerEncoderLayer(8, 2, 16)(rg.ones(5, 2, 8)).shape
     (5, 2, 8)
     """
@@ -79,18 +87,18 @@ class TransformerEncoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **place)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **place)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **factory)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **place)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **factory)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
@@ -121,9 +129,10 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """As ``TransformerEncoderLayer``, with attention to the encoder's result (the memory) in between.
+    """As ``TransformerEncoderLayer``, with attention to the encoder's result, the memory, in between.
 
-    >>> import retrograd as rg
+    Target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``. Arguments and errors as ``TransformerEncoderLayer``.
+
     >>> rg.nn.TransformerDecoderLayer(8, 2, 16)(rg.ones(5, 2, 8), memory=rg.ones(3, 2, 8)).shape
     (5, 2, 8)
     """
@@ -139,20 +148,20 @@ class TransformerDecoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **place)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **place)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **place)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **factory)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **place)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **factory)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
+        self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
@@ -199,11 +208,14 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """``num_layers`` copies of an encoder layer on top of each other, with ``norm`` after the last.
+    """``num_layers`` copies of an encoder layer on top of each other: ``(S, N, E)``, which is kept.
 
-    ``enable_nested_tensor`` and ``mask_check`` are accepted for PyTorch's sake and change nothing: nothing is nested.
+    Args:
+        encoder_layer: the layer to copy.
+        num_layers: how often.
+        norm: a module applied to the last result, or None.
+        enable_nested_tensor, mask_check: accepted, without meaning here: nothing is nested.
 
-    >>> import retrograd as rg
     >>> layer = rg.nn.TransformerEncoderLayer(8, 2, 16)
     >>> rg.nn.TransformerEncoder(layer, num_layers=2)(rg.ones(5, 2, 8)).shape
     (5, 2, 8)
@@ -241,9 +253,15 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a decoder layer on top of each other, with ``norm`` after the last.
+    """``num_layers`` copies of a decoder layer on top of each other.
 
-    >>> import retrograd as rg
+    Target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``.
+
+    Args:
+        decoder_layer: the layer to copy.
+        num_layers: how often.
+        norm: a module applied to the last result, or None.
+
     >>> layer = rg.nn.TransformerDecoderLayer(8, 2, 16)
     >>> rg.nn.TransformerDecoder(layer, num_layers=2)(rg.ones(5, 2, 8), rg.ones(3, 2, 8)).shape
     (5, 2, 8)
@@ -285,15 +303,20 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder.
+    """Encoder and decoder: source ``(S, N, E)`` and target ``(T, N, E)`` to ``(T, N, E)``.
 
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for
             ``TransformerEncoderLayer``.
         num_encoder_layers, num_decoder_layers: the heights of the stacks.
         custom_encoder, custom_decoder: modules to take instead.
+        device, dtype: of the parameters.
 
-    >>> import retrograd as rg
+    Raises:
+        RuntimeError: when called, sizes of source and target that fit neither each other nor ``d_model``.
+
+    Source: Vaswani et al., Attention is all you need, 2017.
+
     >>> model = rg.nn.Transformer(8, 2, 1, 1, 16)
     >>> model(rg.ones(3, 2, 8), rg.ones(5, 2, 8)).shape
     (5, 2, 8)
@@ -314,20 +337,20 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         shape = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
 
         def norm() -> LayerNorm:
-            return LayerNorm(d_model, layer_norm_eps, bias=bias, **place)
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*shape, **place), num_encoder_layers, norm())
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*shape, **factory), num_encoder_layers, norm())
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*shape, **place), num_decoder_layers, norm())
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*shape, **factory), num_decoder_layers, norm())
         self.encoder = custom_encoder
         self.decoder = custom_decoder
         self._reset_parameters()
@@ -374,10 +397,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Tensor:
         """The causal mask ``(sz, sz)``: minus infinity above the diagonal, zero elsewhere.
 
-        >>> import retrograd as rg
         >>> rg.nn.Transformer.generate_square_subsequent_mask(2)
         tensor([[  0., -inf],
                 [  0.,   0.]])

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from ..core.tensor import Tensor
-from .optimizer import (
-    Optimizer,
-    check_betas,
-    check_flags,
-    check_not_negative,
-    decay_towards,
-    decay_towards_square,
-    descent,
-    number,
-)
+from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
+from .optimizer import Optimizer, ParamsT, decay_towards, decay_towards_square, descend, descent
 
 
-class _Moments(Optimizer):
-    """What the family shares: state with a step count and moving averages, and the kinds of weight decay."""
-
-    def _begin(self, parameter: Tensor, *names: str) -> tuple[dict[str, Any], int]:
-        """The parameter's state, made at the first step, and the number of this step."""
-        state = self.state[parameter]
-        if not state:
-            state["step"] = self._scalar(0)
-            for name in names:
-                state[name] = self._zeros_like(parameter)
-        return state, self._count_step(state)
-
-
-def _direction(p: Any, g: Any, out: Any, group: dict[str, Any], lr: float, weight_decay: float) -> Any:
-    """The direction after weight decay: decoupled, which shrinks ``p`` at once, or as a part of the gradient."""
-    if weight_decay and group.get("decoupled_weight_decay"):
-        p *= 1 - lr * weight_decay
-        weight_decay = 0
-    return descent(p, g, out, weight_decay, group["maximize"])
-
-
-class Adam(_Moments):
+class Adam(Optimizer):
     r"""Adam: steps of about ``lr`` in every coordinate, by the first and second moments of the gradient.
 
     ``m += (1 - beta1) * (g - m)``, ``v += (1 - beta2) * (g**2 - v)``, then
@@ -51,22 +21,21 @@ class Adam(_Moments):
     Args:
         params: the parameters, or groups of them.
         lr: the learning rate.
-        betas: how slowly the two moments move.
+        betas: the decay rates of the two moments.
         eps: keeps the division finite.
         weight_decay: L2 penalty, part of the gradient.
         amsgrad: divide by the largest second moment so far.
-        maximize: climb instead.
+        maximize: ascend instead.
         decoupled_weight_decay: shrink the parameters instead, as AdamW does.
         foreach, capturable, fused: accepted, without meaning here.
         differentiable: not supported.
 
     Raises:
-        ValueError: a negative hyper-parameter, or a beta outside [0, 1).
+        ValueError: a hyper-parameter out of range.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015; Reddi, Kale and Kumar, On the convergence
     of Adam and beyond, 2018.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([3.0, -200.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> rg.optim.Adam([x], lr=0.1).step()
@@ -76,11 +45,11 @@ class Adam(_Moments):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative = 0,
         amsgrad: bool = False,
         *,
         foreach: bool | None = None,
@@ -90,26 +59,10 @@ class Adam(_Moments):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        me = type(self).__name__
-        check_not_negative(me, lr=lr, eps=eps, weight_decay=weight_decay)
-        check_flags(me, foreach, fused, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": check_betas(me, betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps, weight_decay = number(group["lr"]), number(group["eps"]), number(group["weight_decay"])
+        lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         amsgrad = group["amsgrad"]
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
@@ -119,27 +72,21 @@ class Adam(_Moments):
         largest = state["max_exp_avg_sq"] if amsgrad else None
         moments = (state["exp_avg"], state["exp_avg_sq"], largest)
         for p, g, a, b, m, v, v_max in self._blocks(parameter, gradient, *moments, scratch=2):
-            d = _direction(p, g, a, group, lr, weight_decay)
+            d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
+            decay_towards_square(v, d, beta2, b)
             np.sqrt(np.maximum(v_max, v, out=v_max) if amsgrad else v, out=b)
             b += eps
-            np.divide(m, b, out=b)
-            b *= rate
-            p -= b
+            descend(p, rate, m, b, a)
 
 
 class AdamW(Adam):
-    r"""Adam with decoupled weight decay: ``p *= 1 - lr * weight_decay`` before Adam's move.
+    r"""Adam with decoupled weight decay: ``p *= 1 - lr * weight_decay`` before Adam's step.
 
-    The arguments are Adam's, with ``weight_decay=0.01``.
-
-    Raises:
-        ValueError: a negative hyper-parameter, or a beta outside [0, 1).
+    Args, Raises: Adam's; ``weight_decay`` is 0.01.
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(10.0, requires_grad=True)
     >>> (x * 0.0).backward()
     >>> rg.optim.AdamW([x], lr=0.1, weight_decay=0.5).step()
@@ -149,11 +96,11 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative = 1e-2,
         amsgrad: bool = False,
         *,
         maximize: bool = False,
@@ -162,20 +109,7 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        super().__init__(params, **hyperparameters(locals()), decoupled_weight_decay=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -183,25 +117,24 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-class Adamax(_Moments):
+class Adamax(Optimizer):
     r"""Adam by the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr / (1 - beta1**t) * m / u``.
 
     Args:
         params: the parameters, or groups of them.
         lr: the learning rate.
-        betas: how slowly the moment and the norm move.
+        betas: the decay rates of the moment and the norm.
         eps: keeps the division finite.
         weight_decay: L2 penalty.
-        maximize: climb instead.
+        maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
         differentiable: not supported.
 
     Raises:
-        ValueError: a negative hyper-parameter, or a beta outside [0, 1).
+        ValueError: a hyper-parameter out of range.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015, section 7.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.Adamax([x], lr=0.5).step()
@@ -211,50 +144,36 @@ class Adamax(_Moments):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
+        params: ParamsT,
+        lr: LearningRate = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative = 0,
         foreach: bool | None = None,
         *,
         maximize: bool = False,
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_not_negative("Adamax", lr=lr, eps=eps, weight_decay=weight_decay)
-        check_flags("Adamax", foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": check_betas("Adamax", betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps, weight_decay = number(group["lr"]), number(group["eps"]), number(group["weight_decay"])
+        lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, "exp_avg", "exp_inf")
         rate = lr / (1 - beta1**step)
         for p, g, a, b, m, u in self._blocks(parameter, gradient, state["exp_avg"], state["exp_inf"], scratch=2):
-            d = _direction(p, g, a, group, lr, weight_decay)
+            d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
             np.abs(d, out=b)
             b += eps
             u *= beta2
             np.maximum(u, b, out=u)
-            np.divide(m, u, out=b)
-            b *= rate
-            p -= b
+            descend(p, rate, m, u, b)
 
 
-class NAdam(_Moments):
-    r"""Adam with Nesterov momentum.
+class NAdam(Optimizer):
+    r"""Adam with Nesterov's momentum.
 
     With ``mu_t = beta1 * (1 - 0.96**(t * momentum_decay) / 2)`` and ``M_t`` the product of ``mu_1 ... mu_t``:
     ``p -= lr * ((1 - mu_t) / (1 - M_t) * g + mu_{t+1} / (1 - M_{t+1}) * m) / (sqrt(v / (1 - beta2**t)) + eps)``.
@@ -262,21 +181,20 @@ class NAdam(_Moments):
     Args:
         params: the parameters, or groups of them.
         lr: the learning rate.
-        betas: how slowly the two moments move.
+        betas: the decay rates of the two moments.
         eps: keeps the division finite.
         weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
-        momentum_decay: how the momentum warms up.
-        decoupled_weight_decay: as AdamW does.
-        maximize: climb instead.
+        momentum_decay: the rate at which ``mu`` grows to ``beta1``.
+        decoupled_weight_decay: shrink the parameters, as AdamW does.
+        maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
         differentiable: not supported.
 
     Raises:
-        ValueError: a negative hyper-parameter, or a beta outside [0, 1).
+        ValueError: a hyper-parameter out of range.
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.NAdam([x], lr=0.1).step()
@@ -288,12 +206,12 @@ class NAdam(_Moments):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum_decay: float = 4e-3,
+        params: ParamsT,
+        lr: LearningRate = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative = 0,
+        momentum_decay: NotNegative = 4e-3,
         decoupled_weight_decay: bool = False,
         *,
         foreach: bool | None = None,
@@ -301,34 +219,15 @@ class NAdam(_Moments):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_not_negative("NAdam", lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        check_flags("NAdam", foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": check_betas("NAdam", betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps, weight_decay = number(group["lr"]), number(group["eps"]), number(group["weight_decay"])
+        lr, eps, momentum_decay = numbers(group, "lr", "eps", "momentum_decay")
         beta1, beta2 = map(number, group["betas"])
-        state = self.state[parameter]
-        if not state:
-            state["mu_product"] = self._scalar(1)
-            state["step"] = self._scalar(0)
-            state["exp_avg"], state["exp_avg_sq"] = self._zeros_like(parameter), self._zeros_like(parameter)
-        step = self._count_step(state)
+        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", mu_product=1)
 
         def mu(t: int) -> float:
-            return beta1 * (1 - 0.5 * 0.96 ** (t * number(group["momentum_decay"])))
+            return beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))
 
         state["mu_product"].array *= mu(step)
         product = float(state["mu_product"].array)
@@ -336,42 +235,39 @@ class NAdam(_Moments):
         moment_rate = lr * mu(step + 1) / (1 - product * mu(step + 1))
         correction = 1 / (1 - beta2**step)
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
-            d = _direction(p, g, a, group, lr, weight_decay)
+            d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
-            np.multiply(d, gradient_rate, out=a)
-            a += np.multiply(m, moment_rate, out=b)
+            decay_towards_square(v, d, beta2, b)
             np.multiply(v, correction, out=b)
             np.sqrt(b, out=b)
             b += eps
-            a /= b
-            p -= a
+            descend(p, gradient_rate, d, b, a)
+            descend(p, moment_rate, m, b, a)
 
 
-class RAdam(_Moments):
+class RAdam(Optimizer):
     r"""Adam whose step is rectified while the second moment is still uncertain, and plain momentum at the very start.
 
     With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2**t / (1 - beta2**t)``: for ``rho_t > 5`` Adam's
-    step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that ``p -= lr * m / (1 -
-    beta1**t)``.
+    step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that
+    ``p -= lr * m / (1 - beta1**t)``.
 
     Args:
         params: the parameters, or groups of them.
         lr: the learning rate.
-        betas: how slowly the two moments move.
+        betas: the decay rates of the two moments.
         eps: keeps the division finite.
         weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
-        decoupled_weight_decay: as AdamW does.
-        maximize: climb instead.
+        decoupled_weight_decay: shrink the parameters, as AdamW does.
+        maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
         differentiable: not supported.
 
     Raises:
-        ValueError: a negative hyper-parameter, or a beta outside [0, 1).
+        ValueError: a hyper-parameter out of range.
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor(3.0, requires_grad=True)
     >>> (x * x).backward()
     >>> rg.optim.RAdam([x], lr=0.1).step()
@@ -381,11 +277,11 @@ class RAdam(_Moments):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        weight_decay: NotNegative = 0,
         decoupled_weight_decay: bool = False,
         *,
         foreach: bool | None = None,
@@ -393,23 +289,10 @@ class RAdam(_Moments):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_not_negative("RAdam", lr=lr, eps=eps, weight_decay=weight_decay)
-        check_flags("RAdam", foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": check_betas("RAdam", betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps, weight_decay = number(group["lr"]), number(group["eps"]), number(group["weight_decay"])
+        lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq")
         correction = 1 - beta2**step
@@ -421,14 +304,12 @@ class RAdam(_Moments):
             rectification = (rho_t - 4) * (rho_t - 2) * rho / ((rho - 4) * (rho - 2) * rho_t)
             rate *= sqrt(rectification * correction)
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
-            d = _direction(p, g, a, group, lr, weight_decay)
+            d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, 1 - beta2, b)
+            decay_towards_square(v, d, beta2, b)
             if certain:
                 np.sqrt(v, out=b)
                 b += eps
-                np.divide(m, b, out=b)
-                b *= rate
+                descend(p, rate, m, b, a)
             else:
-                np.multiply(m, rate, out=b)
-            p -= b
+                p -= np.multiply(m, rate, out=b)

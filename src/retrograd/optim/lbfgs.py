@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -12,7 +12,8 @@ from ..core.devices import array_module
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor
-from .optimizer import Optimizer, check_not_negative, number, writable
+from .hyperparameters import LearningRate, hyperparameters, number
+from .optimizer import Optimizer, ParamsT, writable
 
 
 class Trial(NamedTuple):
@@ -47,7 +48,6 @@ class LBFGS(Optimizer):
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4, 3.5 and 3.6.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([-1.5, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.LBFGS([x], line_search_fn="strong_wolfe")
     >>> def closure():
@@ -63,8 +63,8 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1,
+        params: ParamsT,
+        lr: LearningRate = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
@@ -72,19 +72,10 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_not_negative("LBFGS", lr=lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError(f"LBFGS: only 'strong_wolfe' is supported as line_search_fn, got {line_search_fn!r}")
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, defaults)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, hyperparameters(locals()))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
@@ -286,6 +277,8 @@ def cubic_minimum(first: Trial, second: Trial, bounds: tuple[float, float]) -> f
     """
     if first.t > second.t:
         first, second = second, first
+    if first.t == second.t:  # steps below the smallest number, after a gradient that is not finite
+        return (bounds[0] + bounds[1]) / 2
     d1 = first.slope + second.slope - 3 * (first.loss - second.loss) / (first.t - second.t)
     square = d1 * d1 - first.slope * second.slope
     if not square >= 0:

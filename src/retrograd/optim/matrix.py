@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ..core.dtypes import float16, float32
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
-from .optimizer import Optimizer, check_not_negative, decay_towards, number, writable
+from .hyperparameters import LearningRate, NotNegative, Range, hyperparameters, number, numbers
+from .optimizer import Optimizer, ParamsT, decay_towards, writable
 
 
 def _norm(x: Any) -> float:
     flat = x.reshape(-1)
+    if flat.dtype == float16:
+        flat = flat.astype(float32)  # the squares of most numbers leave float16's range
     return sqrt(float(np.dot(flat, flat)))
 
 
@@ -41,7 +44,6 @@ class Adafactor(Optimizer):
 
     Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost, 2018.
 
-    >>> import retrograd as rg
     >>> x = rg.ones(4, 3, requires_grad=True)
     >>> (x * x).sum().backward()
     >>> optimizer = rg.optim.Adafactor([x], lr=0.1)
@@ -52,31 +54,20 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
+        params: ParamsT,
+        lr: LearningRate = 1e-2,
+        beta2_decay: Annotated[float, Range("<= 0", lambda x: x <= 0)] = -0.8,
+        eps: Annotated[
+            tuple[float | None, float],
+            Range("None or >= 0, and >= 0", lambda eps: (eps[0] is None or eps[0] >= 0) and eps[1] >= 0),
+        ] = (None, 1e-3),
+        d: Annotated[float, Range(">= 1", lambda x: x >= 1)] = 1.0,
+        weight_decay: NotNegative = 0.0,
         *,
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_not_negative("Adafactor", lr=lr, weight_decay=weight_decay, epsilon1=eps[0] or 0, epsilon2=eps[1])
-        if not beta2_decay <= 0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if not d >= 1:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
         shape = parameter.array.shape
@@ -92,36 +83,31 @@ class Adafactor(Optimizer):
             raise RuntimeError("Adafactor does not support complex parameters")
         if g.size == 0:
             return
-        lr, weight_decay = number(group["lr"]), number(group["weight_decay"])
+        lr, weight_decay = numbers(group, "lr", "weight_decay")
         floor, smallest_rms = group["eps"]
         floor = float(np.finfo(g.dtype).eps) if floor is None else floor
         state = self.state[parameter]
-        if not state:
-            state["step"] = self._scalar(0)
-            if g.ndim > 1:
-                state["row_var"] = new_tensor(np.zeros_like(g[..., :1]))
-                state["col_var"] = new_tensor(np.zeros_like(g[..., :1, :]))
-            else:
-                state["variance"] = self._zeros_like(parameter)
-        step = self._count_step(state)
+        if not state and g.ndim > 1:
+            state["row_var"] = new_tensor(np.zeros_like(g[..., :1]))
+            state["col_var"] = new_tensor(np.zeros_like(g[..., :1, :]))
+        state, step = self._begin(parameter, *([] if g.ndim > 1 else ["variance"]))
         p = writable(parameter)
         rate = max(smallest_rms, _norm(p) / sqrt(p.size)) * min(lr, 1 / sqrt(step))
         if weight_decay:
             p *= 1 - lr * weight_decay
-        (update,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(p, 1, g.size))
+        (update,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(p, 1, g.size))
         squares = np.multiply(g, g, out=update)
         share = step ** number(group["beta2_decay"])
         if g.ndim > 1:
             row, column = state["row_var"].array, state["col_var"].array
-            row += share * (squares.mean(axis=-1, keepdims=True) - row)
-            column += share * (squares.mean(axis=-2, keepdims=True) - column)
+            for average, axis in ((row, -1), (column, -2)):
+                mean = squares.sum(axis=axis, keepdims=True) / g.shape[axis]
+                decay_towards(average, mean, share, np.empty_like(mean))
             np.multiply(row, column, out=update)
             update /= np.maximum(row.mean(axis=-2, keepdims=True), floor)
         else:
             variance = state["variance"].array
-            squares -= variance
-            squares *= share
-            variance += squares
+            decay_towards(variance, squares, share, np.empty_like(squares))
             update[...] = variance
         np.maximum(update, floor * floor, out=update)
         np.sqrt(update, out=update)
@@ -157,7 +143,6 @@ class Muon(Optimizer):
 
     Source: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024.
 
-    >>> import retrograd as rg
     >>> x = rg.eye(2).requires_grad_()
     >>> (x * x).sum().backward()
     >>> rg.optim.Muon([x], lr=0.1, weight_decay=0.0).step()
@@ -167,34 +152,22 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        weight_decay: NotNegative = 0.1,
+        momentum: NotNegative = 0.95,
         nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        ns_coefficients: Annotated[
+            tuple[float, float, float], Range("three numbers", lambda coefficients: len(coefficients) == 3)
+        ] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
+        ns_steps: Annotated[int, Range("< 100", lambda steps: steps < 100)] = 5,
+        adjust_lr_fn: Annotated[
+            str | None,
+            Range("None, 'original' or 'match_rms_adamw'", {None, "original", "match_rms_adamw"}.__contains__),
+        ] = None,
     ) -> None:
-        check_not_negative("Muon", lr=lr, momentum=momentum, weight_decay=weight_decay)
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        if ns_steps >= 100:
-            raise ValueError(f"Muon: ns_steps must be less than 100, got {ns_steps}")
-        if len(ns_coefficients) != 3:
-            raise ValueError(f"Muon: ns_coefficients must be three numbers, got {ns_coefficients}")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, hyperparameters(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimize further matrices; ValueError for a parameter that is none."""
@@ -210,12 +183,12 @@ class Muon(Optimizer):
             raise RuntimeError("Muon does not support complex parameters")
         if g.size == 0:
             return
-        lr, momentum = number(group["lr"]), number(group["momentum"])
+        lr, momentum = numbers(group, "lr", "momentum")
         state = self.state[parameter]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = self._zeros_like(parameter)
         buffer = state["momentum_buffer"].array
-        (scratch,) = (spare[: g.size].reshape(g.shape) for spare in self._spare(g, 1, g.size))
+        (scratch,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(g, 1, g.size))
         decay_towards(buffer, g, 1 - momentum, scratch)
         update = buffer
         if group["nesterov"]:

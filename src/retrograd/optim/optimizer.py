@@ -5,26 +5,38 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core.devices import backend_of, is_array
-from ..core.dtypes import DType, float32, float64, get_default_dtype
+from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor import RemovableHandle, Tensor, new_tensor, to_array
+from .hyperparameters import number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
 BLOCK = 1 << 15
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+# As a default: an option that every parameter group has to give.
+required: Final = _Required()
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -55,42 +67,15 @@ def writable(parameter: Tensor) -> Any:
     return parameter.array
 
 
-def number(value: Any) -> float:
-    """A hyper-parameter as a Python number; Tensors of one element are allowed in PyTorch, too."""
-    return float(value.item()) if isinstance(value, Tensor) else value
+def descent(p: Any, g: Any, out: Any, group: dict[str, Any]) -> Any:
+    """The direction to descend along, ``g`` or ``-g`` with weight decay: in ``out``, or ``g`` itself where it is that.
 
-
-def check_not_negative(optimizer: str, **values: Any) -> None:
-    """Raise ValueError, in PyTorch's words, for a hyper-parameter below zero or NaN."""
-    names = {"lr": "learning rate", "eps": "epsilon value"}
-    for name, value in values.items():
-        if isinstance(value, Tensor) and value.array.size != 1:
-            raise ValueError(f"Tensor {name} must be 1-element ({optimizer} got {describe(value)})")
-        if not number(value) >= 0:
-            raise ValueError(f"Invalid {names.get(name, f'{name} value')}: {value} ({optimizer} wants {name} >= 0)")
-
-
-def check_betas(optimizer: str, betas: Sequence[Any]) -> tuple[float, float]:
-    """The two decay rates as numbers; ValueError for one outside [0, 1)."""
-    rates = [number(beta) for beta in betas]
-    if len(rates) != 2:
-        raise ValueError(f"{optimizer}: betas must be two numbers, got {betas}")
-    for index, beta in enumerate(rates):
-        if not 0 <= beta < 1:
-            raise ValueError(f"Invalid beta parameter at index {index}: {beta} ({optimizer} wants 0 <= beta < 1)")
-    return rates[0], rates[1]
-
-
-def check_flags(optimizer: str, foreach: Any, fused: Any, differentiable: Any) -> None:
-    """Refuse what cannot be ignored. How a step is carried out is decided here, so foreach and fused mean nothing."""
-    if differentiable:
-        raise RuntimeError(f"{optimizer}: differentiable=True is not supported; steps are never recorded")
-    if fused and foreach:
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-
-def descent(p: Any, g: Any, out: Any, weight_decay: float, maximize: bool) -> Any:
-    """``weight_decay * p +- g``, the direction to descend along: in ``out``, or ``g`` itself where that is all."""
+    Weight decay is a part of the gradient, or, where the group says ``decoupled_weight_decay``, shrinks ``p`` at once.
+    """
+    weight_decay, maximize = number(group.get("weight_decay", 0)), group["maximize"]
+    if weight_decay and group.get("decoupled_weight_decay"):
+        p *= 1 - number(group["lr"]) * weight_decay
+        weight_decay = 0
     if weight_decay:
         np.multiply(p, weight_decay, out=out)
         return np.subtract(out, g, out=out) if maximize else np.add(out, g, out=out)
@@ -100,16 +85,33 @@ def descent(p: Any, g: Any, out: Any, weight_decay: float, maximize: bool) -> An
 def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
     """``average += rate * (value - average)``: the exponential moving average."""
     np.subtract(value, average, out=scratch)
-    scratch *= rate
+    if rate < 0.5:
+        scratch *= rate
+        average += scratch
+    else:  # from the nearer end, as PyTorch's lerp: value itself where rate is 1
+        scratch *= 1 - rate
+        np.subtract(value, scratch, out=average)
+
+
+def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -> None:
+    """``average = decay * average + (1 - decay) * value**2``.
+
+    In this order ``average`` stays finite for a value whose square is not, and an infinite one is no ``inf - inf``.
+    """
+    np.multiply(value, 1 - decay, out=scratch)
+    scratch *= value
+    average *= decay
     average += scratch
 
 
-def decay_towards_square(average: Any, value: Any, rate: float, scratch: Any) -> None:
-    """``average += rate * (value**2 - average)``."""
-    np.multiply(value, value, out=scratch)
-    scratch -= average
-    scratch *= rate
-    average += scratch
+def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any) -> None:
+    """``p -= rate * numerator / denominator``, the product first, as in PyTorch: a quotient alone may overflow."""
+    if p.dtype == float16:  # whose range is too small even for the product
+        p -= rate * numerator.astype(float32) / denominator
+        return
+    np.multiply(numerator, rate, out=scratch)
+    scratch /= denominator
+    p -= scratch
 
 
 def with_hooks(step: Step) -> Step:
@@ -139,10 +141,15 @@ def with_hooks(step: Step) -> Step:
     return hooked  # type: ignore[return-value]
 
 
+def _no_hooks(optimizer: Optimizer) -> OrderedDict[int, Callable[..., Any]]:
+    return OrderedDict()
+
+
 class Optimizer:
     """The base of every optimizer, with PyTorch's interface.
 
-    A subclass gives its defaults and writes ``_update``, which moves one parameter, or ``step``.
+    A subclass gives its defaults and writes ``step``; the optimizers here write ``_update``, which moves one parameter.
+    Parameters may have any shape and any floating or complex dtype, in which they are updated, in place.
 
     Args:
         params: Tensors, ``(name, Tensor)`` pairs, or dictionaries, each a group with ``params`` and its own options.
@@ -152,7 +159,6 @@ class Optimizer:
         TypeError: something is no Tensor, or a set, whose order changes from run to run.
         ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1)
     >>> (x * x).sum().backward()
@@ -164,21 +170,31 @@ class Optimizer:
     # State that is one number, not an array of the parameter's shape; kept in its own dtype when it is loaded.
     scalar_state: frozenset[str] = frozenset({"step"})
 
+    # Made when first read: some subclasses do not call __init__, and copies and pickles come without.
+    _step_pre_hooks = cached_property(_no_hooks)
+    _step_post_hooks = cached_property(_no_hooks)
+    _state_dict_pre_hooks = cached_property(_no_hooks)
+    _state_dict_post_hooks = cached_property(_no_hooks)
+    _load_state_dict_pre_hooks = cached_property(_no_hooks)
+    _load_state_dict_post_hooks = cached_property(_no_hooks)
+    _scratch: cached_property[dict[tuple[type, DType], Any]] = cached_property(lambda self: {})
+    _stepping = False
+    _stepped = False  # schedulers warn when they go first
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._without_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
                 f"{type(self).__name__}: params should be an iterable of Tensors or dicts, got {describe(params)}"
             )
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -186,23 +202,14 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def _without_hooks(self) -> None:
-        self._step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._scratch: dict[tuple[type, DType], Any] = {}
-        self._stepping = False
-        self._stepped = False  # schedulers warn when they go first
-
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._without_hooks()
         self.__dict__.update(state)
+        for group in state.get("param_groups", ()):  # those of an older version may lack options
+            for name, default in self.__dict__.get("defaults", {}).items():
+                group.setdefault(name, default)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -241,6 +248,8 @@ class Optimizer:
             if not (parameter.is_leaf or parameter.retains_grad):
                 raise ValueError(f"{me}: can't optimize a non-leaf Tensor, {describe(parameter)}")
         for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(f"{me}: the parameter group has no value for the required option {name!r}")
             group.setdefault(name, default)
 
         ids = [id(parameter) for parameter in entries]
@@ -310,21 +319,21 @@ class Optimizer:
         per_block = length
         if isinstance(p, np.ndarray) and p.ndim:
             per_block = max(1, BLOCK * length // max(1, p.size))
-        spare = self._spare(p, scratch, per_block * (p.size // max(1, length)))
+        rows = self._scratch_rows(p, scratch, per_block * (p.size // max(1, length)))
         for start in range(0, length, max(1, per_block)):
             piece = arrays
             if per_block < length:
                 piece = [None if array is None else array[start : start + per_block] for array in arrays]
             p = piece[0]
-            yield [*piece[:2], *[flat[: p.size].reshape(p.shape) for flat in spare], *piece[2:]]
+            yield [*piece[:2], *[row[: p.size].reshape(p.shape) for row in rows], *piece[2:]]
 
-    def _spare(self, like: Any, count: int, size: int) -> Any:
+    def _scratch_rows(self, like: Any, count: int, size: int) -> Any:
         """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""
         key = (type(like), like.dtype)
-        spare = self._scratch.get(key)
-        if spare is None or spare.shape[0] < count or spare.shape[1] < size:
-            spare = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
-        return spare[:count]
+        rows = self._scratch.get(key)
+        if rows is None or rows.shape[0] < count or rows.shape[1] < size:
+            rows = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
+        return rows[:count]
 
     # State
 
@@ -335,13 +344,22 @@ class Optimizer:
         """A number of the state: 0-d, on the host, float32 unless the default dtype is float64, as PyTorch keeps it."""
         return new_tensor(np.array(value, float64 if get_default_dtype() == float64 else float32))
 
-    def _count_step(self, state: dict[str, Any]) -> int:
-        """Count one more step of a parameter."""
+    def _begin(self, parameter: Tensor, *names: str, **scalars: float) -> tuple[dict[str, Any], int]:
+        """The parameter's state, what it lacks set to zeros or to the given numbers, and the number of this step."""
+        state = self.state[parameter]
+        for name in names:
+            if name not in state:
+                state[name] = self._zeros_like(parameter)
+        for name, value in {"step": 0, **scalars}.items():
+            if name not in state:
+                state[name] = self._scalar(value)
         state["step"].array += 1
-        return int(state["step"].array)
+        return state, int(state["step"].array)
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
-        """The shape that an entry of the state must have; None where any will do."""
+        """The shape that an entry of the state must have; None where any will do, as in a step that we do not know."""
+        if type(self).step is not Optimizer.step:
+            return None
         return () if key in self.scalar_state else parameter.array.shape
 
     def state_dict(self) -> dict[str, Any]:
@@ -404,7 +422,7 @@ class Optimizer:
                 if parameter is None
                 else {name: self._loaded(name, value, parameter) for name, value in values.items()}
             )
-        self.state, self.param_groups = state, new_groups
+        self.__setstate__({"state": state, "param_groups": new_groups})
         for hook in self._load_state_dict_post_hooks.values():
             hook(self)
 
@@ -412,6 +430,8 @@ class Optimizer:
         """A copy of one entry of a loaded state, in the parameter's dtype and place."""
         if isinstance(value, (list, tuple)):
             return type(value)(self._loaded(key, item, parameter) for item in value)
+        if key in self.scalar_state and isinstance(value, (int, float)):
+            return self._scalar(value)
         if not isinstance(value, Tensor) and not is_array(value):
             if not hasattr(value, "__array__"):
                 return deepcopy(value)

@@ -44,18 +44,17 @@ class Case:
             among them broadcasting, 0-d, several axes, negative axes and each option of the operator.
         reference: the same function on NumPy arrays (NumPy or SciPy), for the forward value; None where only PyTorch
             serves as reference.
-        torch: the name of PyTorch's function (``"torch.linalg.inv"``), by default the same as ours; ``""`` where it
-            has none.
+        torch: the name of PyTorch's function (``"torch.linalg.inv"``), by default the same as ours; ``""`` where
+            it has none.
         edge_calls: calls where only the forward (and that gradients are finite and equal PyTorch's) is checked: kinks,
             ties, zeros, infinities, empty tensors.
         order: how many times it can be differentiated: 0, 1 or 2.
         dtypes: floating dtypes in which the result must keep the inputs' dtype.
         tolerance: relative error allowed of first-order gradients against central differences.
-        torch_tolerance: relative error allowed against PyTorch, which rounds some constants to float32 (celu,
-            hardsigmoid).
-        wrap: makes of the operator (and of the reference and PyTorch's) the function to exercise, where not every
-            point or
-            result serves: a decomposition of a symmetric matrix, say, as a function of any matrix.
+        torch_tolerance: relative error allowed against PyTorch, which rounds some constants to
+            float32 (celu, hardsigmoid).
+        wrap: makes of the operator (and of the reference and PyTorch's) the function to exercise, where not every point
+            or result serves: a decomposition of a symmetric matrix, say, as a function of any matrix.
         random: the result is random; only shape, dtype and gradient given a seed are checked.
     """
 

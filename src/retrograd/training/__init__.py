@@ -1,4 +1,4 @@
-"""Helpers around a training loop: checkpoints, metrics, early stopping, averaged weights, a watch on gradients."""
+"""A training loop and its helpers: checkpoints, metrics, early stopping, averaged weights, a watch on gradients."""
 
 from .accumulation import accumulate as accumulate
 from .checkpoint import Checkpoint as Checkpoint
@@ -6,6 +6,9 @@ from .checkpoint import CheckpointError as CheckpointError
 from .checkpoint import Progress as Progress
 from .early_stopping import EarlyStopping as EarlyStopping
 from .ema import EMA as EMA
+from .loop import DivergenceError as DivergenceError
+from .loop import Interrupted as Interrupted
+from .loop import Loop as Loop
 from .metrics import AverageMeter as AverageMeter
 from .metrics import ConfusionMatrix as ConfusionMatrix
 from .metrics import R2Score as R2Score

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.tensor import Tensor, new_tensor
+from ..core.modes import is_grad_enabled, set_grad_enabled
+from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
-from ..ops.make.generators import Generator, get_rng_state, set_rng_state
-from ..serialization import Arrays, CorruptFileError, pack, read_file, unpack, write_file
+from ..ops.make.generators import Generator, default_generator, get_rng_state
+from ..safetensors_format import Arrays, require_library
+from ..serialization import CorruptFileError, pack, read_file, write_file
 
 VERSION = 1
 
@@ -31,16 +37,23 @@ class Progress(NamedTuple):
 class Checkpoint:
     """Saves and resumes a training run: bit for bit the same losses as without the interruption.
 
-    One safetensors file holds the state of every part, the states of the random generators, the step and free
-    metadata. It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves
-    the last whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so
-    on.
+    One safetensors file holds the state of every part, the states of the random generators, the step and free metadata.
+    It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves the last
+    whole one. The weights are found in it by any program that reads safetensors, as ``model.weight`` and so on.
 
     Args:
         path: the file.
-        model, optimizer, scheduler, loader: the usual parts; those that are None are left out.
-        generators: further random generators that the training draws from (``retrograd.Generator`` or NumPy's), by
-        name. **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
+        model: the module that is trained.
+        optimizer: its optimizer.
+        scheduler: the learning rate's scheduler.
+        loader: the ``DataLoader``, which goes on at the batch after the last. Any of these may be None.
+        generators: further random generators that the training draws from (``retrograd.Generator`` or
+            NumPy's), by name.
+        **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
+
+    Raises:
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
 
     >>> import retrograd as rg, tempfile, os
     >>> from retrograd.training import Checkpoint
@@ -66,6 +79,7 @@ class Checkpoint:
         generators: Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> None:
+        require_library()  # said before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
         self.parts = {name: part for name, part in {**usual, **parts}.items() if part is not None}
@@ -79,61 +93,124 @@ class Checkpoint:
     def save(self, step: int, metadata: Mapping[str, Any] | None = None) -> None:
         """Write the run as it is after ``step`` steps, with anything that JSON can hold.
 
+        Whatever is raised, the path holds the last checkpoint or this one, whole.
+
         Raises:
-            TypeError: a state or the metadata holds something that cannot be stored.
-            OSError: the file cannot be written; the last one is still there.
+            TypeError: a state or the metadata holds something that cannot be stored, or ``step`` is no integer.
+            OSError: the file cannot be written.
         """
         arrays: Arrays = {}
-        structure = {name: pack(part.state_dict(), name, arrays) for name, part in self.parts.items()}
+        parts = pack({name: part.state_dict() for name, part in self.parts.items()}, "", arrays)
         random = {
             "default": get_rng_state().tolist(),
             "generators": {name: _state_of(generator) for name, generator in self.generators.items()},
         }
-        run = {"version": VERSION, "step": int(step), "random": random, "metadata": dict(metadata or {})}
-        write_file(self.path, arrays, {"parts": structure, "run": pack(run, "run", arrays)})
+        run = {"version": VERSION, "step": operator.index(step), "random": random, "metadata": dict(metadata or {})}
+        write_file(self.path, arrays, {"parts": parts, "run": pack(run, "run", arrays)})
 
     def resume(self) -> Progress | None:
         """Put every part where ``save`` found it; None where nothing was saved yet.
 
+        Whatever is raised, and whatever interrupts, the parts and the random generators are as they were before.
+
         Raises:
             CheckpointError: the file is truncated or damaged, or its parts are not this run's.
+            MemoryError: the checkpoint does not fit in memory beside the run.
+            OSError: the file cannot be read.
         """
-        for leftover in self.path.parent.glob(f".{self.path.name}.*.tmp"):
-            leftover.unlink(missing_ok=True)  # of a run that was killed while it wrote
-        if not self.path.exists():
+        try:
+            states, run = self._read()
+        except FileNotFoundError:
             return None
-        states, run = self._read()
-        if set(states) != set(self.parts):
-            raise CheckpointError(f"{self.path}: holds {sorted(states)}, this run has {sorted(self.parts)}")
-        saved_generators = run["random"]["generators"]
-        if set(saved_generators) != set(self.generators):
-            raise CheckpointError(
-                f"{self.path}: holds the generators {sorted(saved_generators)}, this run has {sorted(self.generators)}"
-            )
-        for name, part in self.parts.items():
-            try:
-                part.load_state_dict(states[name])
-            except (RuntimeError, ValueError, KeyError, TypeError) as error:
-                raise CheckpointError(f"{self.path}: the {name} does not fit this run's: {error}") from error
-        for name, state in saved_generators.items():
-            _set_state(self.generators[name], state)
-        # Last, because a loader may draw from the default generator's saved state.
-        set_rng_state(_as_bytes(run["random"]["default"]))
-        return Progress(run["step"], run["metadata"])
+        snapshot = _Snapshot(self.parts.values(), self.generators.values())
+        try:
+            for name, part in self.parts.items():
+                self._load(name, part.load_state_dict, states[name])
+            for name, generator in self.generators.items():
+                self._load(name, partial(_set_state, generator), run["random"]["generators"][name])
+            # Last, because a loader may draw from the default generator's saved state.
+            self._load("default generator", partial(_set_state, default_generator), run["random"]["default"])
+            return Progress(run["step"], run["metadata"])
+        except BaseException:
+            snapshot.restore()
+            raise
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The states of this run's parts, and what the file says of the run as a whole."""
         try:
-            arrays, structure = read_file(self.path, checked=True)
+            saved = read_file(self.path, new_tensor, checked=True)
         except CorruptFileError as error:
             raise CheckpointError(str(error)) from None
-        if not isinstance(structure, dict) or set(structure) != {"parts", "run"}:
-            raise CheckpointError(f"{self.path}: not a checkpoint of a training run")
-        run = structure["run"]
-        if run["version"] != VERSION:
-            raise CheckpointError(f"{self.path}: of version {run['version']}, this program reads version {VERSION}")
-        tensors = {name: new_tensor(array) for name, array in arrays.items()}
-        states: dict[str, Any] = unpack(structure["parts"], tensors)
-        return states, unpack(run, tensors)
+        match saved:
+            case {"parts": dict(parts), "run": {"version": int(version)}} if version != VERSION:
+                raise CheckpointError(f"{self.path}: of version {version}, this program reads version {VERSION}")
+            case {
+                "parts": dict(parts),
+                "run": {
+                    "version": int(),
+                    "step": int(),
+                    "metadata": dict(),
+                    "random": {"default": list(), "generators": dict(generators)},
+                } as run,
+            }:
+                pass
+            case _:
+                raise CheckpointError(f"{self.path}: not a checkpoint of a training run")
+        for kind, found, own in (("", parts, self.parts), ("the generators ", generators, self.generators)):
+            if found.keys() != own.keys():
+                names = f"{kind}{sorted(found, key=str)}, this run has {sorted(own)}"
+                raise CheckpointError(f"{self.path}: holds {names}")
+        return parts, run
+
+    def _load(self, name: str, load: Callable[[Any], Any], state: Any) -> None:
+        try:
+            load(state)
+        except MemoryError:
+            raise
+        except Exception as error:  # the state may be anything, and so may the error
+            raise CheckpointError(f"{self.path}: the {name} does not fit this run's: {error}") from error
+
+
+class _Snapshot:
+    """The state of a run's parts and random generators, to go back to."""
+
+    def __init__(self, parts: Iterable[Any], generators: Iterable[Any]) -> None:
+        self._parts = [(part, dict(_attributes(part)), deepcopy(part.state_dict())) for part in parts]
+        self._generators = [(generator, _state_of(generator)) for generator in (*generators, default_generator)]
+        self._grad_enabled = is_grad_enabled()
+
+    def restore(self) -> None:
+        """Go back; an interrupt meanwhile only starts it again, since half of it would be worse."""
+        while True:
+            try:
+                self._restore()
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _restore(self) -> None:
+        for part, attributes, state in self._parts:
+            # The attributes go back to the very objects; loading goes back to the values in those that were written in
+            # place (a model's arrays, a loader's generators), and may itself assign attributes.
+            _restore_attributes(part, attributes)
+            with suppress(Exception):
+                part.load_state_dict(state)
+            _restore_attributes(part, attributes)
+        for generator, state in self._generators:
+            _set_state(generator, state)
+        set_grad_enabled(self._grad_enabled)  # loading switches it off, and an interrupt can come before its `with`
+
+
+def _attributes(part: Any) -> dict[str, Any]:
+    attributes: dict[str, Any] = getattr(part, "__dict__", {})
+    return attributes
+
+
+def _restore_attributes(part: Any, attributes: dict[str, Any]) -> None:
+    own = _attributes(part)
+    own.update(attributes)
+    for name in own.keys() - attributes.keys():
+        del own[name]
 
 
 def _state_of(generator: Any) -> Any:
@@ -142,10 +219,6 @@ def _state_of(generator: Any) -> Any:
 
 def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, Generator):
-        generator.set_state(_as_bytes(state))
+        generator.set_state(new_tensor(np.array(state, np.uint8)))
     else:
         set_generator_state(generator, state)
-
-
-def _as_bytes(values: list[int]) -> Tensor:
-    return new_tensor(np.array(values, np.uint8))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf, sqrt
-from typing import Any
+from math import inf, nan, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +15,10 @@ from ..core.devices import backend_of
 from ..core.tensor import RemovableHandle, Tensor
 from ..nn.module import Module
 from ..optim.optimizer import Optimizer
+from . import plots
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, Any]
 
@@ -155,11 +161,11 @@ class GradientMonitor:
 
     # Pictures
 
-    def draw(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw all records: norms, update ratios, gradients' histograms over time, and dead units.
+    def draw(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw all records: norms, update ratios, histograms of gradients and weights over time, and dead units.
 
         Args:
-            path: a file to write; the figure is returned in any case.
+            path: a PNG file to write; the figure is returned in any case.
 
         Raises:
             RuntimeError: nothing was recorded.
@@ -167,50 +173,73 @@ class GradientMonitor:
         """
         if not self.records:
             raise RuntimeError("GradientMonitor: nothing to draw; no step was recorded")
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise ImportError("drawing needs matplotlib: install retrograd[plots]") from None
-        figure = Figure(figsize=(12, 8), layout="constrained")
-        totals, norms, ratios, last, weights, dead = figure.subplots(2, 3).flat
+        figure = plots.new_figure(13, 8)
+        totals, norms, ratios, gradients, weights, dead = figure.subplots(2, 3).flat
         steps = [record.step for record in self.records]
 
-        totals.set_title("total gradient norm")
         before = [record.total_norm_before_clipping for record in self.records]
         if any(value is not None for value in before):
-            totals.plot(steps, [np.nan if value is None else value for value in before], label="before clipping")
-        totals.plot(steps, [record.total_norm for record in self.records], label="at the step")
-        totals.legend(fontsize="small")
+            unclipped = [nan if value is None else value for value in before]
+            plots.draw_curve(totals, steps, unclipped, color=plots.GUIDE["color"], label="total, before clipping")
+        norm = [record.total_norm for record in self.records]
+        plots.draw_curve(totals, steps, norm, color=plots.color(6), label="total")
+        plots.label(totals, "total gradient norm", "step")
 
         names = list(dict.fromkeys(name for record in self.records for name in record.gradients))
-        for name in names:
-            norms.plot(steps, [_get(record.gradients, name, "norm") for record in self.records], label=name)
-            ratios.plot(steps, [record.update_ratios.get(name, np.nan) for record in self.records], label=name)
-        norms.set_title("gradient norm of each parameter")
-        ratios.set_title("step / weight")
-        ratios.axhline(1e-3, color="gray", linewidth=0.8, linestyle=":")
-        for axes in (norms, ratios):
-            axes.set_yscale("symlog", linthresh=1e-8)
-        if len(names) <= 12:
-            norms.legend(fontsize="x-small")
+        for index, name in enumerate(names):
+            style = {"color": plots.color(index), "label": name if len(names) <= 12 else None}
+            norm = [record.gradients[name].norm if name in record.gradients else nan for record in self.records]
+            plots.draw_curve(norms, steps, norm, **style)
+            plots.draw_curve(ratios, steps, [record.update_ratios.get(name, nan) for record in self.records], **style)
+        ratios.axhline(1e-3, **plots.GUIDE)
+        plots.label(norms, "gradient norm of each parameter", "step")
+        plots.label(ratios, "step norm / weight norm", "step")
+        for axes in (totals, norms, ratios):
+            plots.log_scale(axes)
 
-        for axes, title, table in ((last, "gradients", "gradients"), (weights, "weights", "weights")):
-            axes.set_title(f"{title} at step {steps[-1]}")
-            for name, found in getattr(self.records[-1], table).items():
-                middle = (np.array(found.edges[1:]) + np.array(found.edges[:-1])) / 2
-                axes.plot(middle, np.array(found.counts) / max(1, sum(found.counts)), label=name)
+        for axes, title, table in ((gradients, "gradients", "gradients"), (weights, "weights", "weights")):
+            edges, densities = densities_over_time([list(getattr(record, table).values()) for record in self.records])
+            across = np.array([*steps, steps[-1] + self.every]) - self.every / 2
+            mesh = axes.pcolormesh(across, edges, np.log10(np.where(densities > 0, densities, nan)).T, rasterized=True)
+            figure.colorbar(mesh, ax=axes, label="log10 of the density")
+            plots.label(axes, f"distribution of the {title} over time", "step", "value")
+            axes.grid(False)
 
-        dead.set_title("share of dead units")
+        for index, name in enumerate(dict.fromkeys(name for record in self.records for name in record.dead_units)):
+            shares = [record.dead_units.get(name, nan) for record in self.records]
+            plots.draw_curve(dead, steps, shares, color=plots.color(index), linestyle="--", label=f"units of {name}")
+        plots.label(dead, "share of dead units", "step")
         dead.set_ylim(-0.02, 1.02)
-        for name in dict.fromkeys(name for record in self.records for name in record.dead_units):
-            dead.plot(steps, [record.dead_units.get(name, np.nan) for record in self.records], label=name)
-        if dead.lines:
-            dead.legend(fontsize="x-small")
-        for axes in (totals, norms, ratios, dead):
-            axes.set_xlabel("step")
+        for axes in figure.axes[:6]:
+            plots.whole_numbers(axes)
+        plots.legend_below(figure)
         if path is not None:
-            figure.savefig(path, dpi=120)
+            Path(path).write_bytes(plots.render(figure))
         return figure
+
+
+def densities_over_time(records: Sequence[Sequence[Statistics]], bins: int = 60) -> tuple[Array, Array]:
+    """All histograms of each record as one density, on bins that the records share.
+
+    Returns:
+        The edges of the bins, ``(bins + 1,)``, and the densities, ``(records, bins)``, each with the integral 1, or all
+        zero where a record has no finite value.
+
+    >>> found = [[statistics(np.array([0.0, 1.0]), bins=2)], [statistics(np.array([1.0, 1.0, 3.0]), bins=4)]]
+    >>> edges, densities = densities_over_time(found, bins=3)
+    >>> edges, densities.sum(axis=1) * np.diff(edges)[0]
+    (array([0., 1., 2., 3.]), array([1., 1.]))
+    """
+    known = [[found for found in record if sum(found.counts)] for record in records]
+    ends = [end for record in known for found in record for end in (found.edges[0], found.edges[-1])] or [0.0, 1.0]
+    edges = np.linspace(min(ends), max(ends), bins + 1)
+    densities = np.zeros((len(records), bins))
+    for density, record in zip(densities, known):
+        for found in record:
+            # Inside a bin the values are taken to be even, so that the sum up to a place is piecewise linear.
+            density += np.diff(np.interp(edges, found.edges, [0, *np.cumsum(found.counts)]))
+        density /= max(1.0, density.sum()) * (edges[1] - edges[0])
+    return edges, densities
 
 
 def statistics(array: Array, bins: int = 30) -> Statistics:
@@ -237,7 +266,3 @@ def _norm(array: Array) -> float:
 
 def _host(array: Any) -> Array:
     return backend_of(array).to_numpy(array)
-
-
-def _get(table: dict[str, Statistics], name: str, attribute: str) -> float:
-    return getattr(table[name], attribute) if name in table else float("nan")

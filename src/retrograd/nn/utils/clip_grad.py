@@ -57,7 +57,6 @@ def get_total_norm(
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
 
-    >>> import retrograd as rg
     >>> rg.nn.utils.get_total_norm([rg.tensor([3.0]), rg.tensor([4.0])])
     tensor(5.)
     """
@@ -82,7 +81,12 @@ def clip_grads_with_norm_(
 ) -> None:
     """Multiply the gradients by ``max_norm / (total_norm + 1e-6)``, in place, where that is less than 1.
 
-    >>> import retrograd as rg
+    Args:
+        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        max_norm: the largest norm.
+        total_norm: the norm that they have, from ``get_total_norm``.
+        foreach: accepted, without meaning here.
+
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
     >>> rg.nn.utils.clip_grads_with_norm_(x, 0.5, rg.tensor(5.0))
@@ -122,7 +126,6 @@ def clip_grad_norm_(
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
 
-    >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
     >>> rg.nn.utils.clip_grad_norm_([x], max_norm=1.0)
@@ -140,7 +143,11 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
-    >>> import retrograd as rg
+    Args:
+        parameters: the Tensors whose ``.grad`` are clipped; those without one are passed over.
+        clip_value: the bound.
+        foreach: accepted, without meaning here.
+
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()
     >>> rg.nn.utils.clip_grad_value_(x, 2.0)

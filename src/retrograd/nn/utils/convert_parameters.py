@@ -12,7 +12,6 @@ from ...ops.shape.joining import cat
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """The elements of all parameters, one after the other; differentiable.
 
-    >>> import retrograd as rg
     >>> rg.nn.utils.parameters_to_vector([rg.ones(2, 2), rg.zeros(1)])
     tensor([1., 1., 1., 1., 0.])
     """
@@ -22,11 +21,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Give the parameters, one after the other, the elements of a vector, on whose memory they then stand.
 
+    Args:
+        vec: the vector, ``(n,)``.
+        parameters: Tensors of ``n`` elements together.
+
     Raises:
         TypeError: the vector is no Tensor.
         RuntimeError: it has fewer elements than the parameters.
 
-    >>> import retrograd as rg
     >>> layer = rg.nn.Linear(2, 1)
     >>> rg.nn.utils.vector_to_parameters(rg.tensor([1.0, 2.0, 3.0]), layer.parameters())
     >>> layer.weight.tolist(), layer.bias.tolist()

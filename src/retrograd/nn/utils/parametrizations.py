@@ -10,7 +10,7 @@ from ...core.modes import no_grad
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..convolution import _Transposed
+from ..convolution import _ConvTransposeNd
 from ..module import Module
 from ..parameter import Buffer
 from .parametrize import register_parametrization
@@ -61,7 +61,6 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Returns:
         The module, with g and v as ``parametrizations.<name>.original0`` and ``original1``.
 
-    >>> import retrograd as rg
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(3, 2))
     >>> layer.parametrizations.weight.original0.shape, layer.parametrizations.weight.original1.shape
     ((2, 1), (2, 3))
@@ -124,12 +123,11 @@ def spectral_norm(
         eps: keeps norms from zero.
         dim: the dimension of the outputs: 0, but 1 for transposed convolutions.
 
-    >>> import retrograd as rg
     >>> layer = rg.nn.utils.parametrizations.spectral_norm(rg.nn.Linear(3, 3)).eval()
     >>> sorted(layer.state_dict())[:2]
     ['bias', 'parametrizations.weight.0._u']
     """
     weight = _tensor_of("spectral_norm", module, name)
     if dim is None:
-        dim = 1 if isinstance(module, _Transposed) else 0
+        dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))

@@ -21,7 +21,6 @@ _cache_depth = 0
 def cached() -> Iterator[None]:
     """Inside, compute every parametrized Tensor at most once.
 
-    >>> import retrograd as rg
     >>> with rg.nn.utils.parametrize.cached():
     ...     pass
     """
@@ -60,8 +59,8 @@ class ParametrizationList(ModuleList):
             self._enter("original", kept)
         else:
             self.ntensors = len(value)
-            for place, each in enumerate(value):
-                trained = Parameter(each.detach()) if isinstance(original, Parameter) else each
+            for place, tensor in enumerate(value):
+                trained = Parameter(tensor.detach()) if isinstance(original, Parameter) else tensor
                 self._enter(f"original{place}", trained)
         if not unsafe:
             _check_same(self(), original)
@@ -168,7 +167,6 @@ def register_parametrization(
     Raises:
         ValueError: there is no such Tensor, or shape or dtype would change.
 
-    >>> import retrograd as rg
     >>> class Symmetric(rg.nn.Module):
     ...     def forward(self, x):
     ...         return x.triu() + x.triu(1).T
@@ -240,7 +238,6 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     Raises:
         ValueError: it is not parametrized, or has several originals and ``leave_parametrized`` is False.
 
-    >>> import retrograd as rg
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
     >>> _ = rg.nn.utils.parametrize.remove_parametrizations(layer, "weight")
     >>> sorted(layer.state_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 from ...core.devices import backend_of
 from ...core.primitive import operand
@@ -13,7 +13,11 @@ from ..table.registry import operator
 
 @operator(differentiable=False, aliases=("nelement",))
 def numel(input: Tensor) -> int:
-    """The number of elements.
+    """``shape[0] * ... * shape[n - 1]``: the number of elements.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2, 3).numel()
     6
@@ -21,10 +25,20 @@ def numel(input: Tensor) -> int:
     return operand(input).array.size
 
 
+@overload
+def size(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+@overload
+def size(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
-def size(self: Tensor, dim: int | None = None) -> Any:
-    """The shape, or the length of one dimension.
+def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """``self.shape``, or ``self.shape[dim]``.
 
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
+    Args:
+        dim: the dimension; None for the whole shape.
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -40,7 +54,11 @@ def size(self: Tensor, dim: int | None = None) -> Any:
 
 @operator(namespace="Tensor", differentiable=False, aliases=("ndimension",))
 def dim(self: Tensor) -> int:
-    """The number of dimensions.
+    """``len(self.shape)``: the number of dimensions.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2, 3).dim()
     2
@@ -50,7 +68,11 @@ def dim(self: Tensor) -> int:
 
 @operator(namespace="Tensor", differentiable=False)
 def element_size(self: Tensor) -> int:
-    """Bytes per element.
+    """``nbytes / numel``: bytes per element.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2).element_size()
     4
@@ -58,9 +80,22 @@ def element_size(self: Tensor) -> int:
     return self.array.dtype.itemsize
 
 
+@overload
+def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+@overload
+def stride(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
-def stride(self: Tensor, dim: int | None = None) -> Any:
-    """Per dimension (or for one) how many elements of memory lie between neighbours.
+def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """``&x[i + 1] - &x[i]`` in elements: how far neighbours lie apart in memory, per dimension or along one.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
+    Args:
+        dim: the dimension; None for all.
+    Raises:
+        IndexError: ``dim`` is out of range.
 
     >>> rg.zeros(2, 3).stride()
     (3, 1)
@@ -71,7 +106,11 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 @operator(namespace="Tensor", differentiable=False)
 def is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie in memory without gaps, in row-major order.
+    """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
     (True, False)
@@ -81,7 +120,11 @@ def is_contiguous(self: Tensor) -> bool:
 
 @operator(namespace="Tensor", differentiable=False)
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element in memory.
+    """``&x[0, ..., 0]``: the address of the first element in memory, in bytes.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> x = rg.zeros(4)
     >>> x[1:].data_ptr() - x.data_ptr()
@@ -92,7 +135,11 @@ def data_ptr(self: Tensor) -> int:
 
 @operator(differentiable=False)
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are real floating numbers.
+    """``dtype in (float16, float32, float64)``: whether the elements are real floating numbers.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
     (True, False)
@@ -102,7 +149,11 @@ def is_floating_point(input: Tensor) -> bool:
 
 @operator(differentiable=False)
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers.
+    """``dtype in (complex64, complex128)``: whether the elements are complex numbers.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
     (True, False)

@@ -7,40 +7,16 @@ may change it side by side. The others compute it from the learning rate at the 
 from .base import LRScheduler as LRScheduler
 from .combined import ChainedScheduler as ChainedScheduler
 from .combined import SequentialLR as SequentialLR
-from .cycles import (
-    CosineAnnealingLR as CosineAnnealingLR,
-)
-from .cycles import (
-    CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts,
-)
-from .cycles import (
-    CyclicLR as CyclicLR,
-)
-from .cycles import (
-    OneCycleLR as OneCycleLR,
-)
-from .factors import (
-    ConstantLR as ConstantLR,
-)
-from .factors import (
-    ExponentialLR as ExponentialLR,
-)
-from .factors import (
-    LambdaLR as LambdaLR,
-)
-from .factors import (
-    LinearLR as LinearLR,
-)
-from .factors import (
-    MultiplicativeLR as MultiplicativeLR,
-)
-from .factors import (
-    MultiStepLR as MultiStepLR,
-)
-from .factors import (
-    PolynomialLR as PolynomialLR,
-)
-from .factors import (
-    StepLR as StepLR,
-)
+from .cycles import CosineAnnealingLR as CosineAnnealingLR
+from .cycles import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
+from .cycles import CyclicLR as CyclicLR
+from .cycles import OneCycleLR as OneCycleLR
+from .factors import ConstantLR as ConstantLR
+from .factors import ExponentialLR as ExponentialLR
+from .factors import LambdaLR as LambdaLR
+from .factors import LinearLR as LinearLR
+from .factors import MultiplicativeLR as MultiplicativeLR
+from .factors import MultiStepLR as MultiStepLR
+from .factors import PolynomialLR as PolynomialLR
+from .factors import StepLR as StepLR
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau

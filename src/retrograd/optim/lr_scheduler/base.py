@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.tensor import Tensor
-from ..optimizer import Optimizer, number
+from ..hyperparameters import number
+from ..optimizer import Optimizer
 
 EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; call scheduler.step() after each epoch"
 
@@ -23,7 +24,6 @@ class LRScheduler:
         TypeError: ``optimizer`` is no Optimizer.
         KeyError: ``last_epoch`` is given, but a group does not know its ``initial_lr``.
 
-    >>> import retrograd as rg
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> for epoch in range(4):
@@ -144,4 +144,4 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups: {len(value)} values for {groups} groups"
         )
-    return [number(each) for each in value]
+    return [number(item) for item in value]

@@ -11,7 +11,7 @@ from .base import LRScheduler, assign, rates_of
 from .plateau import ReduceLROnPlateau
 
 
-class _OfSchedulers(LRScheduler):
+class _CompositeLR(LRScheduler):
     """A scheduler made of others."""
 
     _not_in_state = ("optimizer", "_schedulers")
@@ -53,11 +53,29 @@ class _OfSchedulers(LRScheduler):
             scheduler.load_state_dict(state)
 
 
-class SequentialLR(_OfSchedulers):
-    """One scheduler after the other: the next begins, at its epoch 0, at each of ``milestones``.
+class SequentialLR(_CompositeLR):
+    """One scheduler after the other: at every milestone the next one begins, at its epoch 0.
+
+    Args:
+        optimizer: whose learning rates change.
+        schedulers: schedulers of this optimizer.
+        milestones: the epochs at which the second, the third ... begin.
+        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: no scheduler, one of another optimizer, or not one milestone less than schedulers.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=2)
+    >>> decay = rg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = rg.optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.25, 0.25, 1.0, 0.5]
     """
 
     def __init__(
@@ -95,17 +113,30 @@ class SequentialLR(_OfSchedulers):
 
 def undo_first_step(schedulers: Sequence[LRScheduler]) -> None:
     for scheduler in schedulers:
-        if isinstance(scheduler, _OfSchedulers):
+        if isinstance(scheduler, _CompositeLR):
             undo_first_step(scheduler._schedulers)
         else:
             scheduler.last_epoch -= 1
 
 
-class ChainedScheduler(_OfSchedulers):
+class ChainedScheduler(_CompositeLR):
     """Several chainable schedulers at once: their ratios multiply.
+
+    Args:
+        schedulers: schedulers of one optimizer.
+        optimizer: that optimizer; by default the first scheduler's.
 
     Raises:
         ValueError: no scheduler, or one of another optimizer.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4)
+    >>> decay = rg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = rg.optim.lr_scheduler.ChainedScheduler([warmup, decay])
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -14,7 +14,22 @@ from .base import LRScheduler, assign, checked_optimizer, per_group, rates_of
 class CosineAnnealingLR(LRScheduler):
     """From the initial learning rate to ``eta_min`` along half a cosine over ``T_max`` epochs, and back.
 
+    ``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``, if nothing else changes it.
+
+    Args:
+        optimizer: whose learning rates change.
+        T_max: the epochs of half a cosine.
+        eta_min: the least learning rate.
+        last_epoch: the epochs already done; -1 to start.
+
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017 (without the restarts).
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> round(scheduler.get_last_lr()[0], 4)
+    0.5
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -44,10 +59,27 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     ``step`` may be given a fraction of an epoch.
 
+    Args:
+        optimizer: whose learning rates change.
+        T_0: the epochs of the first half cosine.
+        T_mult: the factor of its length at every restart.
+        eta_min: the least learning rate.
+        last_epoch: the epochs already done; -1 to start.
+
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is no positive integer, or a negative epoch.
 
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 1.0, 0.5]
     """
 
     def __init__(
@@ -92,7 +124,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
 
-class _WithMomentum(LRScheduler):
+class _MomentumCycle(LRScheduler):
     """A scheduler that moves momentum (or beta1) against the learning rate."""
 
     cycle_momentum: bool
@@ -119,17 +151,36 @@ class _WithMomentum(LRScheduler):
             group["momentum"] = momentum
 
 
-class CyclicLR(_WithMomentum):
+class CyclicLR(_MomentumCycle):
     """Up from ``base_lr`` to ``max_lr`` in ``step_size_up`` batches, down in ``step_size_down``, again and again.
 
-    ``mode``: ``"triangular"``, ``"triangular2"`` (half the height each cycle), ``"exp_range"`` (height
-    ``gamma**batch``); or ``scale_fn`` gives the height, of the cycle or, with ``scale_mode="iterations"``, of the
-    batch. With ``cycle_momentum`` momentum (or beta1) moves the other way.
+    Args:
+        optimizer: whose learning rates change.
+        base_lr, max_lr: the bounds, numbers or lists of one per group.
+        step_size_up, step_size_down: the batches of the way up and of the way down; by default they are as many.
+        mode: how high the cycles are: ``"triangular"``, all alike; ``"triangular2"``, half of the last;
+            ``"exp_range"``, ``gamma**batch``.
+        gamma: see ``mode``.
+        scale_fn: in place of ``mode``, the height as a function of the cycle's number, or of the batch's.
+        scale_mode: ``"cycle"`` or ``"iterations"``, what ``scale_fn`` is given.
+        cycle_momentum: move momentum (or beta1) against the learning rate.
+        base_momentum, max_momentum: its bounds, numbers or lists of one per group.
+        last_epoch: the batches already done; -1 to start.
 
     Raises:
         ValueError: an unknown mode, a list that does not fit the groups, or no momentum to move.
 
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = rg.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.0, 0.5, 1.0, 0.5, 0.0]
     """
 
     _not_in_state = ("optimizer", "_scale_fn_custom")
@@ -199,18 +250,35 @@ class CyclicLR(_WithMomentum):
             vars(self._scale_fn_custom).update(state_dict["_scale_fn_custom"])
 
 
-class OneCycleLR(_WithMomentum):
+class OneCycleLR(_MomentumCycle):
     """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then far below the start.
 
-    The end is the start over ``final_div_factor``.
-
-    The way up takes ``pct_start`` of the batches; with ``three_phase`` the way down first mirrors it.
-    ``anneal_strategy`` is ``"cos"`` or ``"linear"``. With ``cycle_momentum`` momentum (or beta1) moves the other way.
+    Args:
+        optimizer: whose learning rates change.
+        max_lr: the peak, a number or a list of one per group.
+        total_steps: the batches of the cycle; by default ``epochs * steps_per_epoch``.
+        epochs, steps_per_epoch: in place of ``total_steps``.
+        pct_start: the share of the way up.
+        anneal_strategy: ``"cos"`` or ``"linear"``.
+        cycle_momentum: move momentum (or beta1) against the learning rate.
+        base_momentum, max_momentum: its bounds, numbers or lists of one per group.
+        div_factor: the peak over the start.
+        final_div_factor: the start over the end.
+        three_phase: the way down first mirrors the way up.
+        last_epoch: the batches already done; -1 to start.
 
     Raises:
         ValueError: an argument out of range, more steps than ``total_steps``, or no momentum to move.
 
     Source: Smith and Topin, Super-convergence: very fast training of neural networks using large learning rates, 2018.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> schedule = {"total_steps": 5, "pct_start": 0.4, "anneal_strategy": "linear", "div_factor": 4.0}
+    >>> scheduler = rg.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, **schedule)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [1.0]
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from ..optimizer import Optimizer
 from .base import Chainable, LRScheduler, checked_optimizer, rates_of
 
 
-class _OfFunctions(LRScheduler):
+class _FunctionLR(LRScheduler):
     """A scheduler with one function of the epoch per group. State of callable objects is kept, functions are not."""
 
     _not_in_state = ("optimizer", "lr_lambdas")
@@ -44,23 +44,40 @@ class _OfFunctions(LRScheduler):
                 vars(function).update(state)
 
 
-class LambdaLR(_OfFunctions):
-    """The initial learning rate times ``lr_lambda(epoch)``; one function, or one per group.
+class LambdaLR(_FunctionLR):
+    """The initial learning rate times ``lr_lambda(epoch)``.
+
+    Args:
+        optimizer: whose learning rates change.
+        lr_lambda: a function of the epoch, or a list of one per group.
+        last_epoch: the epochs already done; -1 to start.
 
     Raises:
         ValueError: not as many functions as groups.
+        TypeError: something that cannot be called.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     def get_lr(self) -> list[float]:
         return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
 
 
-class MultiplicativeLR(_OfFunctions):
-    """The last learning rate times ``lr_lambda(epoch)``; one function, or one per group.
+class MultiplicativeLR(_FunctionLR):
+    """The last learning rate times ``lr_lambda(epoch)``; arguments and errors as ``LambdaLR``.
 
-    Raises:
-        ValueError: not as many functions as groups.
-        TypeError: something that cannot be called.
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
     """
 
     def get_lr(self) -> list[float]:
@@ -71,7 +88,22 @@ class MultiplicativeLR(_OfFunctions):
 
 
 class StepLR(Chainable):
-    """Times ``gamma`` every ``step_size`` epochs."""
+    """Times ``gamma`` every ``step_size`` epochs: ``lr = initial_lr * gamma**(epoch // step_size)``.
+
+    Args:
+        optimizer: whose learning rates change.
+        step_size: the epochs from step to step.
+        gamma: the factor.
+        last_epoch: the epochs already done; -1 to start.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
@@ -86,7 +118,22 @@ class StepLR(Chainable):
 
 
 class MultiStepLR(Chainable):
-    """Times ``gamma`` at every epoch in ``milestones``; one that is named twice counts twice."""
+    """Times ``gamma`` at every epoch in ``milestones``.
+
+    Args:
+        optimizer: whose learning rates change.
+        milestones: the epochs; one that is named twice counts twice.
+        gamma: the factor.
+        last_epoch: the epochs already done; -1 to start.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -107,8 +154,19 @@ class MultiStepLR(Chainable):
 class ConstantLR(Chainable):
     """Times ``factor`` until epoch ``total_iters``.
 
+    Args:
+        optimizer: whose learning rates change.
+        factor: the factor, in [0, 1].
+        total_iters: the epoch from which on the learning rate is the initial one.
+        last_epoch: the epochs already done; -1 to start.
+
     Raises:
         ValueError: ``factor`` outside [0, 1].
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=3)
+    >>> scheduler.get_last_lr()
+    [0.25]
     """
 
     def __init__(
@@ -132,8 +190,22 @@ class ConstantLR(Chainable):
 class LinearLR(Chainable):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in a line over ``total_iters`` epochs.
 
+    Args:
+        optimizer: whose learning rates change.
+        start_factor: the factor at first, in (0, 1].
+        end_factor: the factor from epoch ``total_iters`` on, in [0, 1].
+        total_iters: the epochs between.
+        last_epoch: the epochs already done; -1 to start.
+
     Raises:
         ValueError: ``start_factor`` outside (0, 1] or ``end_factor`` outside [0, 1].
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.75]
     """
 
     def __init__(
@@ -170,7 +242,20 @@ class LinearLR(Chainable):
 
 
 class ExponentialLR(Chainable):
-    """Times ``gamma`` every epoch."""
+    """Times ``gamma`` every epoch: ``lr = initial_lr * gamma**epoch``.
+
+    Args:
+        optimizer: whose learning rates change.
+        gamma: the factor.
+        last_epoch: the epochs already done; -1 to start.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -184,7 +269,21 @@ class ExponentialLR(Chainable):
 
 
 class PolynomialLR(Chainable):
-    """Times ``(1 - epoch / total_iters)**power``, until it is zero at ``total_iters``."""
+    """Times ``(1 - epoch / total_iters)**power``, until it is zero at ``total_iters``.
+
+    Args:
+        optimizer: whose learning rates change.
+        total_iters: the epochs until zero.
+        power: of the polynomial.
+        last_epoch: the epochs already done; -1 to start.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.75]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters

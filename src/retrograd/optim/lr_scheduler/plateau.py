@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import SupportsFloat
 
-from ..optimizer import Optimizer, number
+from ..hyperparameters import number
+from ..optimizer import Optimizer
 from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, per_group, rates_of
 
 
@@ -26,6 +27,13 @@ class ReduceLROnPlateau(LRScheduler):
 
     Raises:
         ValueError: a ``factor`` of 1 or more, an unknown mode, or not as many bounds as groups.
+
+    >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     scheduler.step(loss)
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     def __init__(

@@ -1,0 +1,49 @@
+"""A run: a task, what trains it, and the loop."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.training import Loop
+
+from .checkpoints import FILE
+from .settings import Settings
+from .tasks import Task, make_task
+from .trainers import EngineTrainer, ManualTrainer, Trainer
+
+
+@dataclass
+class Run:
+    """A training run, new or resumed."""
+
+    task: Task
+    trainer: Trainer
+    loop: Loop
+
+
+def make_run(settings: Settings) -> Run:
+    """The run that the settings ask for, at its first step or where the checkpoint left it."""
+    task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+    trainer: Trainer
+    if settings.values.get("engine") == "manual":
+        trainer = ManualTrainer(task, settings.recipe)
+    else:
+        trainer = EngineTrainer(task, settings.recipe, settings.device)
+
+    def step(batch: Any) -> tuple[dict[str, float], int]:
+        inputs, targets = (part.numpy() for part in batch)
+        rate = settings.recipe.rate(loop.completed, loop.steps)
+        loss, output = trainer.step(task.augment(inputs), targets, rate)
+        return task.figures(loss, output, targets)
+
+    loop = Loop(
+        step,
+        task.train,
+        settings.steps or settings.epochs * len(task.train),
+        evaluate=lambda: task.evaluate(trainer.predict),
+        checkpoint=settings.out / FILE,
+        metadata={"config": settings.plain(), "vocabulary": task.vocabulary},
+        **trainer.parts(),
+    )
+    if settings.checkpoint is not None:
+        loop.resume(settings.checkpoint.path)
+    return Run(task, trainer, loop)

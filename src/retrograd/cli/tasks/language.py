@@ -1,0 +1,130 @@
+"""Text and names, character by character, by a transformer or an LSTM."""
+
+import numpy as np
+
+import retrograd as rg
+from retrograd import data, nn
+from retrograd.data import DataLoader, RandomSampler, TensorDataset
+from retrograd.models import CharTransformer, NamesLSTM, generate
+
+from ..report import Section, Text
+from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
+
+STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces are drawn at random places
+CONTEXT = 64
+END = "\n"  # between names
+SAMPLE_NAMES = 10
+SAMPLE_CHARACTERS = 400
+
+
+class Language(Classification):
+    """The next character, given those before it. `of_names`: a text ends with its line."""
+
+    of_names = False
+
+    def sections(self, predict: Predict, seed: int) -> list[Section]:
+        """Text that the model makes up."""
+        random = np.random.default_rng(seed)
+        texts = [
+            sample(self.model, self.vocabulary, length=SAMPLE_CHARACTERS, random=random, of_names=self.of_names)
+            for _ in range(SAMPLE_NAMES if self.of_names else 1)
+        ]
+        return [Text("Samples", "\n".join(texts).strip("\n"))]
+
+
+class Pieces(data.Dataset[tuple[Array, Array]]):
+    """The pieces of a text that begin at each place, and the same one character on."""
+
+    def __init__(self, text: Array, length: int) -> None:
+        self.text = text
+        self.length = length
+
+    def __len__(self) -> int:
+        return len(self.text) - self.length
+
+    def __getitem__(self, start: int) -> tuple[Array, Array]:
+        piece = self.text[start : start + self.length + 1]
+        return piece[:-1], piece[1:]
+
+
+class Shakespeare(Language):
+    """Pieces of Shakespeare's plays; the last tenth of the text is for validation."""
+
+    def __init__(self, model: str, batch_size: int, order: rg.Generator) -> None:
+        text = data.shakespeare()
+        self.vocabulary = "".join(sorted(set(text)))
+        train, validation = np.split(encode(text, self.vocabulary), [int(0.9 * len(text))])
+        pieces = Pieces(train, CONTEXT)
+        check_batch_size(batch_size, pieces)
+        places = RandomSampler(pieces, replacement=True, num_samples=STEPS_PER_EPOCH * batch_size, generator=order)
+        rows = (len(validation) - 1) // CONTEXT
+        inputs, targets = (validation[i : i + rows * CONTEXT].reshape(rows, CONTEXT) for i in (0, 1))
+        super().__init__(
+            language_model("shakespeare", model, len(self.vocabulary)),
+            DataLoader(pieces, batch_size, sampler=places, generator=order),
+            Split("validation", inputs, targets),
+        )
+
+
+class Names(Language):
+    """First names; a tenth of them is for validation."""
+
+    of_names = True
+
+    def __init__(self, model: str, batch_size: int, order: rg.Generator) -> None:
+        names = data.names()
+        self.vocabulary = END + "".join(sorted(set("".join(names))))
+        length = max(map(len, names)) + 1
+        inputs = np.zeros((len(names), length), np.int64)
+        targets = np.full((len(names), length), self.PADDING)
+        for row, name in enumerate(names):
+            codes = encode(END + name + END, self.vocabulary)
+            inputs[row, : len(name) + 1] = codes[:-1]
+            targets[row, : len(name) + 1] = codes[1:]
+        train, test = np.split(order.numpy.permutation(len(names)), [int(0.9 * len(names))])
+        dataset = TensorDataset(inputs[train], targets[train])
+        super().__init__(
+            language_model("names", model, len(self.vocabulary), length),
+            shuffled(dataset, batch_size, order),
+            Split("validation", inputs[test], targets[test]),
+        )
+
+
+def language_model(task: str, model: str, vocabulary: int, context: int = CONTEXT) -> nn.Module:
+    """The model of a language, without its data."""
+    if model == "lstm":
+        return NamesLSTM(vocabulary, context=context)
+    return CharTransformer(vocabulary, context, channels=64 if task == "names" else 128)
+
+
+def encode(text: str, vocabulary: str) -> Array:
+    """Each character's place in the vocabulary; KeyError for one that is not in it."""
+    places = {character: place for place, character in enumerate(vocabulary)}
+    return np.array([places[character] for character in text], np.int64)
+
+
+def sample(
+    model: nn.Module,
+    vocabulary: str,
+    prompt: str = "",
+    *,
+    length: int,
+    random: np.random.Generator,
+    of_names: bool,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+) -> str:
+    """Text drawn after the prompt, up to the end of the first name where the model is one of names."""
+    # A name begins after the end of another; text without a prompt, at a line's beginning.
+    start = END + prompt if of_names or not prompt else prompt
+    with np.errstate(all="ignore"):  # at a temperature near zero, unlikely characters underflow
+        codes = generate(
+            model,
+            encode(start, vocabulary).tolist(),
+            length,
+            temperature=temperature,
+            top_k=top_k,
+            stop=vocabulary.index(END) if of_names else None,
+            random=random,
+        )
+    return prompt + "".join(vocabulary[code] for code in codes).rstrip("\n")

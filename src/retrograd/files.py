@@ -1,0 +1,155 @@
+"""Files that are replaced whole: a reader, or a crash at any moment, meets the old content or the new, never a part.
+
+The new content is written to a temporary file beside the old, put on the disk, and renamed over it. A writer holds a
+lock on its temporary file, which ends with the process, however that ends. So the next writer can tell what a dead one
+left behind, which it removes, from what a living one is still writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream for the new content of ``path``, which is there when the block ends, and never when it raises.
+
+    Symbolic links are followed. A file that is replaced keeps its mode and, where the system permits, its owner; a new
+    one gets its mode from the umask.
+
+    Args:
+        path: a regular file, or where one is to be.
+
+    Raises:
+        OSError: the file cannot be written, is read-only, or is a folder, a device or a pipe; the error names ``path``.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "text")
+    >>> with replacing(path) as stream:
+    ...     _ = stream.write(b"whole")
+    >>> path.read_text()
+    'whole'
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        replaced = _status(target)
+        if replaced is not None and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _remove_leftovers(target)
+        temporary = target.with_name(f".{_label(target)}.{os.getpid()}-{os.urandom(8).hex()}.tmp")
+        try:
+            with _create_locked(temporary, 0o666 if replaced is None else stat.S_IMODE(replaced.st_mode)) as stream:
+                yield stream
+                stream.flush()
+                if replaced is not None and os.name == "posix":
+                    with suppress(OSError):  # only the superuser may give files away
+                        os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
+                    os.fchmod(stream.fileno(), stat.S_IMODE(replaced.st_mode))
+                os.fsync(stream.fileno())
+                if os.name == "posix":  # under the lock
+                    os.replace(temporary, target)
+            if os.name != "posix":  # Windows renames no open file
+                os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _synchronize_folder(target.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """The file, opened for reading.
+
+    Raises:
+        OSError: there is none, it may not be read, or it is a folder, a device or a pipe, which might never end.
+    """
+    if _status(path) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    return open(path, "rb")
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """The status of a regular file; None where there is nothing, OSError where there is something else."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+    return status
+
+
+def _label(target: Path) -> str:
+    """The target's name, as it stands in the names of its temporary files: shortened where those would be too long."""
+    return target.name if len(os.fsencode(target.name)) <= 200 else sha256(os.fsencode(target.name)).hexdigest()
+
+
+def _create_locked(temporary: Path, mode: int) -> BinaryIO:
+    while True:
+        stream = open(temporary, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115, closed by the caller
+        try:
+            if sys.platform != "win32":
+                with suppress(OSError):  # where a file system has no locks, leftovers are not removed
+                    fcntl.flock(stream, fcntl.LOCK_EX)
+            if temporary.exists():  # else another writer took it for a leftover, before it was locked
+                return stream
+        except BaseException:
+            stream.close()
+            raise
+        stream.close()
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary files of writers that died; what cannot be removed is no reason not to write."""
+    name = re.compile(rf"\.{re.escape(_label(target))}\.\d+-[0-9a-f]{{16}}\.tmp")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for leftover in [entry.path for entry in entries if name.fullmatch(entry.name)]:
+            with suppress(OSError):
+                _remove_unlocked(leftover)
+
+
+def _remove_unlocked(path: str) -> None:
+    """Remove a temporary file; OSError where its writer lives."""
+    if sys.platform == "win32":
+        os.unlink(path)  # refused while it is open
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _synchronize_folder(folder: Path) -> None:
+    """Wait until the folder's list of names is on the disk, where the system can tell."""
+    if os.name != "posix":
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that may be written but not listed
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that synchronize no folders
+            raise
+    finally:
+        os.close(descriptor)

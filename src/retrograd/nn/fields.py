@@ -1,0 +1,100 @@
+"""Modules that are a function of ``nn.functional`` with its settings as attributes, declared by their fields.
+
+    @calls(F.softplus)
+    @init_from_fields
+    class Softplus(Module):
+        beta: float = 1.0
+        threshold: float = 20.0
+
+The fields are declared as in a dataclass. They are the arguments of ``Softplus(...)``, in their order, and attributes,
+which may be changed afterwards. ``extra_repr`` shows them, and ``forward(input)`` returns
+``F.softplus(input, beta=self.beta, threshold=self.threshold)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, dataclass_transform
+
+from .module import Module
+
+M = TypeVar("M", bound=type[Module])
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
+def init_from_fields(cls: M) -> M:
+    """Give a module the ``__init__`` of a dataclass. A field of type ``Tensor | None`` is a buffer.
+
+    ``__post_init__``, ``InitVar``, ``KW_ONLY`` and ``field(repr=False)``, which ``extra_repr`` leaves out, are those of
+    ``dataclasses``. Subclasses of users are not touched: they write their ``__init__`` as for any module.
+    """
+    # A dataclass beside the module: the module itself is none, so that dataclasses.asdict does not take it apart.
+    own = inspect.get_annotations(cls)
+    members = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
+    for name in members:  # a default in the class would hide the buffer of the same name
+        delattr(cls, name)
+    members |= {"__annotations__": own, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    if hasattr(cls, "__post_init__"):
+        members["__post_init__"] = cls.__post_init__
+    base = cls._declaration
+    cls._declaration = dataclasses.dataclass(eq=False, repr=False)(
+        type(cls.__name__, () if base is None else (base,), members)
+    )
+    assign = cls._declaration.__dict__["__init__"]
+    fields = dataclasses.fields(cls._declaration)
+    buffers = [field.name for field in fields if field.type == "Tensor | None"]
+
+    @wraps(assign)
+    def __init__(self: Module, *args: Any, **kwargs: Any) -> None:
+        Module.__init__(self)
+        assign(self, *args, **kwargs)
+        for name in buffers:
+            value = getattr(self, name)
+            delattr(self, name)
+            self.register_buffer(name, value)
+
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    cls._settings = tuple(field.name for field in fields)
+    if cls.extra_repr is Module.extra_repr:
+        cls.extra_repr = _extra_repr  # type: ignore[method-assign]
+    return cls
+
+
+def _extra_repr(self: Module) -> str:
+    """The fields with their values; ``inplace`` where it is True."""
+    assert self._declaration is not None
+    values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self._declaration) if field.repr}
+    return ", ".join(
+        f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}"
+        for name, value in values.items()
+        if name != "inplace" or value
+    )
+
+
+def calls(function: Callable[..., Any], *optional: str) -> Callable[[M], M]:
+    """Give a module a ``forward`` that calls ``function`` with the module's settings as keywords.
+
+    The inputs of ``forward`` are the function's required arguments that are no settings, and the ``optional`` ones.
+    """
+
+    def decorate(cls: M) -> M:
+        parameters = inspect.signature(function).parameters.values()
+        required = [p.name for p in parameters if p.default is p.empty and p.name not in cls._settings]
+        inputs = [*required, *(f"{name}=None" for name in optional)]
+        arguments = [*required, *(f"{name}={name}" for name in optional), *(f"{n}=self.{n}" for n in cls._settings)]
+        # As source, so that its signature is real and a call costs no more than one written by hand.
+        source = f"def forward(self, {', '.join(inputs)}):\n    return function({', '.join(arguments)})"
+        namespace: dict[str, Any] = {"function": function, "__name__": cls.__module__}
+        exec(compile(source, __file__, "exec"), namespace)
+        forward = namespace["forward"]
+        forward.__qualname__ = f"{cls.__qualname__}.forward"
+        forward.__doc__ = f"``nn.functional.{function.__name__}`` with the module's settings."
+        types = inspect.get_annotations(function)
+        forward.__annotations__ = {n: types[n] for n in (*required, *optional, "return") if n in types}
+        cls.forward = forward  # type: ignore[method-assign]
+        return cls
+
+    return decorate

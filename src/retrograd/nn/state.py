@@ -1,0 +1,217 @@
+"""The state of a module by dotted names: ``state_dict`` and ``load_state_dict``."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.modes import no_grad
+from ..core.tensor import RemovableHandle, Tensor
+from .parameter import Parameter
+
+
+class IncompatibleKeys(NamedTuple):
+    """What ``load_state_dict(strict=False)`` left out."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class State:
+    """What ``Module`` saves and loads: its tables of Parameters and buffers, and those of its submodules."""
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: Mapping[str, State | None]
+    _non_persistent: set[str]
+    _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+
+    def _tree(self, prefix: str = "") -> Iterator[tuple[str, State]]:
+        """Every module of the tree with the prefix of its names, as often as it stands there."""
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module._tree(f"{prefix}{name}.")
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
+        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        self._save_to_state_dict(state, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, state, prefix, {})
+            if changed is not None:
+                state = changed
+        return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        extra = self.get_extra_state()
+        if extra is not None:
+            destination[prefix + "_extra_state"] = extra
+
+    def get_extra_state(self) -> Any:
+        """Further state for ``state_dict()``; None, the default, for none."""
+        return None
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what ``get_extra_state`` gave."""
+        raise RuntimeError(f"{type(self).__name__} has extra state to load but no set_extra_state")
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
+        return _register(self._state_dict_hooks, hook, False)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
+        return _register(self._load_state_dict_pre_hooks, hook, False)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """As ``register_load_state_dict_pre_hook``, by default for a hook without the module: PyTorch's older name."""
+        own = hook if with_module else lambda module, *args: hook(*args)
+        return self.register_load_state_dict_pre_hook(own)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()`` that succeeded."""
+        return _register(self._load_state_dict_post_hooks, hook, False)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values by dotted name into Parameters and buffers.
+
+        Args:
+            state_dict: Tensors (or arrays) by name, as ``state_dict()`` gives them.
+            strict: refuse missing and unexpected names.
+            assign: take over the given Tensors instead of copying their values.
+
+        Returns:
+            IncompatibleKeys: the missing and the unexpected names.
+
+        Raises:
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
+                loaded.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
+        given = dict(state_dict)
+        missing: list[str] = []
+        unexpected: list[str] = []
+        problems: list[str] = []
+        # What is to be done once the whole tree is found right; until then nothing is written.
+        assignments: list[Callable[[], object]] = []
+        metadata = {"assign_to_params_buffers": assign, "assignments": assignments}
+        tree = list(self._tree())
+        for prefix, module in tree:
+            module._load_from_state_dict(given, prefix, metadata, strict, missing, unexpected, problems)
+        own = {prefix + name for prefix, module in tree for name in module._state_names()}
+        unexpected += [key for key in given if key not in own and key not in unexpected]
+        if strict and missing:
+            problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
+        if strict and unexpected:
+            problems.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
+        if problems:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        with no_grad():
+            for write in assignments:
+                write()
+        incompatible = IncompatibleKeys(missing, unexpected)
+        for _, module in tree:
+            for hook in module._load_state_dict_post_hooks.values():
+                hook(module, incompatible)
+        return incompatible
+
+    def _state_names(self) -> list[str]:
+        """The names of this module's own entries in ``state_dict()``."""
+        tensors = [*self._parameters.items(), *self._buffers.items()]
+        names = [name for name, tensor in tensors if tensor is not None and name not in self._non_persistent]
+        return names if self.get_extra_state() is None else [*names, "_extra_state"]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own entries: PyTorch's method, which subclasses override to take an older layout."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        now: list[Callable[[], object]] = []  # for callers of their own, who know nothing of waiting
+        assignments = local_metadata.get("assignments", now)
+        for name in self._state_names():
+            key = prefix + name
+            if key not in state_dict:
+                missing_keys.append(key)
+                continue
+            value = state_dict[key]
+            if name == "_extra_state":
+                assignments.append(partial(self.set_extra_state, value))
+                continue
+            value = value if isinstance(value, Tensor) else _as_tensor(key, value)
+            tensor: Tensor = getattr(self, name)
+            if value.array.shape != tensor.array.shape:
+                error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
+            elif local_metadata.get("assign_to_params_buffers"):
+                assignments.append(partial(self._assign, name, value))
+            else:
+                assignments.append(partial(_copy, tensor, value))
+        with no_grad():
+            for write in now:
+                write()
+
+    def _assign(self, name: str, value: Tensor) -> None:
+        """Take over a Tensor as a Parameter or buffer."""
+        if name not in self._parameters:
+            self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        else:
+            self._parameters[name] = Parameter(value, requires_grad=getattr(self, name).requires_grad)
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    target.copy_(source.to(target.device))
+
+
+def _as_tensor(key: str, value: Any) -> Tensor:
+    try:
+        # By way of NumPy, which keeps the dtype of another library's tensor.
+        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
+
+
+def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
+    return handle

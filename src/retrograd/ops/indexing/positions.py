@@ -1,0 +1,98 @@
+"""Arguments that name positions, checked and as an ``Index``: along a dimension, vectors of them, masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.devices import array_module, backend_of
+from ...core.errors import describe
+from ...core.primitive import operand
+from ...core.storage import storage_of
+from ...core.tensor import Tensor
+from ..shape.expansion import expand
+from ..table.arguments import dimension
+from ..table.types import Operand
+from .indexing import Index
+
+
+def positions(index: Operand, x: Tensor) -> Tensor:
+    index = operand(index, "index")
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
+    if backend_of(index.array) is not backend_of(x.array):
+        raise RuntimeError(f"index is on {index.device}, input on {x.device}")
+    return index
+
+
+def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
+    array = index.array
+    if array.size:
+        least, most = int(array.min().item()), int(array.max().item())
+        if least < low or most >= length:
+            wrong = least if least < low else most
+            raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
+
+
+def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:
+    src = operand(src, argument)
+    if src.array.dtype != x.array.dtype:
+        raise RuntimeError(f"input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
+    return src
+
+
+def along(x: Tensor, dim: int, index: Operand) -> tuple[Index, Tensor]:
+    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
+    place = dimension(dim, x.array.ndim)
+    index = positions(index, x)
+    shape, own = index.array.shape, x.array.shape
+    if len(shape) != len(own):
+        raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
+    if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
+        raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
+    check_range(index, 0, own[place] if own else 1, place, x, RuntimeError)
+    if not own:
+        return Index((Ellipsis,)), index
+    return mesh(index, place), index
+
+
+def mesh(index: Tensor, place: int) -> Index:
+    array = index.array
+    xp = array_module(array)
+    key = tuple(
+        [
+            array if d == place else xp.arange(length).reshape(tuple([-1 if e == d else 1 for e in range(array.ndim)]))
+            for d, length in enumerate(array.shape)
+        ]
+    )
+    return Index(key, (storage_of(index),))
+
+
+def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
+    """The Index of the slices along ``dim`` at a vector of positions, and their number."""
+    place = dimension(dim, x.array.ndim)
+    index = positions(index, x)
+    if index.array.ndim > 1:
+        raise IndexError(f"index is supposed to be a vector, got {describe(index)}")
+    length = x.array.shape[place] if x.array.ndim else 1
+    check_range(index, -length if low < 0 else 0, length, place, x, error)
+    array = index.array.reshape(-1)
+    return Index((*(slice(None),) * place, array), (storage_of(index),)), array.size
+
+
+def bool_mask(mask: Operand) -> Tensor:
+    mask = operand(mask, "mask")
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"expected a bool Tensor for mask, got {describe(mask)}")
+    return mask
+
+
+def mask_index(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
+    """x and the mask in the shape they broadcast to, the mask as an Index."""
+    try:
+        shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
+    except ValueError:
+        raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
+    if x.array.shape != shape:
+        x = expand(x, shape)
+    array = array_module(mask).broadcast_to(mask.array, shape)
+    return x, Index((array,), (storage_of(mask),))

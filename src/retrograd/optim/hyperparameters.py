@@ -1,0 +1,85 @@
+"""Hyper-parameters: name, type, default and range of each stand once, in the signature of the optimizer's ``__init__``.
+
+    def __init__(self, params: ParamsT, lr: LearningRate = 1e-3, rho: Fraction = 0.9) -> None:
+        super().__init__(params, hyperparameters(locals()))
+
+The ranges are annotations (``typing.Annotated``), so that editors see ``lr: float | Tensor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+from ..core.errors import describe
+from ..core.tensor import Tensor
+
+
+def number(value: float | Tensor) -> float:
+    """A hyper-parameter as a Python number; PyTorch allows Tensors of one element, too."""
+    return float(value.item()) if isinstance(value, Tensor) else value
+
+
+def numbers(group: dict[str, Any], *names: str) -> list[float]:
+    """Options of a parameter group as Python numbers."""
+    return [number(group[name]) for name in names]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a hyper-parameter may be, in words and as a predicate of its number, or of ``count`` numbers one by one."""
+
+    words: str
+    allows: Callable[[Any], bool]
+    count: int | None = None
+
+    def check(self, optimizer: str, name: str, value: Any) -> None:
+        """ValueError for a value out of range, TypeError for what cannot be compared."""
+        if self.count is not None:
+            if len(value) != self.count:
+                raise ValueError(f"{optimizer}: {name} must be {self.count} numbers, got {value}")
+            for index, item in enumerate(value):
+                Range(self.words, self.allows).check(optimizer, f"{name}[{index}]", item)
+            return
+        if isinstance(value, Tensor) and value.array.size != 1:
+            raise ValueError(f"{optimizer}: {name} must be a number or a Tensor with 1 element, got {describe(value)}")
+        try:
+            allowed = self.allows(number(value))
+        except (TypeError, IndexError) as error:
+            raise TypeError(f"{optimizer}: {name} must be {self.words}, got {value!r}") from error
+        if not allowed:
+            raise ValueError(f"{optimizer}: {name} must be {self.words}, got {value}")
+
+
+NOT_NEGATIVE = Range(">= 0", lambda x: x >= 0)
+DECAY = Range("in [0, 1)", lambda x: 0 <= x < 1, count=2)
+
+LearningRate: TypeAlias = Annotated[float | Tensor, NOT_NEGATIVE]
+NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
+Fraction: TypeAlias = Annotated[float, Range("in [0, 1]", lambda x: 0 <= x <= 1)]
+Betas: TypeAlias = Annotated[tuple[float | Tensor, float | Tensor], DECAY]
+
+
+def hyperparameters(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of an optimizer's groups: the ``locals()`` of its ``__init__``, checked against their ranges."""
+    optimizer = type(arguments["self"]).__name__
+    defaults = {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
+    for name, allowed in _ranges(arguments["__class__"]).items():
+        allowed.check(optimizer, name, defaults[name])
+    # How a step is carried out is decided here: foreach, fused and capturable mean nothing. These cannot be ignored:
+    if defaults.get("differentiable"):
+        raise RuntimeError(f"{optimizer}: differentiable=True is not supported; steps are never recorded")
+    if defaults.get("fused") and defaults.get("foreach"):
+        raise RuntimeError(f"{optimizer}: `fused` and `foreach` cannot be `True` together.")
+    return defaults
+
+
+@cache
+def _ranges(optimizer: type) -> dict[str, Range]:
+    """The ranges in the signature of a class's own ``__init__``."""
+    hints = get_type_hints(optimizer.__dict__["__init__"], include_extras=True)
+    return {
+        name: note for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()) if type(note) is Range
+    }

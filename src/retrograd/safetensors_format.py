@@ -1,0 +1,126 @@
+"""The safetensors library between bytes and arrays, with this package's errors.
+
+Source: https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from .files import open_regular
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+# By the format's names: BOOL, and a letter for the kind with the number of bits, as in F32.
+_DTYPES = {"BOOL": np.dtype("?")} | {
+    f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}")
+    for code in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8")
+}
+
+
+class CorruptFileError(RuntimeError):
+    """A file that is truncated, damaged, or no safetensors file at all."""
+
+
+def require_library() -> Any:
+    """The library; ImportError, which names the extra, where it is not installed."""
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError("saved files need the safetensors library: pip install 'retrograd[weights]'") from None
+    return safetensors
+
+
+def holds(dtype: np.dtype[Any]) -> bool:
+    """Whether the format has the dtype, in either byte order.
+
+    >>> holds(np.dtype(">f4")), holds(np.dtype("complex128"))
+    (True, False)
+    """
+    return dtype.newbyteorder("<") in _DTYPES.values()
+
+
+def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
+    """The content of a file of contiguous arrays, of dtypes that the format ``holds``.
+
+    Raises:
+        ImportError: the library is not installed.
+        MemoryError: the copies that it takes do not fit in memory.
+        ValueError: the names and the metadata are longer than readers accept.
+    """
+    library = require_library()
+    size = sum(array.nbytes for array in arrays.values()) + sum(map(len, metadata.values()))
+    try:
+        _reserve(3 * size)
+        return library.numpy.save(arrays, metadata)
+    except MemoryError:
+        raise MemoryError(f"save: not enough memory for copies of {size:,} bytes") from None
+    except library.SafetensorError as error:
+        raise ValueError(f"save: too many names, numbers and texts ({error}); make Tensors of long lists") from None
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
+    """The arrays by name, little-endian and in memory of their own, and the metadata. bfloat16 becomes float32.
+
+    Raises:
+        CorruptFileError: the file is truncated or damaged, or no safetensors file.
+        ImportError: the library is not installed.
+        MemoryError: the file does not fit in memory; the message says how large it is.
+        OSError: the file cannot be read.
+    """
+    library = require_library()
+    data = b""
+    with open_regular(path) as file:
+        try:
+            data = file.read()
+            _reserve(len(data))
+            arrays = {name: _array(name, view) for name, view in library.deserialize(data)}
+            # Read once more: the library tells no metadata here, and takes the last of two arrays of one name.
+            header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+            return arrays, header.get("__metadata__") or {}
+        except MemoryError:
+            size = os.fstat(file.fileno()).st_size
+            raise MemoryError(f"{path}: not enough memory for two copies of its {size:,} bytes") from None
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        except (library.SafetensorError, ValueError, OverflowError, RecursionError) as error:
+            raise CorruptFileError(f"{path}: {_diagnosis(data, error)}") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """A JSON value; ValueError where a key comes twice in one object, since programs differ in which one they take."""
+    return json.loads(text, object_pairs_hook=_without_duplicates)
+
+
+def _reserve(size: int) -> None:
+    """Raise MemoryError where the library would find no room for its copies, and end the process."""
+    np.empty(size, np.uint8)
+
+
+def _array(name: str, view: dict[str, Any]) -> np.ndarray[Any, Any]:
+    dtype, shape, data = view["dtype"], view["shape"], view["data"]
+    if dtype == "BF16":  # the upper half of a float32
+        wide = np.ndarray(shape, "<u2", data).astype("<u4")
+        wide <<= 16
+        return wide.view("<f4")
+    if dtype not in _DTYPES:
+        raise ValueError(f"{name:.80} has the dtype {dtype}, which NumPy does not have")
+    return np.ndarray(shape, _DTYPES[dtype], data)
+
+
+def _diagnosis(data: bytes, error: Exception) -> str:
+    if data.startswith((b"PK\3\4", b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")):
+        return "a pickle (torch.save), which can run any program when it is read; use safetensors.torch.save_file"
+    # The error may quote the file, with line breaks and whatever a terminal obeys.
+    return f"truncated or damaged, or no safetensors file ({str(error)!r:.200})"
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a name comes twice")
+    return values

@@ -1,0 +1,246 @@
+"""Loop: what surrounds a training step: means, evaluation, checkpoints, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ..core.quiet import silent
+from .checkpoint import Checkpoint
+from .metrics import AverageMeter
+
+Figures = Mapping[str, float]
+Row = dict[str, float]
+Path = str | os.PathLike[str]
+
+
+class DivergenceError(RuntimeError):
+    """A loss that is no longer finite: what it is called, its value, and the step it was found at."""
+
+    def __init__(self, name: str, value: float, step: int) -> None:
+        super().__init__(f"the {name} is {value} at step {step}; try a smaller learning rate, or clip the gradients")
+        self.name = name
+        self.value = value
+        self.step = step
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the step in progress was finished and a checkpoint of it written, if the loop keeps one."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped after step {step}")
+        self.step = step
+
+
+class Loop:
+    """Calls a training step for each batch, and does what surrounds it.
+
+    The step is the program's own: it moves the parameters by one batch. The loop gathers the means of what it returns,
+    calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops when a loss is not finite. At
+    Ctrl-C it finishes the step, writes a checkpoint and raises ``Interrupted``, a KeyboardInterrupt. A loop that
+    resumes goes on with the same numbers, bit for bit, as the one that was stopped would have.
+
+    Args:
+        step: from a batch to its figures, among them ``"loss"``, and the number of examples they are means over.
+        loader: the batches, again for each epoch; it has a length.
+        steps: how many to make.
+        evaluate: gives further figures for the history, such as those of a test set.
+        checkpoint: the file; by default none is kept.
+        metadata: for the checkpoint: anything that JSON can hold.
+        **parts: what else the checkpoint holds (see ``Checkpoint``): ``model``, ``optimizer``, ``scheduler`` ...
+
+    Attributes:
+        completed: how many steps were made.
+        losses: the loss of each of them.
+        history: a row for each evaluation: epoch, step, seconds in steps so far, the means since the last row under
+            names that begin with ``train_``, what ``evaluate`` gave, and ``examples_per_second``.
+        saved: how many steps the checkpoint holds; None before there is one.
+
+    >>> import retrograd as rg
+    >>> from retrograd.training import Loop
+    >>> data = rg.data.TensorDataset(rg.arange(8.0).reshape(8, 1), 3 * rg.arange(8.0).reshape(8, 1))
+    >>> model = rg.nn.Linear(1, 1)
+    >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.02)
+    >>> def step(batch):
+    ...     x, y = batch
+    ...     loss = rg.nn.functional.mse_loss(model(x), y)
+    ...     optimizer.zero_grad()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return {"loss": loss.item()}, len(x)
+    >>> loop = Loop(step, rg.data.DataLoader(data, batch_size=4), steps=400)
+    >>> loop.run()
+    >>> loop.completed, loop.history[-1]["epoch"], loop.history[-1]["train_loss"] < 1e-3
+    (400, 200, True)
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any], tuple[Figures, int]],
+        loader: Any,
+        steps: int,
+        *,
+        evaluate: Callable[[], Figures] = dict,
+        checkpoint: Path | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> None:
+        if steps < 1 or not len(loader):
+            raise ValueError(f"Loop: wanted at least one step and one batch, got {steps} and {len(loader)}")
+        self.loader = loader
+        self.steps = steps
+        self.completed = 0
+        self.losses: list[float] = []
+        self.history: list[Row] = []
+        self.saved: int | None = None
+        self._step = step
+        self._evaluate = evaluate
+        self._metadata = metadata
+        self._parts = {**parts, "loader": loader, "loop": self}
+        self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, **self._parts)
+        self._seconds = 0.0  # in steps, since the beginning and since the last evaluation
+        self._recent_seconds = 0.0
+        self._means: dict[str, AverageMeter] = {}
+
+    def run(self, on_step: Callable[[Loop], object] | None = None) -> None:
+        """Train up to the last step.
+
+        Args:
+            on_step: called after each step, and after the evaluation where one follows it.
+
+        Raises:
+            Interrupted: after Ctrl-C.
+            DivergenceError: a loss is infinite or NaN. The checkpoint is the one before.
+            OSError: the checkpoint cannot be written; the last one is still there.
+        """
+        with _interrupts() as interrupted, silent():  # a loss that overflows is told by DivergenceError
+            while self.completed < self.steps:
+                for batch in self.loader:
+                    self._train(batch)
+                    if self.completed % len(self.loader) == 0 or self.completed == self.steps:
+                        self._record()
+                    if on_step is not None:
+                        on_step(self)
+                    if self.evaluated or interrupted.is_set():
+                        self.save()
+                    if interrupted.is_set():
+                        if self.saved != self.completed:  # Ctrl-C came between the two lines above
+                            self.save()
+                        raise Interrupted(self.completed)
+                    if self.completed == self.steps:
+                        break
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the last step was followed by an evaluation: the last row of ``history`` is of it."""
+        return bool(self.history) and self.history[-1]["step"] == self.completed
+
+    def recent(self) -> Row:
+        """The means over the epoch in progress, or that has just ended, and ``examples_per_second``."""
+        examples = max((mean.count for mean in self._means.values()), default=0)
+        means = {name: mean.avg for name, mean in self._means.items()}
+        return means | {"examples_per_second": examples / self._recent_seconds if self._recent_seconds else 0.0}
+
+    def save(self) -> None:
+        """Write the checkpoint, if one is kept."""
+        if self._checkpoint is not None:
+            self._checkpoint.save(self.completed, self._metadata)
+            self.saved = self.completed
+
+    def resume(self, path: Path | None = None) -> bool:
+        """Go on where the loop stood that wrote the checkpoint, or another one at ``path``; False where there is none.
+
+        Raises:
+            CheckpointError: the file is damaged, or of another kind of training.
+        """
+        checkpoint = self._checkpoint if path is None else Checkpoint(path, **self._parts)
+        progress = None if checkpoint is None else checkpoint.resume()
+        if progress is None:
+            return False
+        self.saved = progress.step
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop stands. (The checkpoint takes it; a program seldom does.)"""
+        return {
+            "completed": self.completed,
+            "losses": np.array(self.losses),
+            "history": self.history,
+            "seconds": [self._seconds, self._recent_seconds],
+            "means": {name: [mean.sum, mean.count] for name, mean in self._means.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict()`` gave."""
+        self.completed = state["completed"]
+        self.losses = state["losses"].tolist()
+        self.history = list(state["history"])
+        self._seconds, self._recent_seconds = state["seconds"]
+        self._means = {}
+        for name, (total, count) in state["means"].items():
+            mean = self._means[name] = AverageMeter()
+            mean.sum, mean.count = total, count
+
+    def _train(self, batch: Any) -> None:
+        start = time.perf_counter()
+        if self.evaluated:
+            self._means, self._recent_seconds = {}, 0.0
+        figures, count = self._step(batch)
+        _check_finite("loss", figures["loss"], self.completed + 1)
+        self.completed += 1
+        self.losses.append(figures["loss"])
+        for name, value in figures.items():
+            self._means.setdefault(name, AverageMeter()).update(value, count)
+        self._seconds += time.perf_counter() - start
+        self._recent_seconds += time.perf_counter() - start
+
+    def _record(self) -> None:
+        means = self.recent()
+        speed = round(means.pop("examples_per_second"), 1)
+        epoch, part = divmod(self.completed, len(self.loader))
+        row: Row = {
+            "epoch": epoch + round(part / len(self.loader), 4) if part else epoch,
+            "step": self.completed,
+            "seconds": round(self._seconds, 3),
+            **{f"train_{name}": value for name, value in means.items()},
+            **self._evaluate(),
+            "examples_per_second": speed,
+        }
+        for name, value in row.items():
+            if name.endswith("loss"):
+                _check_finite(name.replace("_", " "), value, self.completed)
+        self.history.append(row)
+
+
+def _check_finite(name: str, value: float, step: int) -> None:
+    if not math.isfinite(value):
+        raise DivergenceError(name, value, step)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; a second one interrupts at once, as it does outside."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event  # signals are the main thread's
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
