@@ -203,11 +203,11 @@ class inference_mode(Mode):
     """
 
     def __new__(cls, mode: Any = True) -> Any:
-        made = super().__new__(cls)
+        context = super().__new__(cls)
         if callable(mode):
-            made.__init__()  # type: ignore[misc]
-            return made(mode)
-        return made
+            context.__init__()  # type: ignore[misc]
+            return context(mode)
+        return context
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()

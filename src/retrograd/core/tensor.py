@@ -113,11 +113,6 @@ class Tensor(TensorMethods):
         self._base = None
         self._hooks = None
 
-    @classmethod
-    def _wrap(cls, array: Any) -> Tensor:
-        """A Tensor on the array itself."""
-        return new_tensor(array)
-
     # What it is
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..ops.make.creation import from_numpy
 from .generator import numpy_generator
 
 T_co = TypeVar("T_co", covariant=True)
@@ -70,8 +71,6 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     tensors: tuple[Any, ...]
 
     def __init__(self, *tensors: Any) -> None:
-        from retrograd import from_numpy
-
         shapes = [tuple(tensor.shape) for tensor in tensors]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
             raise ValueError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")

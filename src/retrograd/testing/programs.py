@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
+from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator
 from .case import Call, Case, Fixed
 
@@ -34,9 +35,7 @@ class Program:
 
     def __call__(self, *tensors: Tensor) -> Any:
         if self.case.random:
-            import retrograd
-
-            retrograd.manual_seed(0)
+            manual_seed(0)
         rest = iter(tensors)
         args = self._filled(self.call.args, rest)
         kwargs = {name: self._filled(value, rest) for name, value in self.call.kwargs.items()}

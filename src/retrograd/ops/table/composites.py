@@ -18,7 +18,7 @@ from ...core.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
 
 
-def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
+def where_needed(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
     """The values in the places that are needed, None in the others."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
@@ -68,7 +68,7 @@ def second_order(
         values, cotangents = zip(*pairs, strict=True)
         needed = [x for x, need in zip(starts, needs, strict=True) if need]
         found = _gradients(values, [_tensor(u) for u in cotangents], needed, record)
-    return spread(found, needs)
+    return where_needed(found, needs)
 
 
 def _tensor(value: Any) -> Tensor:
