@@ -364,6 +364,7 @@ image = rg.ones(1, 3, 8, 8)
 square = rg.ones(3, 3)
 classes = rg.tensor([0, 7])
 whole = rg.tensor([0, 1])
+leaf = rg.ones(3, requires_grad=True)
 F = rg.nn.functional
 
 EXAMPLES = {
@@ -483,12 +484,19 @@ EXAMPLES = {
         ("sum", lambda: rg.sum(x, axes=0), TypeError, ["axes", "float32(2, 3)"]),
         ("softmax", lambda: x.softmax(), TypeError, ["dim"]),
     ],
+    "refused write": [
+        ("relu", lambda: F.relu(leaf, inplace=True), RuntimeError, ["(float32(3,), inplace=True): a leaf Tensor"]),
+        ("setitem", lambda: leaf.__setitem__(0, 1.0), RuntimeError, ["(float32(3,), 0, 1.0): a leaf Tensor"]),
+        ("normal_", lambda: leaf.expand(2, 3).detach().normal_(), RuntimeError, ["(float32(2, 3)): several elements"]),
+        ("add_", lambda: whole.add_(1.5), RuntimeError, ["(int64(2,), 1.5): the result type float32"]),
+        ("mul_", lambda: whole.mul_(x), RuntimeError, ["(int64(2,), float32(2, 3)): the result"]),
+    ],
 }
 
 
 @pytest.mark.parametrize(
     ("name", "call", "kind", "words"),
-    [pytest.param(*example, id=f"{what}: {example[0]}") for what, each in EXAMPLES.items() for example in each],
+    [pytest.param(*example, id=f"{what}: {example[0]}") for what, examples in EXAMPLES.items() for example in examples],
 )
 def test_error_tells(name, call, kind, words):
     with pytest.raises(kind) as caught:

@@ -100,7 +100,7 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
 
 def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
-    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True)
+    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True, piecewise_linear=True)
 
 
 SCATTER_PROD: Primitive = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)
