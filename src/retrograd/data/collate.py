@@ -22,6 +22,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
     tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences
     of different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
 
+    Args:
+        batch: a sequence of samples of one kind, not empty.
+
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
     >>> x.tolist(), name
@@ -59,7 +62,15 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is."""
+    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is.
+
+    Args:
+        data: a sample: an array, a number, or mappings and sequences of these.
+
+    >>> from retrograd.data import default_convert
+    >>> default_convert({"x": np.ones(2, np.float32), "name": "a"})
+    {'x': tensor([1., 1.]), 'name': 'a'}
+    """
     if isinstance(data, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(data)) if data.dtype.kind in _NUMBER_KINDS else data
     if isinstance(data, Mapping):

@@ -55,7 +55,7 @@ class Checkpoint:
         ImportError: the safetensors library (extra ``weights``) is not installed.
         TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
 
-    >>> import retrograd as rg, tempfile, os
+    >>> import tempfile, os
     >>> from retrograd.training import Checkpoint
     >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
     >>> model = rg.nn.Linear(2, 1)

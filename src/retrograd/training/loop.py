@@ -65,7 +65,6 @@ class Loop:
             names that begin with ``train_``, what ``evaluate`` gave, and ``examples_per_second``.
         saved: how many steps the checkpoint holds; None before there is one.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import Loop
     >>> data = rg.data.TensorDataset(rg.arange(8.0).reshape(8, 1), 3 * rg.arange(8.0).reshape(8, 1))
     >>> model = rg.nn.Linear(1, 1)

@@ -56,7 +56,6 @@ def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
     Raises:
         ValueError: shapes that do not fit, or a ``topk`` beyond the number of classes.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import accuracy
     >>> scores = rg.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]])
     >>> accuracy(scores, rg.tensor([1, 2])), accuracy(scores, rg.tensor([1, 2]), topk=(1, 2))

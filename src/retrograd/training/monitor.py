@@ -63,7 +63,6 @@ class GradientMonitor:
         every: record each so-many-th step.
         bins: of the histograms.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import GradientMonitor
     >>> model = rg.nn.Sequential(rg.nn.Linear(4, 8), rg.nn.ReLU(), rg.nn.Linear(8, 1))
     >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
