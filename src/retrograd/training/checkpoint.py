@@ -28,7 +28,12 @@ class CheckpointError(RuntimeError):
 
 
 class Progress(NamedTuple):
-    """Where a resumed training run stands."""
+    """Where a resumed training run stands.
+
+    Attributes:
+        step: the step the checkpoint was saved at.
+        metadata: what was saved with it.
+    """
 
     step: int
     metadata: dict[str, Any]
