@@ -87,9 +87,9 @@ def torch_call(function: Callable[..., Any], program: Program, differentiated: I
     theirs: list[Any] = []
     places = set(differentiated)
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, requires_grad: bool) -> Any:
         tensor = torch.from_numpy(np.array(array))
-        if moves:
+        if requires_grad:
             tensor.requires_grad_(len(theirs) in places)
             theirs.append(tensor)
         return tensor

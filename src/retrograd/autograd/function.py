@@ -283,8 +283,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not
-    a wrong number.
+    """A ``backward`` whose own derivative is not right: differentiating through it is an error.
 
     Args:
         backward: the static method ``backward`` of a ``Function``.

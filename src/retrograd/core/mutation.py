@@ -238,8 +238,8 @@ def check_writable(name: str, x: Tensor) -> None:
     if overlaps_itself(x.array):
         raise _refusal(
             name,
-            f"several elements of the written Tensor {describe(x)} share one memory location (expand); clone() it "
-            "before writing",
+            f"several elements of the written Tensor {describe(x)} share one memory location (expand); "
+            "clone() it before writing",
         )
 
 

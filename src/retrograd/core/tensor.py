@@ -267,8 +267,8 @@ class Tensor(TensorMethods):
             requires_grad: whether gradients are to flow to it.
 
         Raises:
-            RuntimeError: its dtype is neither floating nor complex, or it is switched off on the result of a recorded
-                operator.
+            RuntimeError: its dtype is neither floating nor complex, or a recorded operator made it and it is to be
+                switched off.
 
         >>> rg.ones(2).requires_grad_()
         tensor([1., 1.], requires_grad=True)

@@ -58,8 +58,7 @@ class RandomSampler(Sampler[int]):
 
     Raises:
         TypeError: `replacement` is no bool.
-        ValueError: `num_samples` is not a positive integer; or, when iterated, `data_source` is empty and samples are
-            wanted.
+        ValueError: `num_samples` is not a positive integer, or samples of an empty `data_source` are asked for.
 
     >>> from retrograd.data import RandomSampler
     >>> sorted(RandomSampler(range(5), generator=np.random.default_rng(0)))

@@ -196,8 +196,8 @@ class LogSumExp(BaseLayer):
         dim: the axis.
         keepdim: keep it, with length 1.
 
-    Shapes: x any, floating; y as x without ``dim``. Raises TypeError for another dtype, IndexError for a ``dim`` out of
-    range.
+    Shapes: x any, floating; y as x, without ``dim`` unless it is kept. Raises TypeError for another dtype, IndexError
+    for a ``dim`` out of range.
 
     >>> from retrograd import manual
     >>> layer = manual.LogSumExp()

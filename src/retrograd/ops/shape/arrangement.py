@@ -305,15 +305,15 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     tensor([3, 1, 2])
     """
     x = operand(input)
-    moves = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
+    amounts = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
     if dims is None or dims == ():
-        if len(moves) != 1:
-            raise RuntimeError(f"wanted one shift without dims, got {moves}")
-        return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
+        if len(amounts) != 1:
+            raise RuntimeError(f"wanted one shift without dims, got {amounts}")
+        return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     places = tuple([dimension(dim, x.ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,))])
-    if len(places) != len(moves):
-        raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
-    return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
+    if len(places) != len(amounts):
+        raise RuntimeError(f"shifts {amounts} and dims {places} differ in number")
+    return apply(ROLL, (x,), {"shifts": amounts, "dims": places}) if x.ndim else x.clone()
 
 
 # Triangles
@@ -417,8 +417,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
-    lone = [reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)]
-    return broadcast_tensors(*lone)
+    reshaped = [
+        reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)
+    ]
+    return broadcast_tensors(*reshaped)
 
 
 @operator(method=False)

@@ -53,8 +53,10 @@ def second_order(
     dys = dy if isinstance(dy, tuple) else (dy,)
     record = any(isinstance(value, Tensor) for value in (*g, *dys, *inputs))
     with enable_grad():
-        moving = [need or want for need, want in zip(needs, (*[False] * len(dys), *wanted), strict=True)]
-        starts = [_begin(x, moves) for x, moves in zip((*dys, *inputs), moving, strict=True)]
+        differentiated_inputs = [need or want for need, want in zip(needs, (*[False] * len(dys), *wanted), strict=True)]
+        starts = [
+            _begin(x, differentiated) for x, differentiated in zip((*dys, *inputs), differentiated_inputs, strict=True)
+        ]
         points = starts[len(dys) :]
         outputs = composite(*points)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -75,13 +77,13 @@ def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 
-def _begin(x: Any, moves: bool) -> Any:
-    """A Tensor at which the composite starts; one that moves is a node, below which no walk need search."""
+def _begin(x: Any, differentiated: bool) -> Any:
+    """A Tensor at which the composite starts; one that is differentiated is a node, below which no walk need search."""
     if x is None:
         return None
     if not (isinstance(x, Tensor) and x._requires):
         x = new_tensor(x.array if isinstance(x, Tensor) else x)
-        x._requires = moves
+        x._requires = differentiated
     return apply1(IDENTITY, x) if x._requires else x
 
 

@@ -70,8 +70,8 @@ def operator(
     Args:
         namespace: where users find the function; ``"Tensor"`` for a method only.
         method: also a method of Tensor.
-        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in
-            place.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor; a primitive writes there
+            at once.
         numpy: the NumPy ufunc (or several) that means the same.
         aliases: further public names.
         differentiable: whether any gradient exists.
