@@ -29,7 +29,11 @@ def test_memory_is_shared_as_in_pytorch(name):
     check_memory(OPERATORS[name], CASES[name])
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 1])
+# PyTorch attaches even the gradients of running statistics, which nobody differentiates.
+RUNNING = {"nn.functional.batch_norm", "nn.functional.instance_norm"}
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 1 and name not in RUNNING])
 def test_gradients_are_attached_as_in_pytorch(name):
     check_attached(OPERATORS[name], CASES[name])
 

@@ -60,6 +60,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -81,6 +82,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -102,6 +104,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -123,6 +126,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -180,6 +184,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
         input: a Tensor.
         min: lower bound, a number or a Tensor; None for none.
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+
     Raises:
         RuntimeError: neither bound is given, or the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -213,6 +218,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
     Args:
         input: a Tensor.
         min: the lower bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -234,6 +240,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     Args:
         input: a Tensor.
         max: the upper bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -289,6 +296,7 @@ def copysign(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
 

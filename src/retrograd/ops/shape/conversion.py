@@ -64,6 +64,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     Args:
         dtype: the dtype wanted.
         copy: make a copy also where the dtype is the same.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
@@ -98,6 +99,7 @@ def to(
         non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
@@ -165,6 +167,7 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
         dtype: the dtype wanted; None asks for the name.
         non_blocking: taken for compatibility.
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
@@ -190,6 +193,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: a Tensor of the dtype and device wanted.
+
     Raises:
         TypeError: ``other`` is no Tensor.
 
@@ -270,6 +274,7 @@ def cuda(
         device: a number or ``"cuda:N"``; None for the current GPU.
         non_blocking: taken for compatibility; transfers finish before the call returns.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
 

@@ -148,8 +148,8 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
-            f"{describe(x)}"
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
+            f"not {padded} of {describe(x)}"
         )
     if any(left < 0 or right < 0 for left, right in widths):
         x = apply(PAD, (x,), {"widths": tuple([(min(left, 0), min(right, 0)) for left, right in widths]), "value": 0})
@@ -158,7 +158,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most:
             raise RuntimeError(
-                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
-                f"{describe(x)}"
+                f"width {max(pair)} exceeds {most}, "
+                f"the most that mode {mode!r} allows at dimension {dim} of {describe(x)}"
             )
     return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...case import Call
 from .factorizations import TALL, WIDE
-from .inverses import Function, drawn, names
+from .inverses import Function, names, of_normal
 
 
 def least_squares(rng: np.random.Generator) -> Iterator[Call]:
@@ -21,7 +21,7 @@ def solution_only(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.pinv", calls=drawn(*TALL, *WIDE)),
-    *names("pinverse", calls=drawn(*TALL, *WIDE)),
+    *names("linalg.pinv", calls=of_normal(*TALL, *WIDE)),
+    *names("pinverse", calls=of_normal(*TALL, *WIDE)),
     *names("linalg.lstsq", calls=least_squares, wrap=solution_only),
 ]

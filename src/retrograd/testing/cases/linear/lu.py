@@ -8,7 +8,7 @@ import numpy as np
 
 from ...case import Call
 from .factorizations import TALL, WIDE
-from .inverses import Function, drawn, names
+from .inverses import Function, names, of_normal
 
 
 def pivoted(rng: np.random.Generator) -> Iterator[Call]:
@@ -29,9 +29,9 @@ def first_two(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.lu_factor", calls=drawn(*TALL, *WIDE), wrap=lambda f: lambda x: f(x)[0]),
-    *names("lu", calls=drawn(*TALL, *WIDE), wrap=lambda f: lambda x: f(x)[0]),
-    *names("linalg.lu", calls=drawn(*TALL, *WIDE), wrap=first_two),
+    *names("linalg.lu_factor", calls=of_normal(*TALL, *WIDE), wrap=lambda f: lambda x: f(x)[0]),
+    *names("lu", calls=of_normal(*TALL, *WIDE), wrap=lambda f: lambda x: f(x)[0]),
+    *names("linalg.lu", calls=of_normal(*TALL, *WIDE), wrap=first_two),
     *names("linalg.lu_solve", calls=pivoted),
     *names("lu_solve", calls=pivoted_last),
 ]

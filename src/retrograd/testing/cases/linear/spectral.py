@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .factorizations import TALL, WIDE, without_signs
-from .inverses import SQUARE, Function, chained, drawn, names
+from .inverses import SQUARE, Function, chained, names, of_normal
 
 
 def of_symmetric(function: Function) -> Function:
@@ -24,14 +24,14 @@ def with_determined_vectors(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.eigh", calls=drawn(*SQUARE), wrap=lambda f: of_symmetric(without_signs(f)), tolerance=1e-5),
-    *names("linalg.eigvalsh", calls=drawn(*SQUARE), wrap=of_symmetric),
+    *names("linalg.eigh", calls=of_normal(*SQUARE), wrap=lambda f: of_symmetric(without_signs(f)), tolerance=1e-5),
+    *names("linalg.eigvalsh", calls=of_normal(*SQUARE), wrap=of_symmetric),
     *names(
         "linalg.svd",
-        calls=chained(drawn(*TALL, *WIDE, full_matrices=False), drawn(*TALL, *WIDE)),
+        calls=chained(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE)),
         wrap=lambda f: without_signs(with_determined_vectors(f)),
         tolerance=1e-5,
     ),
-    *names("svd", calls=drawn(*TALL, *WIDE), wrap=without_signs, tolerance=1e-5),
-    *names("linalg.svdvals", calls=drawn(*TALL, *WIDE)),
+    *names("svd", calls=of_normal(*TALL, *WIDE), wrap=without_signs, tolerance=1e-5),
+    *names("linalg.svdvals", calls=of_normal(*TALL, *WIDE)),
 ]
