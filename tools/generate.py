@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "retrograd"
@@ -30,7 +30,9 @@ except ImportError:
         del sys.modules[name]
     import retrograd
 
+from retrograd.core import dtypes
 from retrograd.core.tensor import Tensor
+from retrograd.ops.table import types
 from retrograd.ops.table.registry import OPERATORS, Operator
 
 STANDARD = {
@@ -136,86 +138,118 @@ class Stubs:
     """Signatures of what the operators enter on Tensor, and the imports they need."""
 
     def __init__(self) -> None:
-        self.imports: set[tuple[str, str]] = {("typing", "Any"), ("retrograd.core.tensor", "Tensor")}
+        self.imports: set[tuple[str, str]] = {("retrograd.core.tensor", "Tensor")}
 
     def annotation(self, annotation: Any, function: Callable[..., Any]) -> str:
-        if annotation is inspect.Parameter.empty:
-            return "Any"
+        """The annotation as the stub has it; ``Any`` where there is none."""
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-        try:
-            names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        except SyntaxError:
-            return "Any"
-        for name in sorted(names):
-            if hasattr(builtins, name):
-                # Some methods of Tensor have the names of builtin types.
-                text = re.sub(rf"(?<![.\w]){name}\b", f"builtins.{name}", text)
-                continue
-            if name in STANDARD:
-                self.imports.add((STANDARD[name], name))
-            elif name == "Tensor":
-                continue
-            elif name == "np":
-                self.imports.add(("", "import numpy as np"))
-            else:
-                value = inspect.unwrap(function).__globals__.get(name)
-                if value is None:
-                    return "Any"
-                module = value.__module__ if inspect.isclass(value) else inspect.unwrap(function).__module__
-                self.imports.add((module, name))
-        return text
+        if annotation is inspect.Parameter.empty:
+            text = "Any"
+        tree = ast.parse(text, mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                node.id = self.named(node.id, inspect.unwrap(function))
+        return ast.unparse(tree)
 
-    def method(self, name: str, function: Callable[..., Any]) -> str:
-        signature = inspect.signature(function)
-        parts = ["self"]
-        parameters = list(signature.parameters.values())[1:]
-        takes_axis = getattr(function, "other_names", {}).get("axis")
-        star = optional = False
+    def named(self, name: str, function: Callable[..., Any]) -> str:
+        """A name in an annotation of the function, imported."""
+        if hasattr(builtins, name):
+            return f"builtins.{name}"  # some methods of Tensor have the names of builtin types
+        if name == "np":
+            self.imports.add(("", "import numpy as np"))
+        elif name in STANDARD:
+            self.imports.add((STANDARD[name], name))
+        else:
+            value = function.__globals__[name]
+            if inspect.isclass(value):
+                home = value.__module__
+            else:  # an alias does not say where it stands
+                shared = [module.__name__ for module in (types, dtypes) if vars(module).get(name) is value]
+                home = shared[0] if shared else function.__module__
+            self.imports.add((home, name))
+        return name
+
+    def method(self, name: str, function: Callable[..., Any]) -> list[str]:
+        """The lines of a method: its signature, or its overloads."""
+        inplace = name.endswith("_") and not name.endswith("__")
+        if inplace and {"args", "kwargs"} <= inspect.signature(function).parameters.keys():
+            function = getattr(Tensor, name[:-1])  # to which the in-place form hands them
+        forms = []
+        for overloaded in get_overloads(inspect.unwrap(function)) or [function]:
+            signature = inspect.signature(overloaded)
+            result = "Tensor" if inplace else self.annotation(signature.return_annotation, function)
+            parameters = list(signature.parameters.values())[1:]
+            for variant in self.with_other_names(parameters, getattr(function, "other_names", {})):
+                texts = self.parameters(variant, function)
+                forms.append(f"    def {name}({', '.join(['self', *texts])}) -> {result}: ...")
+        if len(forms) == 1:
+            return forms
+        self.imports.add(("typing", "overload"))
+        return [line for form in forms for line in ("    @overload", form)]
+
+    @staticmethod
+    def with_other_names(
+        parameters: list[inspect.Parameter], other_names: dict[str, str]
+    ) -> list[list[inspect.Parameter]]:
+        """The parameters of a form for each way to give them: where one must be given, either by its own or by its
+        other name (``dim`` or ``axis``), is the choice between two forms.
+        """
+        own = {parameter.name: parameter for parameter in parameters}
+        others = [(other, own[name]) for other, name in other_names.items() if name in own]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            others = []
+        optional = [(other, parameter) for other, parameter in others if parameter.default is not parameter.empty]
+        required = [(other, parameter) for other, parameter in others if parameter.default is parameter.empty]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = parameters + [parameter.replace(name=other, kind=keyword) for other, parameter in optional]
+        forms = [parameters]
+        for other, parameter in required:
+            place = parameters.index(parameter)
+            rest = [later.replace(kind=keyword) for later in parameters[place + 1 :]]
+            forms.append([*parameters[:place], parameter.replace(name=other, kind=keyword), *rest])
+        return forms
+
+    def parameters(self, parameters: list[inspect.Parameter], function: Callable[..., Any]) -> list[str]:
+        """The parameters as the stub has them, with the star before the first that is given by name only."""
+        texts = []
+        star = False
         for parameter in parameters:
             if parameter.kind is parameter.KEYWORD_ONLY and not star:
-                parts.append("*")
-                star = True
-                optional = False
-            prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                star = True
-            text = f"{prefix}{parameter.name}: {self.annotation(parameter.annotation, function)}"
-            given_by_axis = parameter.name == takes_axis
-            # After dim, which axis= may stand for, nothing else can be required.
-            optional = optional or parameter.default is not parameter.empty or given_by_axis
-            if optional and not prefix:
-                text += " = ..."
-            parts.append(text)
-        names = {parameter.name for parameter in parameters}
-        if takes_axis in names and not any(part.startswith("**") for part in parts):
-            if not star:
-                parts.append("*")
-            parts.append("axis: Any = ...")
-            if "keepdim" in names:
-                parts.append("keepdims: builtins.bool = ...")
-        result = self.annotation(signature.return_annotation, function)
-        return f"    def {name}({', '.join(parts)}) -> {result}: ..."
+                texts.append("*")
+            star = star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+            prefix = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+            default = "" if parameter.default is parameter.empty else " = ..."
+            texts.append(f"{prefix}{parameter.name}: {self.annotation(parameter.annotation, function)}{default}")
+        return texts
+
+    def property(self, name: str, get: Callable[..., Any], set: Callable[..., Any] | None) -> list[str]:
+        """The lines of a property."""
+        result = self.annotation(inspect.signature(get).return_annotation, get)
+        lines = ["    @property", f"    def {name}(self) -> {result}: ..."]
+        if set is not None:
+            (_, given) = inspect.signature(set).parameters.values()
+            kind = self.annotation(given.annotation, set)
+            lines += [f"    @{name}.setter", f"    def {name}(self, value: {kind}) -> None: ..."]
+        return lines
 
     def text(self) -> str:
+        """The stub file."""
         lines = []
         for name, value in sorted(vars(Tensor).items()):
-            function = value.fget if isinstance(value, property) else value
+            function: Any = value.fget if isinstance(value, property) else value
             if not callable(function) or not getattr(function, "__module__", "").startswith(ENTERING):
                 continue
             if isinstance(value, property):
-                result = self.annotation(inspect.signature(function).return_annotation, function)
-                lines += ["    @property", f"    def {name}(self) -> {result}: ..."]
-                if value.fset is not None:
-                    lines += [f"    @{name}.setter", f"    def {name}(self, value: Any) -> None: ..."]
+                lines += self.property(name, function, value.fset)
             elif name in ("__eq__", "__ne__"):
-                lines.append(f"    def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]")
+                lines.append(f"    def {name}(self, other: builtins.object) -> Tensor: ...  # type: ignore[override]")
             else:
-                lines.append(self.method(name, function))
+                lines += self.method(name, function)
         plain = sorted(text for module, text in self.imports if not module)
         imports = sorted(f"from {module} import {name} as {name}" for module, name in self.imports if module)
-        plain.append("import builtins")
         head = "# Generated by tools/generate.py: what the operators enter on Tensor, for checkers and editors.\n\n"
-        return head + "\n".join(plain + imports) + "\n\nclass TensorMethods:\n" + "\n".join(lines) + "\n"
+        top = "\n".join(["import builtins", *plain, *imports])
+        return head + top + "\n\nclass TensorMethods:\n" + "\n".join(lines) + "\n"
 
 
 def derivative_order(entry: Operator, orders: dict[str, int]) -> str:

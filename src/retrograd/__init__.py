@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from .serialization import load as load
     from .serialization import save as save
 
+    bool = bool_
+
 __version__ = "0.1.0"
 
 # PyTorch's other names of the dtypes; `bool`, which would hide the builtin in this module, is given by __getattr__.
@@ -80,14 +82,16 @@ _LAZY = (
 )  # fmt: skip
 
 
-def __getattr__(name: str) -> _Any:
-    if name in _LAZY:
-        return _import_module(f"{__name__}.{name}")
-    if name == "bool":
-        return bool_
-    if name in ("save", "load"):
-        return getattr(_import_module(f"{__name__}.serialization"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # checkers know the names above, and that there is no other
+
+    def __getattr__(name: str) -> _Any:
+        if name in _LAZY:
+            return _import_module(f"{__name__}.{name}")
+        if name == "bool":
+            return bool_
+        if name in ("save", "load"):
+            return getattr(_import_module(f"{__name__}.serialization"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

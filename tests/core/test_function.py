@@ -196,5 +196,70 @@ def test_outputs_that_are_no_tensors_pass_through():
     y, extra = DoubleAnd.apply(x, "note")
     y.sum().backward()
     assert extra == "note" and x.grad.tolist() == [2.0, 2.0]
-    with pytest.raises(TypeError, match="output 1 of forward must be a Tensor"):
-        DoubleAnd.apply(x, np.ones(2))  # a gradient would be lost
+
+
+class Arrays(Function):
+    """Forward and backward in plain NumPy."""
+
+    @staticmethod
+    def forward(ctx, x, exponent=2, scale=1.0):
+        ctx.x, ctx.exponent, ctx.scale = x.detach().numpy(), exponent, scale
+        return scale * ctx.x**exponent
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.scale * ctx.exponent * ctx.x ** (ctx.exponent - 1) * g.numpy(), None, None
+
+
+def test_arrays_are_taken_from_forward_and_backward():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    y = Arrays.apply(x)
+    assert isinstance(y, rg.Tensor) and y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_arguments_may_be_given_by_name():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    Arrays.apply(x, scale=10.0, exponent=3).sum().backward()
+    assert x.grad.tolist() == [30.0, 120.0]
+    Arrays.apply(x=x).sum().backward()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'power'"):
+        Arrays.apply(x, power=3)
+
+
+def test_a_node_is_named_after_the_function_or_operator_also_for_one_of_several_outputs():
+    x = rg.tensor([[1.0, 2.0]], requires_grad=True)
+    assert Arrays.apply(x).grad_fn.name() == "Arrays"
+    assert "grad_fn=<Arrays>" in repr(Arrays.apply(x))
+    assert x.max(dim=1).values.grad_fn.name() == "max"
+    assert x.unbind(0)[0].grad_fn.name() == "unbind"
+
+
+def test_a_node_s_hook_sees_what_comes_in_and_goes_out_and_may_replace_it():
+    x, w = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor(3.0, requires_grad=True)
+    y = x * w
+    seen = []
+    handle = y.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs, outputs)))
+    y.sum().backward(retain_graph=True)
+    ((inputs, outputs),) = seen
+    assert [g.tolist() for g in inputs] == [[3.0, 3.0], 3.0] and outputs[0].tolist() == [1.0, 1.0]
+    assert x.grad.tolist() == [3.0, 3.0] and w.grad.item() == 3.0
+    handle.remove()
+    with y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 10, None)):
+        y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [33.0, 33.0] and w.grad.item() == 3.0
+    with pytest.raises(RuntimeError, match="wanted None or a tuple of 2"), y.grad_fn.register_hook(lambda i, o: i[0]):
+        y.sum().backward(retain_graph=True)
+    with y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,)):
+        y.sum().backward()
+    assert x.grad.tolist() == [39.0, 39.0]
+
+
+def test_a_node_s_hook_is_differentiated():
+    x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    y = x**3
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 2, *inputs[1:]))
+    (first,) = grad(y.sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    assert first.tolist() == [6.0, 24.0] and second.tolist() == [12.0, 24.0]

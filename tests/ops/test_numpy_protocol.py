@@ -424,3 +424,22 @@ def test_asarray_of_a_detached_tensor_shares_memory():
         np.asarray(t)
     detached = t.detach()
     assert np.shares_memory(np.asarray(detached), t.array)
+
+
+@pytest.mark.parametrize("function", [np.positive, np.conj, np.conjugate])
+def test_numpys_positive_and_conjugate_are_copies(function):
+    x = rg.tensor([1.0, -2.0], requires_grad=True)
+    y = function(x)
+    assert y is not x and not np.shares_memory(y.array, x.array)
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_positive_and_conj_of_real_numbers_are_the_tensor_itself_as_in_pytorch():
+    x = rg.tensor([1.0, -2.0])
+    assert rg.positive(x) is x and +x is x and rg.conj(x) is x and x.conj() is x
+
+
+def test_positive_refuses_bools_by_its_numpy_name_too():
+    with pytest.raises(RuntimeError, match="positive"):
+        np.positive(rg.tensor([True]))

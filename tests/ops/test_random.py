@@ -144,3 +144,21 @@ def test_channels_fall_together_and_alpha_dropout_keeps_the_moments():
     assert abs(z.mean()) < 0.02 and abs(z.var() - 1) < 0.03
     f = F.feature_alpha_dropout(rg.zeros(20, 30, 4), 0.3, training=True).numpy()
     assert np.array_equal(f, np.broadcast_to(f[:, :, :1], f.shape)) and len(np.unique(f)) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rg.zeros(2).uniform_(fro=1), "fro"),
+        (lambda: rg.zeros(2).random_(upto=1), "upto"),
+        (lambda: rg.rand(2, sizes=3), "sizes"),
+        (lambda: rg.zeros(2, shapes=3), "shapes"),
+        (lambda: rg.zeros(size=(2,), shape=(3,)), "shape"),
+        (lambda: rg.arange(0, 3, until=3), "until"),
+        (lambda: rg.arange(1j), "'end'.*1j"),
+        (lambda: rg.full((2,), rg.ones(2)), "'fill_value'"),
+    ],
+)
+def test_an_argument_that_is_not_known_or_no_number_is_named(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()

@@ -69,27 +69,20 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
-from ..ops.make.creation import arange
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
-from ..ops.make.creation import empty
-from ..ops.make.creation import empty_like
-from ..ops.make.creation import eye
 from ..ops.make.creation import from_numpy
-from ..ops.make.creation import full
-from ..ops.make.creation import full_like
 from ..ops.make.creation import is_tensor
-from ..ops.make.creation import linspace
-from ..ops.make.creation import logspace
-from ..ops.make.creation import ones
-from ..ops.make.creation import ones_like
 from ..ops.make.creation import tensor
-from ..ops.make.creation import tril_indices
-from ..ops.make.creation import triu_indices
-from ..ops.make.creation import zeros
-from ..ops.make.creation import zeros_like
-from ..ops.make.random import bernoulli
-from ..ops.make.random import multinomial
+from ..ops.make.filled import empty
+from ..ops.make.filled import empty_like
+from ..ops.make.filled import eye
+from ..ops.make.filled import full
+from ..ops.make.filled import full_like
+from ..ops.make.filled import ones
+from ..ops.make.filled import ones_like
+from ..ops.make.filled import zeros
+from ..ops.make.filled import zeros_like
 from ..ops.make.random import normal
 from ..ops.make.random import rand
 from ..ops.make.random import rand_like
@@ -98,16 +91,20 @@ from ..ops.make.random import randint_like
 from ..ops.make.random import randn
 from ..ops.make.random import randn_like
 from ..ops.make.random import randperm
+from ..ops.make.ranges import arange
+from ..ops.make.ranges import linspace
+from ..ops.make.ranges import logspace
+from ..ops.make.ranges import tril_indices
+from ..ops.make.ranges import triu_indices
+from ..ops.make.sampling import bernoulli
+from ..ops.make.sampling import multinomial
 from ..ops.math.arithmetic import abs_ as abs
 from ..ops.math.arithmetic import abs_ as absolute
 from ..ops.math.arithmetic import add
-from ..ops.math.arithmetic import addcdiv
-from ..ops.math.arithmetic import addcmul
 from ..ops.math.arithmetic import div
 from ..ops.math.arithmetic import div as divide
 from ..ops.math.arithmetic import floor_divide
 from ..ops.math.arithmetic import fmod
-from ..ops.math.arithmetic import lerp
 from ..ops.math.arithmetic import mul
 from ..ops.math.arithmetic import mul as multiply
 from ..ops.math.arithmetic import neg
@@ -121,12 +118,6 @@ from ..ops.math.arithmetic import sub
 from ..ops.math.arithmetic import sub as subtract
 from ..ops.math.arithmetic import true_divide
 from ..ops.math.comparison import allclose
-from ..ops.math.comparison import bitwise_and
-from ..ops.math.comparison import bitwise_left_shift
-from ..ops.math.comparison import bitwise_not
-from ..ops.math.comparison import bitwise_or
-from ..ops.math.comparison import bitwise_right_shift
-from ..ops.math.comparison import bitwise_xor
 from ..ops.math.comparison import eq
 from ..ops.math.comparison import equal
 from ..ops.math.comparison import ge
@@ -141,10 +132,6 @@ from ..ops.math.comparison import isneginf
 from ..ops.math.comparison import isposinf
 from ..ops.math.comparison import le
 from ..ops.math.comparison import le as less_equal
-from ..ops.math.comparison import logical_and
-from ..ops.math.comparison import logical_not
-from ..ops.math.comparison import logical_or
-from ..ops.math.comparison import logical_xor
 from ..ops.math.comparison import lt
 from ..ops.math.comparison import lt as less
 from ..ops.math.comparison import ne
@@ -165,9 +152,6 @@ from ..ops.math.error_function import erfinv
 from ..ops.math.exponential import exp
 from ..ops.math.exponential import exp2
 from ..ops.math.exponential import expm1
-from ..ops.math.exponential import float_power
-from ..ops.math.exponential import hypot
-from ..ops.math.exponential import ldexp
 from ..ops.math.exponential import log
 from ..ops.math.exponential import log10
 from ..ops.math.exponential import log1p
@@ -175,18 +159,34 @@ from ..ops.math.exponential import log2
 from ..ops.math.exponential import logaddexp
 from ..ops.math.exponential import logaddexp2
 from ..ops.math.exponential import logit
-from ..ops.math.exponential import pow_ as pow
-from ..ops.math.exponential import reciprocal
-from ..ops.math.exponential import rsqrt
 from ..ops.math.exponential import sigmoid
-from ..ops.math.exponential import sqrt
-from ..ops.math.exponential import square
 from ..ops.math.exponential import xlogy
 from ..ops.math.floating_numbers import frexp
 from ..ops.math.floating_numbers import heaviside
 from ..ops.math.floating_numbers import nextafter
 from ..ops.math.integers import gcd
 from ..ops.math.integers import lcm
+from ..ops.math.interpolation import addcdiv
+from ..ops.math.interpolation import addcmul
+from ..ops.math.interpolation import lerp
+from ..ops.math.logic import bitwise_and
+from ..ops.math.logic import bitwise_left_shift
+from ..ops.math.logic import bitwise_not
+from ..ops.math.logic import bitwise_or
+from ..ops.math.logic import bitwise_right_shift
+from ..ops.math.logic import bitwise_xor
+from ..ops.math.logic import logical_and
+from ..ops.math.logic import logical_not
+from ..ops.math.logic import logical_or
+from ..ops.math.logic import logical_xor
+from ..ops.math.powers import float_power
+from ..ops.math.powers import hypot
+from ..ops.math.powers import ldexp
+from ..ops.math.powers import pow_ as pow
+from ..ops.math.powers import reciprocal
+from ..ops.math.powers import rsqrt
+from ..ops.math.powers import sqrt
+from ..ops.math.powers import square
 from ..ops.math.rounding import ceil
 from ..ops.math.rounding import floor
 from ..ops.math.rounding import frac

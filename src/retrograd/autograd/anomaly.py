@@ -103,7 +103,7 @@ class _Anomaly:
     def before(self, node: Node, g: Any) -> None:
         if node.site is not None and _checksums(node.saved) != node.site[1]:
             raise GuardError(
-                f"{node.name}: memory that it saved for its gradient was changed behind the engine's back, through "
+                f"{node.operator}: memory that it saved for its gradient was changed behind the engine's back, through "
                 f".array or a shared NumPy array; the operator ran here:\n{node.site[0]}"
             )
 
@@ -121,7 +121,7 @@ class _Anomaly:
         if node.site is not None:
             where = f"\nthe operator ran here:\n{node.site[0]}"
         raise RuntimeError(
-            f"{node.name}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
+            f"{node.operator}: its gradient for input {index} is not finite ({infinite} infinite, {nans} NaN of "
             f"{array.size} elements)\n"
             f"it saved {describe([value for value in node.saved or () if is_array(value)])}{where}"
         )

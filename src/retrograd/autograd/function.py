@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 from weakref import ref
+
+import numpy as np
 
 from ..core.backward import as_array, conjugate
 from ..core.devices import array_module, is_array
@@ -138,23 +141,26 @@ class Function:
         raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Run ``forward`` and record the call."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and record the call. What is given by name takes its place among the arguments."""
+        with_context = cls.setup_context is Function.setup_context
+        if kwargs:
+            args = _in_order(cls, (None, *args) if with_context else args, kwargs)[with_context:]
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
         with recording(False):
-            if cls.setup_context is not Function.setup_context:
+            if with_context:
+                output = cls.forward(ctx, *args)
+            else:
                 output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args)
         several = isinstance(output, (tuple, list))
-        outputs = list(output) if several else [output]
+        outputs = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in (output if several else (output,))]
         for index, value in enumerate(outputs):
-            if not isinstance(value, Tensor) and (not several or is_array(value)):
+            if not isinstance(value, Tensor) and not several:
                 raise TypeError(
-                    f"{cls.__name__}: output {index} of forward must be a Tensor, not {type(value).__name__}"
+                    f"{cls.__name__}: output {index} of forward must be a Tensor or array, not {type(value).__name__}"
                 )
         given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
         tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
@@ -189,12 +195,27 @@ class Function:
         ctx._keep(tensors, node)
         for index in sorted(ctx._differentiable):
             x = tensors[index]
-            made = new_node(select_plan(index), (node,), NOTHING, x.array.shape, x.array.dtype)
+            node_of_output = new_node(select_plan(index), (node,), NOTHING, x.array.shape, x.array.dtype)
             if any(x is value for value in args):
-                rewrite_history(x, made)
+                rewrite_history(x, node_of_output)
             else:
-                x._node = made
+                x._node = node_of_output
                 x._requires = True
+
+
+def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call of ``forward`` by their places."""
+    bound = signature(cls.forward).bind(*args, **kwargs)
+    if bound.kwargs:
+        raise TypeError(
+            f"{cls.__name__}: forward takes {', '.join(bound.kwargs)} by name only, so backward has no place for a "
+            "gradient; let forward take all arguments by place, too"
+        )
+    return bound.args
+
+
+def _is_numeric(value: Any) -> bool:
+    return is_array(value) or isinstance(value, np.inexact)
 
 
 def _own_memory(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
@@ -232,17 +253,18 @@ def _function_primitive(cls: type[Function]) -> Primitive:
 
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: tuple[bool, ...]) -> list[Any]:
     """Call the user's backward with Tensors in PyTorch's convention and give what it returns back to the walk."""
-    given = next(each for each in g if each is not None)
+    given = next(x for x in g if x is not None)
     recorded = isinstance(given, Tensor)
     cotangents: list[Tensor | None] = []
-    for each, (shape, dtype) in zip(g, ctx._outputs, strict=True):
-        if each is None and ctx.materialize_grads and dtype is not None:
-            each = array_module(given).zeros(shape, dtype)
-        cotangents.append(each if each is None or isinstance(each, Tensor) else new_tensor(as_array(each)))
+    for x, (shape, dtype) in zip(g, ctx._outputs, strict=True):
+        if x is None and ctx.materialize_grads and dtype is not None:
+            x = array_module(given).zeros(shape, dtype)
+        cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     with recording(recorded):
-        returned = backward(ctx, *[each if each is None else conjugate(each) for each in cotangents])
-    gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        returned = backward(ctx, *[x if x is None else conjugate(x) for x in cotangents])
+    listed = returned if isinstance(returned, (tuple, list)) else (returned,)
+    gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)
     if len(gradients) > wanted and all(gradient is None for gradient in gradients[wanted:]):
         gradients = gradients[:wanted]
@@ -254,7 +276,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(
                 f"{cls.__name__}: backward returned {type(gradient).__name__} for argument {index}; "
-                "wanted a Tensor or None"
+                "wanted a Tensor, an array or None"
             )
     results = [conjugate(x) if x is not None and need else None for x, need in zip(gradients, needs, strict=True)]
     return results if recorded else [x if x is None else x.array for x in results]
@@ -263,8 +285,6 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not
     a wrong number.
-
-    >>> from retrograd.autograd import once_differentiable
     """
 
     @functools.wraps(backward)

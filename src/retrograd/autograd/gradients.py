@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, overload
 
 from ..core.backward import accumulate_gradients, conjugate, differentiate
 from ..core.devices import array_module
@@ -54,6 +55,32 @@ def backward(
     gradients = _gradients("backward", outputs, grad_tensors)
     wanted = None if inputs is None else _sequence("backward", "inputs", inputs)
     accumulate_gradients(outputs, gradients, wanted, retain_graph, create_graph)
+
+
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: Literal[False] | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(

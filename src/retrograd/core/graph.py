@@ -41,12 +41,16 @@ class Node:
     site: Any
 
     def __repr__(self) -> str:
-        return f"<{self.name} node {self.sequence}>"
+        return f"<{self.operator} node {self.sequence}>"
 
     @property
+    def operator(self) -> str:
+        """The name of the operator that was called; one of several outputs has a node that names it, too."""
+        return self.plan.primitive.name if self.plan.select is None else self.parents[0].operator
+
     def name(self) -> str:
-        """The operator's name."""
-        return self.plan.primitive.name
+        """As ``operator``, under PyTorch's name."""
+        return self.operator
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

@@ -54,6 +54,7 @@ class Plan:
         "keep_y",
         "kept_extras",
         "kept_inputs",
+        "node_hooks",
         "primitive",
         "rules",
         "saves",
@@ -63,6 +64,7 @@ class Plan:
 
     def __init__(self, primitive: Recordable, mask: Any) -> None:
         self.primitive = primitive
+        self.node_hooks: dict[int, Callable[..., Any]] | None = None
         self.select: int | None = None
         self.several = primitive.outputs != 1
         # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.

@@ -245,7 +245,7 @@ class Tensor(TensorMethods):
         if self._node is not None:
             if not value:
                 raise RuntimeError(
-                    f"requires_grad: can only be changed on leaves, not on the result of {self._node.name}; "
+                    f"requires_grad: can only be changed on leaves, not on the result of {self._node.operator}; "
                     "use detach() for a Tensor without history"
                 )
             return
@@ -400,7 +400,9 @@ class Tensor(TensorMethods):
 
     def __copy__(self) -> Tensor:
         if self._node is not None:
-            raise RuntimeError(f"copy: only leaves can be copied, not the result of {self._node.name}; use detach()")
+            raise RuntimeError(
+                f"copy: only leaves can be copied, not the result of {self._node.operator}; use detach()"
+            )
         copied = type(self).__new__(type(self))
         Tensor._initialise(copied, self.array)
         share(copied, self, related=False)
@@ -412,7 +414,7 @@ class Tensor(TensorMethods):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self._node is not None:
             raise RuntimeError(
-                f"deepcopy: only leaves can be deep-copied, not the result of {self._node.name}; use detach() first"
+                f"deepcopy: only leaves can be deep-copied, not the result of {self._node.operator}; use detach() first"
             )
         copied = memo.get(id(self))
         if copied is None:
@@ -429,7 +431,7 @@ class Tensor(TensorMethods):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self._node is not None:
-            raise RuntimeError(f"pickle: only leaves can be pickled, not the result of {self._node.name}")
+            raise RuntimeError(f"pickle: only leaves can be pickled, not the result of {self._node.operator}")
         array = backend_of(self.array).to_numpy(self.array)
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 
@@ -447,7 +449,7 @@ def tensor_repr(x: Tensor) -> str:
     if x.device.type != "cpu":
         parts.append(f"device='{x.device}'")
     if x._node is not None:
-        parts.append(f"grad_fn=<{x._node.name}>")
+        parts.append(f"grad_fn=<{x._node.operator}>")
     elif x._requires:
         parts.append("requires_grad=True")
     return f"{name}({', '.join(parts)})"

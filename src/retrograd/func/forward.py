@@ -20,13 +20,10 @@ from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
 from ..core.modes import enable_grad, modes, recording
 from ..core.plan import pull
-from ..core.primitive import Primitive
 from ..core.quiet import silent
 from ..core.storage import borrowed, storage_of
 from ..core.tensor import Tensor, new_tensor
-
-# Marks where the function's own graph begins.
-_PRIMAL = Primitive("primal", lambda x: x, "x", [lambda g: g])
+from ..ops.table.elementwise import IDENTITY
 
 
 def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
@@ -96,7 +93,7 @@ def _begin(primal: Tensor) -> Tensor:
     x._storage = borrowed(storage_of(primal))
     x._requires = True
     edge = edge_of(primal) if modes.grad_enabled else None
-    x._node = new_node(_PRIMAL.plan(int(edge is not None)), (edge,), NOTHING, x.array.shape, x.array.dtype)
+    x._node = new_node(IDENTITY.plan(int(edge is not None)), (edge,), NOTHING, x.array.shape, x.array.dtype)
     return x
 
 

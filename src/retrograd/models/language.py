@@ -12,7 +12,8 @@ from .. import nn
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..nn import functional as F
-from ..ops.make import creation
+from ..ops.make.creation import tensor
+from ..ops.make.ranges import arange
 
 
 class CausalSelfAttention(nn.Module):
@@ -106,7 +107,7 @@ class CharTransformer(nn.Module):
         length = characters.shape[1]
         if length > self.context:
             raise ValueError(f"CharTransformer: {length} positions do not fit in a context of {self.context}")
-        positions = creation.arange(length, device=characters.device)
+        positions = arange(length, device=characters.device)
         x = self.blocks(self.dropout(self.token(characters) + self.position(positions)))
         return self.head(self.norm(x))
 
@@ -189,7 +190,7 @@ def generate(
     text = list(prompt)
     try:
         for _ in range(length):
-            window = creation.tensor([text[-model.context :]], device=parameter.device)
+            window = tensor([text[-model.context :]], device=parameter.device)
             logits = model(window)[0, -1].cpu().numpy().astype(np.float64)
             text.append(_draw(logits, temperature, top_k, random))
             if text[-1] == stop:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-import numpy.typing as npt
-
-from ..core.devices import Device
+from ..ops.table import types
 
 Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one for each
-DeviceLike: TypeAlias = str | Device | None
-DTypeLike: TypeAlias = npt.DTypeLike | None
+DeviceLike: TypeAlias = types.DeviceLike | None
+DTypeLike: TypeAlias = types.DTypeLike | None
 
 
 def ntuple(value: int | Iterable[int], count: int) -> tuple[int, ...]:

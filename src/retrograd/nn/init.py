@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import describe
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
-from ..ops.make.creation import empty
+from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
 
 

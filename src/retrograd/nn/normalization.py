@@ -9,7 +9,8 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.make.creation import ones, tensor, zeros
+from ..ops.make.creation import tensor
+from ..ops.make.filled import ones, zeros
 from . import functional as F
 from . import init
 from .arguments import DeviceLike, DTypeLike

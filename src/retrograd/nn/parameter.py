@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
-from ..ops.make.creation import empty
+from ..ops.make.filled import empty
 from .arguments import DeviceLike, DTypeLike
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..ops.make.creation import zeros
+from ..ops.make.filled import zeros
 from ..ops.table.registry import OPERATORS
 from . import init
 from .arguments import DeviceLike, DTypeLike

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.dtypes import get_default_dtype
 from ..core.tensor import Tensor
-from ..ops.make.creation import full
+from ..ops.make.filled import full
 from . import functional as F
 from . import init
 from .arguments import DeviceLike, DTypeLike

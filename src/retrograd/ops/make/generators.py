@@ -35,10 +35,18 @@ class Generator:
         self.manual_seed(67280421310721)  # the seed that a new PyTorch generator has
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from a seed, any integer of 64 bits; negative ones count from 2^64 down.
+        """Start again from a seed.
+
+        Args:
+            seed: any integer of 64 bits; negative ones count from 2^64 down.
+
+        Returns: this generator.
 
         Raises:
             RuntimeError: the seed does not fit in 64 bits.
+
+        >>> rg.Generator().manual_seed(-1).initial_seed() == 2**64 - 1
+        True
         """
         seed = int(seed)
         if not -(1 << 63) <= seed <= _MASK:
@@ -58,12 +66,16 @@ class Generator:
         return self._seed
 
     def seed(self) -> int:
-        """Start again from a seed that the operating system draws, and return it."""
+        """Start again from a seed that the operating system draws, and return that seed."""
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The state as a Tensor of bytes."""
+        """The state as 64 bytes: a Tensor of uint8 on the CPU.
+
+        >>> rg.Generator().get_state().shape
+        (64,)
+        """
         state: Any = self.numpy.bit_generator.state
         numbers = (
             (self._seed, 8),
@@ -80,8 +92,20 @@ class Generator:
     def set_state(self, new_state: Tensor) -> Generator:
         """Go back to where ``get_state`` was called.
 
+        Args:
+            new_state: what it gave.
+
+        Returns: this generator.
+
         Raises:
+            TypeError: it is no Tensor.
             RuntimeError: it is no state of a generator.
+
+        >>> generator = rg.Generator()
+        >>> state = generator.get_state()
+        >>> first = rg.rand(1, generator=generator)
+        >>> bool(rg.rand(1, generator=generator.set_state(state)) == first)
+        True
         """
         if not isinstance(new_state, Tensor):
             raise TypeError(f"set_state: wanted a Tensor, got {type(new_state).__name__}")
@@ -135,6 +159,14 @@ default_generator.seed()
 def manual_seed(seed: int) -> Generator:
     """Start the default generator, which every function without ``generator`` draws from, again from a seed.
 
+    Args:
+        seed: any integer of 64 bits; negative ones count from 2^64 down.
+
+    Returns: the default generator.
+
+    Raises:
+        RuntimeError: the seed does not fit in 64 bits.
+
     >>> rg.manual_seed(0).initial_seed()
     0
     """
@@ -142,7 +174,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Start the default generator again from a seed that the operating system draws, and return it."""
+    """Start the default generator again from a seed that the operating system draws, and return that seed."""
     return default_generator.seed()
 
 
@@ -152,10 +184,25 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator as a Tensor of bytes."""
+    """The state of the default generator as 64 bytes: a Tensor of uint8 on the CPU.
+
+    >>> state = rg.get_rng_state()
+    >>> first = rg.rand(1)
+    >>> rg.set_rng_state(state)
+    >>> bool(rg.rand(1) == first)
+    True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the state of the default generator to one that ``get_rng_state`` gave."""
+    """Take the default generator back to where ``get_rng_state`` was called.
+
+    Args:
+        new_state: what it gave.
+
+    Raises:
+        TypeError: it is no Tensor.
+        RuntimeError: it is no state of a generator.
+    """
     default_generator.set_state(new_state)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
 from ...core.dtypes import result_type
 from ...core.mutation import apply_inplace
-from ...core.primitive import Primitive, apply, apply1, apply2, operand
+from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
-from ..table.elementwise import binary, elementwise, unary
+from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
-from ..table.registry import inplace_method, operator
+from ..table.registry import UFUNCS, inplace_method, operator
+from ..table.types import Number, Operand
 
 # Sums, products, quotients
-
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
@@ -30,7 +31,7 @@ def _negate(out: Any, x: Any) -> None:
 NEG = unary("neg", np.negative, lambda g: -g, promote="same", write=_negate, overwrites=True)
 
 
-def _scaled(other: Any, alpha: Any, input: Any = None) -> Any:
+def scaled(other: Operand, alpha: Number, input: Operand | None = None) -> Operand:
     """``alpha * other``, as the second operand of input, whose integers no floating alpha makes floating."""
     if alpha == 1:
         return other
@@ -40,13 +41,17 @@ def _scaled(other: Any, alpha: Any, input: Any = None) -> Any:
 
 
 @operator(inplace=ADD, numpy=np.add)
-def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """``input + alpha * other``, elementwise with broadcasting, in PyTorch's result type.
+def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """``input + alpha * other``, elementwise.
+
+    Derivative: input: ``g``; other: ``alpha * g``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both.
 
     Args:
-        input: a Tensor or number.
-        other: a Tensor or number that broadcasts with it.
-        alpha: a factor for ``other``.
+        input: the first term.
+        other: the second term.
+        alpha: a factor for ``other``; no floating number where both terms are integers.
 
     Raises:
         RuntimeError: the shapes do not broadcast.
@@ -54,29 +59,37 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
     tensor([21., 22.])
     """
-    if alpha != 1:
-        other = _scaled(other, alpha, input)
-    return apply2(ADD, input, other)
+    return apply2(ADD, input, scaled(other, alpha, input))
 
 
 @operator(inplace=SUB, numpy=np.subtract, aliases=("subtract",))
-def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """``input - alpha * other``, elementwise with broadcasting, in PyTorch's result type.
+def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """``input - alpha * other``, elementwise.
+
+    Derivative: input: ``g``; other: ``-alpha * g``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both; bools are refused.
+
+    Args:
+        input: what is subtracted from.
+        other: what is subtracted.
+        alpha: a factor for ``other``; no floating number where both are integers.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
     """
-    if alpha != 1:
-        other = _scaled(other, alpha, input)
-    return apply2(SUB, input, other)
+    return apply2(SUB, input, scaled(other, alpha, input))
 
 
-def _add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    return apply_inplace(ADD, self, _scaled(other, alpha, self))
+def _add_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    return apply_inplace(ADD, self, scaled(other, alpha, self))
 
 
-def _sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    return apply_inplace(SUB, self, _scaled(other, alpha, self))
+def _sub_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    return apply_inplace(SUB, self, scaled(other, alpha, self))
 
 
 tensor_method(inplace_method("add", _add_), "add_")
@@ -84,18 +97,38 @@ tensor_method(inplace_method("sub", _sub_), "sub_", "subtract_")
 
 
 @operator(method=False)
-def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """``other - alpha * input``.
+def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
+    """``other - alpha * input``, elementwise: ``sub`` with its operands exchanged.
+
+    Derivative: input: ``-alpha * g``; other: ``g``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both; bools are refused.
+
+    Args:
+        input: what is subtracted.
+        other: what is subtracted from.
+        alpha: a factor for ``input``; no floating number where both are integers.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    return apply2(SUB, other, _scaled(operand(input), alpha, other))
+    return apply2(SUB, other, scaled(operand(input), alpha, other))
 
 
 @operator(direct=True, inplace=MUL, numpy=np.multiply, aliases=("multiply",))
-def mul(input: Tensor, other: Any) -> Tensor:
-    """``input * other``, elementwise with broadcasting, in PyTorch's result type.
+def mul(input: Operand, other: Operand) -> Tensor:
+    """``input * other``, elementwise.
+
+    Derivative: input: ``g * other``; other: ``g * input``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both.
+
+    Args:
+        input: the first factor.
+        other: the second factor.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.mul(rg.tensor([1.0, 2.0]), 10)
     tensor([10., 20.])
@@ -103,15 +136,20 @@ def mul(input: Tensor, other: Any) -> Tensor:
     return apply2(MUL, input, other)
 
 
+def _is_integral(x: Any, y: Any) -> bool:
+    """Whether the operands, of one dtype by now and one of them possibly a number, are integers or bools."""
+    return (x if hasattr(x, "dtype") else y).dtype.kind in "iub"
+
+
 def _check_divisor(y: Any) -> None:
     """Integers have no infinity: their division by zero is an error."""
-    if (y.dtype.kind in "iub" and bool((y == 0).any())) if hasattr(y, "dtype") else y == 0:
+    if np.any(y == 0) if hasattr(y, "dtype") else y == 0:
         raise ZeroDivisionError("integer division or remainder by zero")
 
 
-def _integer_safe(ufunc: Any) -> Any:
+def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
     def divide(x: Any, y: Any) -> Any:
-        if (x if hasattr(x, "dtype") else y).dtype.kind in "iub":
+        if _is_integral(x, y):
             _check_divisor(y)
         return ufunc(x, y)
 
@@ -119,7 +157,7 @@ def _integer_safe(ufunc: Any) -> Any:
 
 
 def _truncated_quotient(x: Any, y: Any) -> Any:
-    if (x if hasattr(x, "dtype") else y).dtype.kind in "iub":
+    if _is_integral(x, y):
         _check_divisor(y)
         quotient = x // y
         return quotient + ((quotient < 0) & (quotient * y != x))
@@ -130,17 +168,22 @@ FLOOR_DIV = binary("floor_divide", _integer_safe(np.floor_divide), zero_rule, ze
 TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True)
 
 
-@operator(inplace=True, numpy=np.true_divide, aliases=("divide",), note="zero gradient with rounding_mode")
-def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
-    """``input / other``, elementwise; integers are divided as numbers of the default floating dtype.
+@operator(inplace=True, numpy=np.true_divide, aliases=("divide",))
+def div(input: Operand, other: Operand, *, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
+    """``input / other``, elementwise.
+
+    Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
+    rounding mode zero.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
     Args:
         input: the dividend.
         other: the divisor.
-        rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down; both keep integers, with gradient 0.
+        rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down.
 
     Raises:
-        RuntimeError: an unknown rounding mode, or an integer divided by 0 with one.
+        RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
 
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
@@ -157,8 +200,16 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
 
 @operator(inplace=DIV)
-def true_divide(input: Tensor, other: Any) -> Tensor:
-    """``input / other``: ``div`` without rounding.
+def true_divide(input: Operand, other: Operand) -> Tensor:
+    """``input / other``, elementwise: ``div`` without rounding.
+
+    Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the dividend.
+        other: the divisor.
 
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
     tensor([0.5, 1. ])
@@ -166,9 +217,17 @@ def true_divide(input: Tensor, other: Any) -> Tensor:
     return apply2(DIV, input, other)
 
 
-@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, note="zero gradient")
-def floor_divide(input: Tensor, other: Any) -> Tensor:
-    """The quotient, rounded down: floor(input / other).
+@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide)
+def floor_divide(input: Operand, other: Operand) -> Tensor:
+    """``floor(input / other)``, elementwise.
+
+    Derivative: zero.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both.
+
+    Args:
+        input: the dividend.
+        other: the divisor.
 
     Raises:
         RuntimeError: an integer is divided by 0.
@@ -185,11 +244,17 @@ REMAINDER = binary(
 FMOD = binary("fmod", _integer_safe(np.fmod), lambda g: g, lambda g, x, y: -g * TRUNC_DIV(x, y), signals=True)
 
 
-@operator(direct=True, inplace=REMAINDER, numpy=np.remainder, note="derivative of the piece above at jumps")
-def remainder(input: Tensor, other: Any) -> Tensor:
-    """The remainder of division rounded down, ``input - floor(input / other) * other``.
+@operator(direct=True, inplace=REMAINDER, numpy=np.remainder)
+def remainder(input: Operand, other: Operand) -> Tensor:
+    """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-    It has the divisor's sign, as ``%`` in Python.
+    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both.
+
+    Args:
+        input: the dividend.
+        other: the divisor.
 
     Raises:
         RuntimeError: an integer is divided by 0.
@@ -200,11 +265,17 @@ def remainder(input: Tensor, other: Any) -> Tensor:
     return apply2(REMAINDER, input, other)
 
 
-@operator(direct=True, inplace=FMOD, numpy=np.fmod, note="derivative of the piece above at jumps")
-def fmod(input: Tensor, other: Any) -> Tensor:
-    """The remainder of division rounded towards 0, ``input - trunc(input / other) * other``.
+@operator(direct=True, inplace=FMOD, numpy=np.fmod)
+def fmod(input: Operand, other: Operand) -> Tensor:
+    """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-    It has the dividend's sign, as in C.
+    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both.
+
+    Args:
+        input: the dividend.
+        other: the divisor.
 
     Raises:
         RuntimeError: an integer is divided by 0.
@@ -215,9 +286,16 @@ def fmod(input: Tensor, other: Any) -> Tensor:
     return apply2(FMOD, input, other)
 
 
+# Sign and size
+
+
 @operator(direct=True, inplace=NEG, numpy=np.negative, aliases=("negative",))
 def neg(input: Tensor) -> Tensor:
-    """``-input``.
+    """``-input``, elementwise.
+
+    Derivative: ``-g``.
+    Shape: any; the result has the input's.
+    Dtype: the input's; bools are refused.
 
     Raises:
         RuntimeError: the Tensor is of bools.
@@ -228,9 +306,13 @@ def neg(input: Tensor) -> Tensor:
     return apply1(NEG, input)
 
 
-@operator(numpy=np.positive)
+@operator()
 def positive(input: Tensor) -> Tensor:
-    """``+input``: the Tensor itself.
+    """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+
+    Derivative: ``g``.
+    Shape: any; the result has the input's.
+    Dtype: the input's; bools are refused.
 
     Raises:
         RuntimeError: the Tensor is of bools.
@@ -244,7 +326,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-# Size and sign
+UFUNCS[np.positive] = lambda input: positive(input).clone()
 
 
 def _sgn(x: Any) -> Any:
@@ -267,9 +349,13 @@ ABS = unary("abs", np.abs, lambda g, x: g * SIGN(x).conj() if x.dtype.kind == "c
 SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same")
 
 
-@operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",), note="0 at 0")
+@operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",))
 def abs_(input: Tensor) -> Tensor:
-    """The absolute value |x|; of a complex number its distance from 0, a real number.
+    """``|input|``, elementwise: of a complex number its distance from 0.
+
+    Derivative: ``g * sgn(input)``, 0 at 0.
+    Shape: any; the result has the input's.
+    Dtype: the input's; complex numbers give real ones.
 
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
@@ -286,12 +372,16 @@ def _abs_(self: Tensor) -> Tensor:
 tensor_method(inplace_method("abs", _abs_), "abs_", "absolute_")
 
 
-@operator(inplace=True, note="zero gradient")
+@operator(inplace=True)
 def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1: the sign of each number.
+    """``-1``, ``0`` or ``1`` where the input is negative, 0 or positive.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: the input's; complex numbers are refused.
 
     Raises:
-        RuntimeError: the Tensor is complex (see ``sgn``).
+        NotImplementedError: the Tensor is complex (see ``sgn``).
 
     >>> rg.sign(rg.tensor([-1.5, 0.0, 2.0]))
     tensor([-1.,  0.,  1.])
@@ -302,9 +392,13 @@ def sign(input: Tensor) -> Tensor:
     return apply1(SIGN, input)
 
 
-@operator(inplace=SIGN, numpy=np.sign, note="zero gradient on real numbers; 0 at 0")
+@operator(inplace=SIGN, numpy=np.sign)
 def sgn(input: Tensor) -> Tensor:
-    """``sign``, and x / |x| for complex numbers.
+    """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
+
+    Derivative: zero for real numbers; for complex z with s = sgn(z) ``i Im(conj(s) dz) s / |z|``, 0 at 0.
+    Shape: any; the result has the input's.
+    Dtype: the input's.
 
     >>> rg.sgn(rg.tensor([3 + 4j]))
     tensor([0.6+0.8j], dtype=complex64)
@@ -312,104 +406,25 @@ def sgn(input: Tensor) -> Tensor:
     return apply1(SIGN, input)
 
 
-@operator(inplace=True)
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """``input + value * tensor1 * tensor2``, elementwise with broadcasting.
-
-    >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
-    tensor([61.])
-    """
-    return apply2(ADD, input, _scaled(apply2(MUL, tensor1, tensor2), value))
-
-
-@operator(inplace=True)
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """``input + value * tensor1 / tensor2``, elementwise with broadcasting.
-
-    Raises:
-        RuntimeError: both tensors are of integers.
-
-    >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
-    tensor([6.])
-    """
-    tensor1, tensor2 = operand(tensor1, "tensor1"), operand(tensor2, "tensor2")
-    if tensor1.array.dtype.kind in "iub" and tensor2.array.dtype.kind in "iub":
-        raise RuntimeError(
-            "division of integers is not supported: tensor1 is "
-            f"{tensor1.dtype}, tensor2 {tensor2.dtype}; convert one to a floating dtype"
-        )
-    return apply2(ADD, input, _scaled(apply2(DIV, tensor1, tensor2), value))
-
-
-def _lerp(x: Any, y: Any, weight: Any) -> Any:
-    # From the nearer end, so that both ends are met exactly.
-    near = x + weight * (y - x)
-    far = y - (y - x) * (1 - weight)
-    return np.where(np.abs(weight) < 0.5, near, far)
-
-
-def _lerp_number(x: Any, y: Any, weight: float) -> Any:
-    return x + weight * (y - x) if -0.5 < weight < 0.5 else y - (y - x) * (1 - weight)
-
-
-LERP = elementwise(
-    "lerp",
-    _lerp,
-    "x y weight",
-    [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, y: g * (y - x)],
-    promote="strict",
-)
-LERP_NUMBER = elementwise(
-    "lerp",
-    _lerp_number,
-    "x y",
-    [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight],
-    promote="strict",
-)
-
-
-@operator(inplace=True)
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """Linear interpolation: ``input + weight * (end - input)``.
-
-    Args:
-        input: the value at weight 0.
-        end: the value at weight 1.
-        weight: a number, or a Tensor that broadcasts with the others.
-
-    Raises:
-        RuntimeError: the dtypes differ.
-
-    >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
-    tensor([ 2.5, 12.5])
-    """
-    input, end = operand(input), operand(end, "end")
-    if input.array.dtype.kind not in "fc":
-        raise RuntimeError(f"wanted floating Tensors, got {input.dtype}")
-    if isinstance(weight, (int, float)):
-        return apply(LERP_NUMBER, (input, end), {"weight": weight})
-    return apply(LERP, (input, end, operand(weight, "weight")), {})
-
-
 # The operators of Python
 
 
-def _method(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
+def _method(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
+    def method(self: Tensor, other: Operand) -> Tensor:
         return apply2(primitive, self, other)
 
     return method
 
 
-def _reflected(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
+def _reflected(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
+    def method(self: Tensor, other: Operand) -> Tensor:
         return apply2(primitive, other, self)
 
     return method
 
 
-def _inplace(primitive: Primitive) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
+def _inplace(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
+    def method(self: Tensor, other: Operand) -> Tensor:
         return apply_inplace(primitive, self, other)
 
     return method
@@ -432,6 +447,6 @@ for _name, _primitive in (
 ):
     python_operator(_name, _primitive)
 tensor_method(_reflected(DIV), "__rdiv__")
-tensor_method(lambda self: apply1(NEG, self), "__neg__")
+tensor_method(neg, "__neg__")
 tensor_method(positive, "__pos__")
-tensor_method(lambda self: apply1(ABS, self), "__abs__")
+tensor_method(abs_, "__abs__")

@@ -31,7 +31,11 @@ CONJ = unary("conj", _conjugate, lambda g: g.conj(), promote="same")
 
 @operator(method=False)
 def real(input: Tensor) -> Tensor:
-    """The real part, on the same memory; a real Tensor itself.
+    """``Re(input)``, elementwise, on the same memory; a real Tensor itself.
+
+    Derivative: ``g``, as a complex number.
+    Shape: any; the result has the input's.
+    Dtype: any; the result is real.
 
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
@@ -42,7 +46,11 @@ def real(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part, on the same memory.
+    """``Im(input)``, elementwise, on the same memory.
+
+    Derivative: ``i * g``.
+    Shape: any; the result has the input's.
+    Dtype: complex only; the result is real.
 
     Raises:
         RuntimeError: the Tensor is not complex.
@@ -60,9 +68,14 @@ tensor_method(property(real), "real")
 tensor_method(property(imag), "imag")
 
 
-@operator(numpy=np.conjugate)
+@operator()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real Tensor itself.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
+    ``np.conj`` gives a copy.
+
+    Derivative: ``conj(g)``.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
 
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -71,9 +84,13 @@ def conj(input: Tensor) -> Tensor:
     return apply1(CONJ, input) if input.array.dtype.kind == "c" else input
 
 
-@operator(inplace=CONJ)
+@operator(inplace=CONJ, numpy=np.conjugate)
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate in memory of its own, which ``conj`` gives here, too.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
+
+    Derivative: ``conj(g)``.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -95,9 +112,13 @@ def _angle(x: Any) -> Any:
 ANGLE = unary("angle", _angle, _angle_rule)
 
 
-@operator(direct=True, note="0 at 0")
+@operator(direct=True)
 def angle(input: Tensor) -> Tensor:
-    """The angle of each number in the complex plane, in radians: 0 or pi for a real one.
+    """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
+
+    Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; the result is real; integers become the default dtype.
 
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])
@@ -121,7 +142,11 @@ VIEW_AS_COMPLEX: Primitive = Primitive(
 
 @operator(method=False)
 def view_as_real(input: Tensor) -> Tensor:
-    """A complex Tensor as a real one with a last axis of length 2: real and imaginary parts, on the same memory.
+    """``(Re(input), Im(input))`` along a new last dimension, on the same memory.
+
+    Derivative: ``view_as_complex(g)``.
+    Shape: (*) to (*, 2).
+    Dtype: complex only; the result is of its parts'.
 
     Raises:
         RuntimeError: the Tensor is not complex.
@@ -137,10 +162,14 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def view_as_complex(input: Tensor) -> Tensor:
-    """A real Tensor whose last axis holds real and imaginary parts as a complex one, on the same memory if contiguous.
+    """``input[..., 0] + i input[..., 1]``, on the same memory if contiguous.
+
+    Derivative: ``view_as_real(g)``.
+    Shape: (*, 2) to (*).
+    Dtype: float32 and float64; the result is complex64 or complex128.
 
     Raises:
-        RuntimeError: the Tensor is not float32 or float64, or its last axis has not length 2.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
 
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)

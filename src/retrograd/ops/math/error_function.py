@@ -181,7 +181,13 @@ ERFINV = unary(
 
 @operator(inplace=ERF, real=True)
 def erf(input: Tensor) -> Tensor:
-    """The error function 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x.
+    """``2 / sqrt(pi) * integral of e^(-t^2) from 0 to input``, elementwise: the error function.
+
+    Derivative: ``g * 2 / sqrt(pi) * e^(-input^2)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
+
+    Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.erf(rg.tensor([0.0, 0.5, -10.0]))
     tensor([ 0.    ,  0.5205, -1.    ])
@@ -191,7 +197,13 @@ def erf(input: Tensor) -> Tensor:
 
 @operator(inplace=ERFC, real=True)
 def erfc(input: Tensor) -> Tensor:
-    """The complementary error function 1 - erf(x), accurate also where it is tiny.
+    """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+
+    Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
+
+    Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.erfc(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.4795])
@@ -201,7 +213,11 @@ def erfc(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ERFINV)
 def erfinv(input: Tensor) -> Tensor:
-    """The number whose error function is ``input``; infinite at -1 and 1, NaN beyond.
+    """``erf^-1(input)``, elementwise: infinite at -1 and 1, NaN beyond.
+
+    Derivative: with y the result ``g * sqrt(pi) / 2 * e^(y^2)``; infinite at -1 and 1.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
@@ -214,7 +230,13 @@ def erfinv(input: Tensor) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def erfcx(input: Tensor) -> Tensor:
-    """The scaled complementary error function e^(x^2) erfc(x).
+    """``e^(input^2) * erfc(input)``, elementwise: the scaled complementary error function.
+
+    Derivative: with y the result ``g * (2 * input * y - 2 / sqrt(pi))``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
+
+    Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.special.erfcx(rg.tensor([0.0, 10.0]))
     tensor([1.    , 0.0561])
@@ -255,7 +277,11 @@ NDTRI = unary(
 
 @operator(namespace="special", method=False, real=True)
 def ndtr(input: Tensor) -> Tensor:
-    """The distribution function of the standard normal, erfc(-x / sqrt(2)) / 2.
+    """``erfc(-input / sqrt(2)) / 2``, elementwise: the distribution function of the standard normal.
+
+    Derivative: ``g * e^(-input^2 / 2) / sqrt(2 pi)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.special.ndtr(rg.tensor([0.0, 1.0]))
     tensor([0.5   , 0.8413])
@@ -265,7 +291,11 @@ def ndtr(input: Tensor) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def log_ndtr(input: Tensor) -> Tensor:
-    """The logarithm of the distribution function of the standard normal, accurate in the far tails.
+    """``log(ndtr(input))``, elementwise, accurate in both tails.
+
+    Derivative: ``g * e^(-input^2 / 2) / (sqrt(2 pi) * ndtr(input))``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.special.log_ndtr(rg.tensor([0.0, -10.0]))
     tensor([ -0.6931, -53.2313])
@@ -275,7 +305,11 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def ndtri(input: Tensor) -> Tensor:
-    """The quantile of the standard normal: the number below which the probability ``input`` lies.
+    """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside [0, 1].
+
+    Derivative: with y the result ``g * sqrt(2 pi) * e^(y^2 / 2)``; infinite at 0 and 1.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.

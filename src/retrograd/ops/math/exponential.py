@@ -1,32 +1,24 @@
-"""Powers, exponentials, logarithms, and what is made of them."""
+"""Exponentials, logarithms, and what is made of them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import complex128, float64
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
-from ...core.tensor import Tensor, tensor_method
+from ...core.tensor import Tensor
 from ...kernels import mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
-from ..table.masks import WHERE, ZEROS
+from ..table.masks import WHERE
 from ..table.registry import operator
+from ..table.types import Operand
 
 LN2 = math.log(2)
 
-
-def _square(x: Any) -> Any:
-    return x.astype(np.int64) if x.dtype == bool else np.square(x)  # NumPy's square of a bool is an int8
-
-
-SQUARE = unary("square", _square, lambda g, x: g * (2 * x), promote="same", signals=True)
-SQRT = unary("sqrt", np.sqrt, lambda g, ans: g / (2 * ans), signals=True)
-RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, ans: g * (-0.5 * ans * ans * ans), signals=True)
-RECIPROCAL = unary("reciprocal", np.reciprocal, lambda g, ans: -g * ans * ans, signals=True)
 EXP = unary("exp", mapped("exp")(np.exp), lambda g, ans: g * ans, signals=True)
 EXP2 = unary("exp2", np.exp2, lambda g, ans: g * (LN2 * ans), signals=True)
 EXPM1 = unary("expm1", np.expm1, lambda g, ans: g * (ans + 1), signals=True)
@@ -45,138 +37,13 @@ def _sigmoid(x: Any) -> Any:
 SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: g * (ans * (1 - ans)), signals=True)
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float, complex))
-
-
-def _power(x: Any, y: Any) -> Any:
-    if _is_number(y):
-        # Products round better than pow, and take a tenth of its time.
-        if y == 1:
-            return x.copy()
-        if y == 2:
-            return x * x
-        if y == 3:
-            return x * x * x
-    return np.power(x, y)
-
-
-def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
-    if _is_number(y):
-        return ZEROS(g) if y == 0 else g * (y * POW(x, y - 1))
-    # y x^(y - 1), which is 0 for y = 0, where the power is constant, also at x = 0 and NaN.
-    constant = (y == 0) & ~(np.abs(x) > 0)
-    return g * (y * POW(x, WHERE(constant, y, y - 1)))
-
-
-def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
-    if _is_number(x):
-        if x == 0:
-            return WHERE(y >= 0, 0.0, g * ans * -math.inf)
-        return g * ans * np.log(x).item()
-    # x^y log(x), at x = 0 its limit 0 for y >= 0 (for y = 0 PyTorch's choice).
-    at_zero = (x == 0) & (y.real >= 0)
-    return g * ans * LOG(WHERE(at_zero, 1.0, x))
-
-
-POW = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
-
-
-@operator(
-    inplace=POW, numpy=np.power, note="exponent's gradient 0 at input 0 for exponents >= 0, NaN for negative input"
-)
-def pow_(input: Any, exponent: Any) -> Tensor:
-    """``input ** exponent``, elementwise with broadcasting; either may be a number.
-
-    With x for the input and y for the exponent the gradients are ``g y x^(y - 1)`` and ``g x^y log(x)``.
-
-    Raises:
-        RuntimeError: a negative exponent of integers.
-
-    >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
-    tensor([1., 4., 9.])
-    >>> rg.pow(2, rg.tensor([1.0, 3.0]))
-    tensor([2., 8.])
-    """
-    return _tensor_power(input, exponent) if isinstance(input, Tensor) else apply2(POW, input, exponent)
-
-
-def _tensor_power(self: Tensor, exponent: Any) -> Tensor:
-    """``self ** exponent``, with the frequent exponents as primitives of their own."""
-    if exponent.__class__ is int or exponent.__class__ is float:
-        kind = self.array.dtype.kind
-        if kind == "f" or kind == "c":
-            if exponent == 2:
-                return apply1(SQUARE, self)
-            if exponent == 0.5:
-                return apply1(SQRT, self)
-            if exponent == -1:
-                return apply1(RECIPROCAL, self)
-            if exponent == -0.5:
-                return apply1(RSQRT, self)
-    return apply2(POW, self, exponent)
-
-
-tensor_method(_tensor_power, "__pow__")
-tensor_method(lambda self, base: apply2(POW, base, self), "__rpow__")
-tensor_method(lambda self, exponent: self.pow_(exponent), "__ipow__")
-
-
-@operator(inplace=True, numpy=np.float_power)
-def float_power(input: Any, exponent: Any) -> Tensor:
-    """``pow`` in double precision: float64, or complex128 where an operand is complex.
-
-    >>> rg.float_power(rg.tensor([4, 9]), 0.5)
-    tensor([2., 3.], dtype=float64)
-    """
-    base, power = operand(input), operand(exponent, "exponent")
-    wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
-    return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
-
-
-@operator(direct=True, inplace=SQUARE, numpy=np.square)
-def square(input: Tensor) -> Tensor:
-    """The square x^2.
-
-    >>> rg.square(rg.tensor([1.0, -3.0]))
-    tensor([1., 9.])
-    """
-    return apply1(SQUARE, input)
-
-
-@operator(direct=True, inplace=SQRT, numpy=np.sqrt)
-def sqrt(input: Tensor) -> Tensor:
-    """The square root; NaN below 0. Its derivative at 0 is infinite.
-
-    >>> rg.sqrt(rg.tensor([4.0, 2.0]))
-    tensor([2.    , 1.4142])
-    """
-    return apply1(SQRT, input)
-
-
-@operator(direct=True, inplace=RSQRT)
-def rsqrt(input: Tensor) -> Tensor:
-    """The reciprocal of the square root, 1 / sqrt(x).
-
-    >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
-    tensor([0.5, 1. ])
-    """
-    return apply1(RSQRT, input)
-
-
-@operator(direct=True, inplace=RECIPROCAL, numpy=np.reciprocal)
-def reciprocal(input: Tensor) -> Tensor:
-    """The reciprocal 1 / x.
-
-    >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
-    tensor([ 0.25, -1.  ])
-    """
-    return apply1(RECIPROCAL, input)
-
-
 @operator(direct=True, inplace=EXP, numpy=np.exp)
 def exp(input: Tensor) -> Tensor:
-    """The exponential e^x; integers become the default floating dtype.
+    """``e^input``, elementwise.
+
+    Derivative: ``g * exp(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.exp(rg.tensor([0.0, 1.0]))
     tensor([1.    , 2.7183])
@@ -186,7 +53,11 @@ def exp(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=EXP2, numpy=np.exp2)
 def exp2(input: Tensor) -> Tensor:
-    """The power of two 2^x.
+    """``2^input``, elementwise.
+
+    Derivative: ``g * log(2) * 2^input``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.exp2(rg.tensor([0.0, 3.0]))
     tensor([1., 8.])
@@ -196,7 +67,11 @@ def exp2(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=EXPM1, numpy=np.expm1)
 def expm1(input: Tensor) -> Tensor:
-    """e^x - 1, accurate also for x near 0.
+    """``e^input - 1``, elementwise, accurate near 0, too.
+
+    Derivative: ``g * exp(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
@@ -206,7 +81,11 @@ def expm1(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LOG, numpy=np.log)
 def log(input: Tensor) -> Tensor:
-    """The natural logarithm: -inf at 0, NaN below.
+    """``log(input)``, elementwise: the natural logarithm, -inf at 0, NaN below.
+
+    Derivative: ``g / input``; infinite at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.log(rg.tensor([1.0, 10.0]))
     tensor([0.    , 2.3026])
@@ -216,7 +95,11 @@ def log(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LOG2, numpy=np.log2)
 def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2: -inf at 0, NaN below.
+    """``log(input) / log(2)``, elementwise: -inf at 0, NaN below.
+
+    Derivative: ``g / (input * log(2))``; infinite at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.log2(rg.tensor([1.0, 8.0]))
     tensor([0., 3.])
@@ -226,7 +109,11 @@ def log2(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LOG10, numpy=np.log10)
 def log10(input: Tensor) -> Tensor:
-    """The logarithm to base 10: -inf at 0, NaN below.
+    """``log(input) / log(10)``, elementwise: -inf at 0, NaN below.
+
+    Derivative: ``g / (input * log(10))``; infinite at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.log10(rg.tensor([1.0, 1000.0]))
     tensor([0., 3.])
@@ -236,7 +123,11 @@ def log10(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LOG1P, numpy=np.log1p)
 def log1p(input: Tensor) -> Tensor:
-    """log(1 + x), accurate also for x near 0.
+    """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+
+    Derivative: ``g / (1 + input)``; infinite at -1.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.6931])
@@ -246,7 +137,11 @@ def log1p(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=SIGMOID, also=("nn.functional.sigmoid",))
 def sigmoid(input: Tensor) -> Tensor:
-    """The logistic function 1 / (1 + e^-x).
+    """``1 / (1 + e^-input)``, elementwise: the logistic function.
+
+    Derivative: with s the result ``g * s * (1 - s)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
     tensor([0.5   , 0.8808])
@@ -270,19 +165,19 @@ LOGADDEXP2 = binary(
     promote="float",
     signals=True,
 )
-HYPOT = binary(
-    "hypot",
-    np.hypot,
-    lambda g, ans, x: g * (x / ans),
-    lambda g, ans, y: g * (y / ans),
-    promote="float",
-    signals=True,
-)
 
 
 @operator(direct=True, numpy=np.logaddexp)
-def logaddexp(input: Tensor, other: Tensor) -> Tensor:
-    """log(e^input + e^other), without overflow.
+def logaddexp(input: Tensor, other: Operand) -> Tensor:
+    """``log(e^input + e^other)``, elementwise, without overflow.
+
+    Derivative: input: ``g * sigmoid(input - other)``; other: ``g * sigmoid(other - input)``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the first exponent.
+        other: the second exponent.
 
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])
@@ -291,8 +186,16 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operator(direct=True, numpy=np.logaddexp2)
-def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
-    """log2(2^input + 2^other), without overflow.
+def logaddexp2(input: Tensor, other: Operand) -> Tensor:
+    """``log2(2^input + 2^other)``, elementwise, without overflow.
+
+    Derivative: input: ``g / (1 + 2^(other - input))``; other: ``g / (1 + 2^(input - other))``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the first exponent.
+        other: the second exponent.
 
     >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
     tensor([4.])
@@ -300,33 +203,10 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return apply2(LOGADDEXP2, input, other)
 
 
-@operator(direct=True, inplace=HYPOT, numpy=np.hypot, note="NaN at the origin")
-def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """sqrt(input^2 + other^2), without overflow of the squares.
-
-    >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
-    tensor([5.])
-    """
-    return apply2(HYPOT, input, other)
-
-
-@operator(inplace=True, numpy=np.ldexp)
-def ldexp(input: Tensor, other: Any) -> Tensor:
-    """``input * 2 ** other``.
-
-    >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
-    tensor([ 4., 24.])
-    """
-    x, exponent = operand(input), operand(other, "other")
-    if x.array.dtype.kind == "f" and exponent.array.dtype.kind in "iub":
-        exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
-    return x * apply2(POW, 2.0, exponent)
-
-
-def _times_log(logarithm: Any) -> Any:
+def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
     def forward(x: Any, y: Any) -> Any:
         log = logarithm(y)
-        if _is_number(y):
+        if isinstance(y, (int, float)):
             log = log.item()  # a NumPy scalar would decide the precision
         return np.where((x == 0) & ~np.isnan(y), 0, x * log)
 
@@ -352,9 +232,17 @@ XLOG1PY = binary(
 )
 
 
-@operator(inplace=XLOGY, note="0 for the input at input 0, other <= 0", real=True)
-def xlogy(input: Any, other: Any) -> Tensor:
-    """input * log(other), 0 where the input is 0 (and other is not NaN).
+@operator(inplace=XLOGY, real=True)
+def xlogy(input: Operand, other: Operand) -> Tensor:
+    """``input * log(other)``, elementwise; 0 where the input is 0 and other not NaN.
+
+    Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the factor.
+        other: what the logarithm is taken of.
 
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
@@ -362,9 +250,18 @@ def xlogy(input: Any, other: Any) -> Tensor:
     return apply2(XLOGY, input, other)
 
 
-@operator(namespace="special", method=False, note="0 for the input at input 0, other <= -1", real=True)
-def xlog1py(input: Any, other: Any) -> Tensor:
-    """input * log(1 + other), 0 where the input is 0 (and other is not NaN).
+@operator(namespace="special", method=False, real=True)
+def xlog1py(input: Operand, other: Operand) -> Tensor:
+    """``input * log(1 + other)``, elementwise; 0 where the input is 0 and other not NaN.
+
+    Derivative: input: ``g * log(1 + other)``, 0 where the input is 0 and other <= -1; other: ``g * input / (1 +
+    other)``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the factor.
+        other: what the logarithm is taken of, less 1.
 
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])
@@ -390,9 +287,18 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)
 
 
-@operator(inplace=True, note="0 outside [eps, 1 - eps]", real=True)
+@operator(inplace=True, real=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """The inverse of the sigmoid, log(x / (1 - x)); with ``eps``, of x clamped to [eps, 1 - eps].
+    """``log(input / (1 - input))``, elementwise: the inverse of the logistic function.
+
+    Derivative: ``g / (input * (1 - input))``, infinite at 0 and 1; outside [0, 1] NaN, with ``eps`` 0 outside [eps,
+    1 - eps].
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
+
+    Args:
+        input: probabilities; the result is NaN outside [0, 1].
+        eps: the input is clamped to [eps, 1 - eps] first; by default it is not.
 
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
@@ -406,7 +312,11 @@ for _function in (exp2, expm1, log1p, logit, xlogy):
 
 @operator(namespace="special", method=False)
 def expit(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-input))``: the logistic function, as ``sigmoid``.
+    """``1 / (1 + e^-input)``, elementwise: the logistic function, as ``sigmoid``.
+
+    Derivative: with s the result ``g * s * (1 - s)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.special.expit(rg.tensor([0.0]))
     tensor([0.5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..table.masks import zero_rule
 from ..table.registry import operator
 
 
-def _of_integers(ufunc: Any) -> Any:
+def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
     """Integers are rounded already."""
 
     def rounded(x: Any) -> Any:
@@ -30,9 +31,13 @@ ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [ze
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 
 
-@operator(direct=True, inplace=CEIL, numpy=np.ceil, note="zero gradient")
+@operator(direct=True, inplace=CEIL, numpy=np.ceil)
 def ceil(input: Tensor) -> Tensor:
-    """The smallest whole number that is not below ``input``.
+    """``ceil(input)``, elementwise: the smallest whole number not below.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: real; the result has the input's, integers stay as they are.
 
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
@@ -40,9 +45,13 @@ def ceil(input: Tensor) -> Tensor:
     return apply1(CEIL, input)
 
 
-@operator(direct=True, inplace=FLOOR, numpy=np.floor, note="zero gradient")
+@operator(direct=True, inplace=FLOOR, numpy=np.floor)
 def floor(input: Tensor) -> Tensor:
-    """The largest whole number that is not above ``input``.
+    """``floor(input)``, elementwise: the largest whole number not above.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: real; the result has the input's, integers stay as they are.
 
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
@@ -50,9 +59,13 @@ def floor(input: Tensor) -> Tensor:
     return apply1(FLOOR, input)
 
 
-@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",), note="zero gradient")
+@operator(direct=True, inplace=TRUNC, numpy=np.trunc, aliases=("fix",))
 def trunc(input: Tensor) -> Tensor:
-    """The whole part of ``input``: it is rounded towards 0.
+    """``sign(input) * floor(|input|)``, elementwise: rounded towards 0.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: real; the result has the input's, integers stay as they are.
 
     >>> rg.trunc(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  1.])
@@ -60,16 +73,20 @@ def trunc(input: Tensor) -> Tensor:
     return apply1(TRUNC, input)
 
 
-@operator(inplace=True, numpy=np.rint, note="zero gradient", real=True, also=("special.round",))
+@operator(inplace=True, numpy=np.rint, real=True, also=("special.round",))
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest number with so many decimals, of two equally near the even one.
+    """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers stay as they are.
 
     Args:
-        input: a Tensor.
+        input: what is rounded.
         decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
 
     Raises:
-        RuntimeError: integers, with decimals.
+        NotImplementedError: integers with decimals.
 
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
@@ -78,29 +95,37 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """
     if decimals == 0:
         return apply1(RINT, input)
-    input = operand(input)
-    if input.array.dtype.kind not in "fc":
-        raise NotImplementedError(f"decimals are not implemented for {input.dtype}, only for floating Tensors")
-    return apply(ROUND, (input,), {"decimals": decimals})
+    x = operand(input)
+    if x.array.dtype.kind not in "fc":
+        raise NotImplementedError(f"decimals are not implemented for {x.dtype}, only for floating Tensors")
+    return apply(ROUND, (x,), {"decimals": decimals})
 
 
-tensor_method(lambda self, decimals=None: round_(self, decimals=decimals or 0), "__round__")
+def _round(self: Tensor, decimals: int | None = None) -> Tensor:
+    return round_(self, decimals=decimals or 0)
+
+
+tensor_method(_round, "__round__")
 tensor_method(floor, "__floor__")
 tensor_method(ceil, "__ceil__")
 tensor_method(trunc, "__trunc__")
 
 
-@operator(inplace=True, note="1 everywhere")
+@operator(inplace=True)
 def frac(input: Tensor) -> Tensor:
-    """What ``trunc`` takes away: ``input - trunc(input)``, with the sign of ``input``.
+    """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
+
+    Derivative: ``g``, at whole numbers, too.
+    Shape: any; the result has the input's.
+    Dtype: floating only.
 
     Raises:
-        RuntimeError: the Tensor is not floating.
+        NotImplementedError: the Tensor is not floating.
 
     >>> rg.frac(rg.tensor([-1.5, 1.25]))
     tensor([-0.5 ,  0.25])
     """
-    input = operand(input)
-    if input.array.dtype.kind != "f":
-        raise NotImplementedError(f"is not implemented for {input.dtype}, only for floating Tensors")
-    return apply1(FRAC, input)
+    x = operand(input)
+    if x.array.dtype.kind != "f":
+        raise NotImplementedError(f"is not implemented for {x.dtype}, only for floating Tensors")
+    return apply1(FRAC, x)

@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ..table.elementwise import elementwise, unary
 from ..table.masks import WHERE
 from ..table.registry import operator
-from .arithmetic import ABS, ADD, SIGN, SUB
+from .arithmetic import ABS, SIGN, SUB
 from .exponential import EXP, LOG
 from .special_library import from_library, library_for
 
@@ -35,10 +35,16 @@ POLYGAMMA: Primitive = elementwise(
 
 @operator(direct=True, inplace=LGAMMA)
 def lgamma(input: Tensor) -> Tensor:
-    """The logarithm of |gamma(x)|.
+    """``log(|gamma(input)|)``, elementwise: infinite at 0 and negative whole numbers.
+
+    Derivative: ``g * digamma(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 6.1.
 
     >>> rg.lgamma(rg.tensor([1.0, 5.0]))
     tensor([0.    , 3.1781])
@@ -48,10 +54,16 @@ def lgamma(input: Tensor) -> Tensor:
 
 @operator(inplace=DIGAMMA, real=True)
 def digamma(input: Tensor) -> Tensor:
-    """The derivative of the logarithm of the gamma function.
+    """``gamma'(input) / gamma(input)``, elementwise: infinite at 0, NaN at negative whole numbers.
+
+    Derivative: ``g * polygamma(1, input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 6.3.
 
     >>> rg.digamma(rg.tensor([1.0, 5.0]))
     tensor([-0.5772,  1.5061])
@@ -61,14 +73,20 @@ def digamma(input: Tensor) -> Tensor:
 
 @operator(method=False, real=True)
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """The n-th derivative of the digamma function.
+    """``digamma^(n)(input)``, elementwise: the n-th derivative of the digamma function.
+
+    Derivative: ``g * polygamma(n + 1, input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Args:
         n: the order, at least 0; 0 is the digamma function itself.
-        input: a Tensor.
+        input: where it is taken.
 
     Raises:
         RuntimeError: n is negative, or SciPy is not installed.
+
+    Source: Abramowitz and Stegun 6.4; by the Hurwitz zeta function, DLMF 5.15.1.
 
     >>> rg.polygamma(1, rg.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
@@ -80,7 +98,17 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 @operator(namespace="Tensor", name="polygamma", inplace=True, real=True)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """The n-th derivative of the digamma function, as ``polygamma(n, self)``.
+    """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
+
+    Derivative: ``g * polygamma(n + 1, self)``.
+    Shape: any; the result has the Tensor's.
+    Dtype: floating; integers become the default dtype.
+
+    Args:
+        n: the order, at least 0; 0 is the digamma function itself.
+
+    Raises:
+        RuntimeError: n is negative, or SciPy is not installed.
 
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])
@@ -90,25 +118,31 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 
 @operator(inplace=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function: p (p - 1) / 4 * log(pi) + sum of lgamma(x - j / 2), j < p.
+    """``p (p - 1) / 4 * log(pi) + sum of lgamma(input - j / 2) for j < p``, elementwise: of the multivariate gamma.
+
+    Derivative: ``g * sum of digamma(input - j / 2) for j < p``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Args:
-        input: a Tensor of numbers above (p - 1) / 2.
+        input: numbers above (p - 1) / 2.
         p: the dimension, at least 1.
 
     Raises:
         RuntimeError: p is below 1, or SciPy is not installed.
+
+    Source: DLMF 35.3.
 
     >>> rg.mvlgamma(rg.tensor([4.0, 5.0]), 2)
     tensor([3.5651, 6.2042])
     """
     if p < 1:
         raise RuntimeError(f"p must be at least 1, got {p}")
-    input = operand(input)
-    total = apply1(LGAMMA, input)
+    x = operand(input)
+    total = apply1(LGAMMA, x)
     for j in range(1, p):
-        total = apply2(ADD, total, apply1(LGAMMA, apply2(SUB, input, 0.5 * j)))
-    return apply2(ADD, total, 0.25 * p * (p - 1) * math.log(math.pi))
+        total = total + apply1(LGAMMA, apply2(SUB, x, 0.5 * j))
+    return total + 0.25 * p * (p - 1) * math.log(math.pi)
 
 
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
@@ -136,10 +170,16 @@ I1E: Primitive = unary(
 
 @operator(direct=True, inplace=I0)
 def i0(input: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind, order 0.
+    """``I_0(input)``, elementwise: the modified Bessel function of the first kind, order 0.
+
+    Derivative: ``g * i1(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.i0(rg.tensor([0.0, 1.0]))
     tensor([1.    , 1.2661])
@@ -149,10 +189,16 @@ def i0(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def i0e(input: Tensor) -> Tensor:
-    """``i0`` times e^-|x|.
+    """``e^-|input| * I_0(input)``, elementwise: ``i0`` without overflow.
+
+    Derivative: ``g * (i1e(input) - sign(input) * i0e(input))``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i0e(rg.tensor([0.0, 1.0]))
     tensor([1.    , 0.4658])
@@ -162,10 +208,16 @@ def i0e(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def i1(input: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind, order 1.
+    """``I_1(input)``, elementwise: the modified Bessel function of the first kind, order 1.
+
+    Derivative: ``g * (i0(input) - i1(input) / input)``, 1/2 at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])
@@ -175,10 +227,16 @@ def i1(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def i1e(input: Tensor) -> Tensor:
-    """``i1`` times e^-|x|.
+    """``e^-|input| * I_1(input)``, elementwise: ``i1`` without overflow.
+
+    Derivative: ``g * (i0e(input) - i1e(input) * (sign(input) + 1 / input))``, 1/2 at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     Raises:
         RuntimeError: SciPy is not installed.
+
+    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i1e(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2079])
@@ -197,9 +255,13 @@ def _entr(x: Any) -> Any:
 ENTR = unary("entr", _entr, lambda g, x: g * (-1 - LOG(x)), signals=True)
 
 
-@operator(namespace="special", method=False, note="infinite at 0, NaN below", real=True)
+@operator(namespace="special", method=False, real=True)
 def entr(input: Tensor) -> Tensor:
-    """The entropy -x log(x), 0 at 0 and -inf below.
+    """``-input * log(input)``, elementwise, 0 at 0 and -inf below: the entropy.
+
+    Derivative: ``-g * (1 + log(input))``; infinite at 0, NaN below.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])

@@ -13,7 +13,8 @@ from ...kernels import mapped
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE
 from ..table.registry import operator
-from .exponential import RSQRT
+from ..table.types import Operand
+from .powers import RSQRT
 
 SIN = unary("sin", np.sin, lambda g, x: g * COS(x), signals=True)
 COS: Primitive = unary("cos", np.cos, lambda g, x: -g * SIN(x), signals=True)
@@ -31,7 +32,11 @@ ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)
 
 @operator(direct=True, inplace=SIN, numpy=np.sin)
 def sin(input: Tensor) -> Tensor:
-    """The sine of an angle in radians.
+    """``sin(input)``, elementwise, of angles in radians.
+
+    Derivative: ``g * cos(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.sin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4794])
@@ -41,7 +46,11 @@ def sin(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=COS, numpy=np.cos)
 def cos(input: Tensor) -> Tensor:
-    """The cosine of an angle in radians.
+    """``cos(input)``, elementwise, of angles in radians.
+
+    Derivative: ``-g * sin(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.cos(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.8776])
@@ -51,7 +60,11 @@ def cos(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=TAN, numpy=np.tan)
 def tan(input: Tensor) -> Tensor:
-    """The tangent of an angle in radians.
+    """``tan(input)``, elementwise, of angles in radians.
+
+    Derivative: with t the result ``g * (1 + t^2)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.tan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5463])
@@ -61,7 +74,11 @@ def tan(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
 def asin(input: Tensor) -> Tensor:
-    """The angle in [-pi/2, pi/2] whose sine is ``input``; NaN outside [-1, 1].
+    """``arcsin(input)``, elementwise: the angle in [-pi/2, pi/2] radians with this sine; NaN outside [-1, 1].
+
+    Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.asin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5236])
@@ -71,7 +88,11 @@ def asin(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
 def acos(input: Tensor) -> Tensor:
-    """The angle in [0, pi] whose cosine is ``input``; NaN outside [-1, 1].
+    """``arccos(input)``, elementwise: the angle in [0, pi] radians with this cosine; NaN outside [-1, 1].
+
+    Derivative: ``-g / sqrt(1 - input^2)``; infinite at -1 and 1.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.acos(rg.tensor([0.0, 0.5]))
     tensor([1.5708, 1.0472])
@@ -81,7 +102,11 @@ def acos(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
 def atan(input: Tensor) -> Tensor:
-    """The angle in (-pi/2, pi/2) whose tangent is ``input``.
+    """``arctan(input)``, elementwise: the angle in (-pi/2, pi/2) radians with this tangent.
+
+    Derivative: ``g / (1 + input^2)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.atan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4636])
@@ -91,7 +116,11 @@ def atan(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=SINH, numpy=np.sinh)
 def sinh(input: Tensor) -> Tensor:
-    """The hyperbolic sine (e^x - e^-x) / 2.
+    """``(e^input - e^-input) / 2``, elementwise: the hyperbolic sine.
+
+    Derivative: ``g * cosh(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5211])
@@ -101,7 +130,11 @@ def sinh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=COSH, numpy=np.cosh)
 def cosh(input: Tensor) -> Tensor:
-    """The hyperbolic cosine (e^x + e^-x) / 2.
+    """``(e^input + e^-input) / 2``, elementwise: the hyperbolic cosine.
+
+    Derivative: ``g * sinh(input)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
     tensor([1.    , 1.1276])
@@ -111,7 +144,11 @@ def cosh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=TANH, numpy=np.tanh, also=("nn.functional.tanh",))
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent (e^x - e^-x) / (e^x + e^-x).
+    """``(e^input - e^-input) / (e^input + e^-input)``, elementwise: the hyperbolic tangent.
+
+    Derivative: with t the result ``g * (1 - t^2)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
@@ -121,7 +158,11 @@ def tanh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ASINH, numpy=np.arcsinh, aliases=("arcsinh",))
 def asinh(input: Tensor) -> Tensor:
-    """The number whose hyperbolic sine is ``input``.
+    """``log(input + sqrt(input^2 + 1))``, elementwise: the inverse of ``sinh``.
+
+    Derivative: ``g / sqrt(input^2 + 1)``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4812])
@@ -131,7 +172,11 @@ def asinh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ACOSH, numpy=np.arccosh, aliases=("arccosh",))
 def acosh(input: Tensor) -> Tensor:
-    """The number in [0, inf) whose hyperbolic cosine is ``input``; NaN below 1.
+    """``log(input + sqrt(input^2 - 1))``, elementwise: the inverse of ``cosh``, at least 0; NaN below 1.
+
+    Derivative: ``g / sqrt(input^2 - 1)``; infinite at 1, NaN below.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
     tensor([0.   , 1.317])
@@ -141,7 +186,11 @@ def acosh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
 def atanh(input: Tensor) -> Tensor:
-    """The number whose hyperbolic tangent is ``input``; NaN outside [-1, 1].
+    """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside [-1, 1].
+
+    Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
 
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5493])
@@ -165,9 +214,17 @@ ATAN2 = binary(
 )
 
 
-@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",), note="0 at the origin")
-def atan2(input: Tensor, other: Tensor) -> Tensor:
-    """The angle in (-pi, pi] of the point (other, input): that of ``input / other`` with the quadrant kept.
+@operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",))
+def atan2(input: Tensor, other: Operand) -> Tensor:
+    """``arg(other + i input)``, elementwise: the angle in (-pi, pi] radians of the point (other, input).
+
+    Derivative: with r^2 = input^2 + other^2, input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: the second coordinate.
+        other: the first coordinate.
 
     >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
     tensor([ 2.3562, -0.7854])
@@ -181,7 +238,11 @@ RAD2DEG = unary("rad2deg", np.rad2deg, lambda g: g * (180 / math.pi), signals=Tr
 
 @operator(direct=True, inplace=DEG2RAD, numpy=(np.deg2rad, np.radians))
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians: ``input * pi / 180``.
+    """``input * pi / 180``, elementwise: degrees as radians.
+
+    Derivative: ``g * pi / 180``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
     tensor([ 3.1416, -1.5708])
@@ -191,7 +252,11 @@ def deg2rad(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=RAD2DEG, numpy=(np.rad2deg, np.degrees))
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees: ``input * 180 / pi``.
+    """``input * 180 / pi``, elementwise: radians as degrees.
+
+    Derivative: ``g * 180 / pi``.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
@@ -222,7 +287,11 @@ SINC = unary("sinc", np.sinc, lambda g, x: g * -math.pi * SPHERICAL_BESSEL_1(mat
 
 @operator(direct=True, inplace=SINC, also=("special.sinc",))
 def sinc(input: Tensor) -> Tensor:
-    """The normalised sinc, sin(pi x) / (pi x), which is 1 at 0.
+    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+
+    Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
 
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
     tensor([ 1.    ,  0.6366, -0.2122])

@@ -9,7 +9,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
-from ..make.random import kept
+from ..make.random_arrays import random_mask
 from ..table.masks import KEEP
 from ..table.registry import operator
 
@@ -48,7 +48,7 @@ def _check(name: str, input: Any, p: float) -> Tensor:
 
 def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
     """Zero with probability p, one decision per element of ``shape``; the rest is scaled by 1 / (1 - p)."""
-    params = {"keep": kept(array_module(x), shape, 1 - p), "scale": 1 / (1 - p) if p < 1 else 1.0}
+    params = {"keep": random_mask(array_module(x), shape, 1 - p), "scale": 1 / (1 - p) if p < 1 else 1.0}
     return apply_inplace(DROPOUT, x, **params) if inplace else apply(DROPOUT, (x,), params)
 
 
@@ -126,7 +126,7 @@ def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Te
     if p == 1:
         return _dropped(x, shape, p, inplace)
     xp = array_module(x)
-    keep = kept(xp, shape, 1 - p)
+    keep = random_mask(xp, shape, 1 - p)
     a = ((1 - p) * (1 + p * _SATURATION**2)) ** -0.5
     b = -a * _SATURATION * p
     shift = new_tensor(((~keep) * (a * _SATURATION) + b).astype(x.array.dtype))

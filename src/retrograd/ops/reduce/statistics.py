@@ -13,7 +13,7 @@ from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import clamp, where
 from ..math.complex_numbers import conj, real
-from ..math.exponential import sqrt
+from ..math.powers import sqrt
 from ..shape.shape import movedim
 from ..shape.views import diagonal
 from ..table.arguments import dimension

@@ -13,11 +13,9 @@ from typing import Any
 from ...core.backward import as_array, differentiate
 from ...core.graph import edge_of
 from ...core.modes import enable_grad
-from ...core.primitive import Primitive, apply1
+from ...core.primitive import apply1
 from ...core.tensor import Tensor, new_tensor
-
-# Marks where a composite begins, for inputs that have a history of their own.
-_BEGIN = Primitive("begin", lambda x: x, "x", [lambda g: g])
+from .elementwise import IDENTITY
 
 
 def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
@@ -84,7 +82,7 @@ def _begin(x: Any, moves: bool) -> Any:
     if not (isinstance(x, Tensor) and x._requires):
         x = new_tensor(x.array if isinstance(x, Tensor) else x)
         x._requires = moves
-    return apply1(_BEGIN, x) if x._requires else x
+    return apply1(IDENTITY, x) if x._requires else x
 
 
 def _gradients(

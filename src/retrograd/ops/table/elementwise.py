@@ -31,3 +31,7 @@ def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **op
     """A primitive of two inputs that works element by element, with broadcasting."""
     options.setdefault("promote", "same")
     return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)
+
+
+# The same values at another place in the graph: where a graph within the graph begins.
+IDENTITY = unary("identity", lambda x: x, lambda g: g, promote=None)

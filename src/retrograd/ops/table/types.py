@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...core.devices import Device
 from ...core.tensor import Tensor
 
 Number: TypeAlias = bool | int | float | complex
@@ -20,3 +21,7 @@ Dims: TypeAlias = int | Sequence[int]
 
 # A shape.
 Size: TypeAlias = int | Sequence[int]
+
+# A dtype, its name or its type; a device or its name.
+DTypeLike: TypeAlias = np.dtype[Any] | type[Any] | str
+DeviceLike: TypeAlias = Device | str

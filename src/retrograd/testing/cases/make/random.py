@@ -11,10 +11,6 @@ from ..shape.shape import drawn
 
 sizes = drawn(lambda n: Call(2, 3), lambda n: Call((2, 0), dtype=np.float64), lambda n: Call(()))
 alike = drawn(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())))
-probabilities = drawn(
-    lambda n: Call(Fixed(np.array([[0.0, 1.0, 0.3], [0.5, 0.1, 0.0]])), 2),
-    lambda n: Call(Fixed(np.array([0.2, 0.5])), 7, replacement=True),
-)
 
 
 def channels(dims: int) -> Any:
@@ -46,13 +42,6 @@ CASES = [
         order=0,
         random=True,
     ),
-    Case("bernoulli", drawn(lambda n: Call(np.array([0.2, 0.9, 0.5])), lambda n: Call(n(3), 0.5)), random=True),
-    Case("multinomial", probabilities, order=0, random=True),
-    Case("Tensor.uniform_", drawn(lambda n: Call(Fixed(n(2, 3)), -1, 1)), order=0, random=True),
-    Case("Tensor.normal_", drawn(lambda n: Call(Fixed(n(2, 3)), 1, 0.5)), order=0, random=True),
-    Case("Tensor.exponential_", drawn(lambda n: Call(Fixed(n(2, 3)), 2)), order=0, random=True),
-    Case("Tensor.bernoulli_", drawn(lambda n: Call(Fixed(n(2, 3)), 0.5)), order=0, random=True),
-    Case("Tensor.random_", drawn(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n(2)), 5)), order=0, random=True),
     Case("nn.functional.dropout", rates, random=True),
     Case("nn.functional.dropout1d", channels(1), random=True),
     Case("nn.functional.dropout2d", channels(2), random=True),

@@ -120,21 +120,6 @@ near_one = uniform(0.99, 1.01)
 INF, NAN = float("inf"), float("nan")
 
 
-def three(draw: Draw, draw_last: Draw, **kwargs: Any) -> Calls:
-    """Three inputs that broadcast."""
-
-    def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for a, b, c in (((2, 3), (2, 3), (2, 3)), ((3,), (2, 1), ()), ((), (2,), (1,)), ((0, 2), (2,), (2,))):
-            yield Call(draw(rng, a), draw(rng, b), draw_last(rng, c), **kwargs)
-
-    return calls
-
-
-def lerp_calls(rng: np.random.Generator) -> Iterator[Call]:
-    for weight in (unit(rng, (2, 3)), np.array([0.2]), 0.2, 0.7, 1.5, np.array(0.7)):
-        yield Call(normal(rng, (2, 3)), normal(rng, (3,)), weight)
-
-
 CASES = [
     Case("add", many(binary_calls(also=complex_normal), binary_calls(number=False, alpha=2.5))),
     Case("sub", many(binary_calls(also=complex_normal), binary_calls(number=False, alpha=-0.5))),
@@ -162,7 +147,4 @@ CASES = [
     ),
     Case("sign", unary_calls(away_from_zero), np.sign, edge_calls=at(0.0, INF, -INF)),
     Case("sgn", unary_calls(away_from_zero, also=complex_normal), edge_calls=at(0.0, INF)),
-    Case("addcmul", many(three(normal, normal), three(normal, normal, value=2.5))),
-    Case("addcdiv", many(three(normal, positive), three(normal, positive, value=2.5))),
-    Case("lerp", lerp_calls),
 ]

@@ -1,0 +1,430 @@
+"""Tensors filled with a number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.dtypes import DType, scalar_dtype
+from ...core.primitive import operand
+from ...core.tensor import Tensor
+from ..table.arguments import integer
+from ..table.registry import operator
+from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
+from .creation import create, dtype_or_default, python_number, shape_of
+
+
+def _filled(
+    shape: tuple[int, ...], fill: Number | None, dtype: DType, device: DeviceLike | None, requires_grad: bool
+) -> Tensor:
+    """A Tensor with every element ``fill``; None leaves what the memory held."""
+    if fill is None:
+        return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
+    if type(fill) is int and fill == 0:
+        return create(lambda xp: xp.zeros(shape, dtype), device, requires_grad)
+    return create(lambda xp: xp.full(shape, fill, dtype), device, requires_grad)
+
+
+def _filled_like(
+    x: Tensor,
+    shape: tuple[int, ...],
+    fill: Number | None,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+    requires_grad: bool,
+) -> Tensor:
+    """As ``_filled``, with the dtype and the device of x by default."""
+    kind = x.array.dtype if dtype is None else np.dtype(dtype)
+    return _filled(shape, fill, kind, x.device if device is None else device, requires_grad)
+
+
+# Of a given size
+
+
+@operator(method=False, differentiable=False)
+def zeros(
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """``0`` everywhere.
+
+    Derivative: none.
+    Shape: ``zeros(2, 3)`` and ``zeros((2, 3))`` are of shape (2, 3).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.zeros(2, 2)
+    tensor([[0., 0.],
+            [0., 0.]])
+    """
+    return _filled(shape_of(size, keywords), 0, dtype_or_default(dtype), device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def ones(
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """``1`` everywhere.
+
+    Derivative: none.
+    Shape: ``ones(2, 3)`` and ``ones((2, 3))`` are of shape (2, 3).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.ones(2, dtype=rg.int64)
+    tensor([1, 1])
+    """
+    return _filled(shape_of(size, keywords), 1, dtype_or_default(dtype), device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def empty(
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """Whatever the memory held, everywhere.
+
+    Derivative: none.
+    Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.empty(2, 3).shape
+    (2, 3)
+    """
+    return _filled(shape_of(size, keywords), None, dtype_or_default(dtype), device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def full(
+    size: Size,
+    fill_value: Operand,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` everywhere.
+
+    Derivative: none.
+    Shape: ``size``.
+    Dtype: any, by default that of the number: bool, int64, the default dtype, or its complex one.
+
+    Args:
+        size: the lengths of the dimensions.
+        fill_value: a number, or a Tensor or array that holds one.
+        dtype: the dtype, by default that of the number.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+        TypeError: ``fill_value`` is no number.
+
+    >>> rg.full((2,), 7)
+    tensor([7, 7])
+    """
+    shape, fill = shape_of((size,)), python_number(fill_value, "fill_value")
+    return _filled(shape, fill, scalar_dtype(fill) if dtype is None else np.dtype(dtype), device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``1`` on the diagonal, ``0`` elsewhere: the identity matrix.
+
+    Derivative: none.
+    Shape: (n, m).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        n: the number of rows.
+        m: the number of columns, by default n.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    rows, columns = shape_of((integer(n, "n"), integer(n if m is None else m, "m")))
+    return create(lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
+
+
+# As another Tensor
+
+
+@operator(method=False, differentiable=False)
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``0`` everywhere, in the shape, dtype and device of ``input``.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
+
+    Args:
+        input: the Tensor after which it is formed.
+        dtype: the dtype, by default the input's.
+        device: the device, by default the input's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    >>> rg.zeros_like(rg.tensor([1, 2]))
+    tensor([0, 0])
+    """
+    x = operand(input)
+    return _filled_like(x, x.shape, 0, dtype, device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``1`` everywhere, in the shape, dtype and device of ``input``.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
+
+    Args:
+        input: the Tensor after which it is formed.
+        dtype: the dtype, by default the input's.
+        device: the device, by default the input's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    >>> rg.ones_like(rg.tensor([1.0, 2.0]))
+    tensor([1., 1.])
+    """
+    x = operand(input)
+    return _filled_like(x, x.shape, 1, dtype, device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Whatever the memory held, in the shape, dtype and device of ``input``.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
+
+    Args:
+        input: the Tensor after which it is formed.
+        dtype: the dtype, by default the input's.
+        device: the device, by default the input's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    >>> rg.empty_like(rg.zeros(2, 3)).shape
+    (2, 3)
+    """
+    x = operand(input)
+    return _filled_like(x, x.shape, None, dtype, device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def full_like(
+    input: Tensor,
+    fill_value: Operand,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` everywhere, in the shape, dtype and device of ``input``.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any; the result has the input's.
+
+    Args:
+        input: the Tensor after which it is formed.
+        fill_value: a number, or a Tensor or array that holds one.
+        dtype: the dtype, by default the input's.
+        device: the device, by default the input's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    >>> rg.full_like(rg.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    x = operand(input)
+    return _filled_like(x, x.shape, python_number(fill_value, "fill_value"), dtype, device, requires_grad)
+
+
+@operator(namespace="Tensor", differentiable=False)
+def new_zeros(
+    self: Tensor,
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """``0`` everywhere, in the dtype and device of this Tensor.
+
+    Derivative: none.
+    Shape: ``size``.
+    Dtype: any, by default this Tensor's.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default this Tensor's.
+        device: the device, by default this Tensor's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
+    tensor([0, 0])
+    """
+    return _filled_like(self, shape_of(size, keywords), 0, dtype, device, requires_grad)
+
+
+@operator(namespace="Tensor", differentiable=False)
+def new_ones(
+    self: Tensor,
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """``1`` everywhere, in the dtype and device of this Tensor.
+
+    Derivative: none.
+    Shape: ``size``.
+    Dtype: any, by default this Tensor's.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default this Tensor's.
+        device: the device, by default this Tensor's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.zeros(1).new_ones(2)
+    tensor([1., 1.])
+    """
+    return _filled_like(self, shape_of(size, keywords), 1, dtype, device, requires_grad)
+
+
+@operator(namespace="Tensor", differentiable=False)
+def new_empty(
+    self: Tensor,
+    *size: Size,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Size,
+) -> Tensor:
+    """Whatever the memory held, in the dtype and device of this Tensor.
+
+    Derivative: none.
+    Shape: ``size``.
+    Dtype: any, by default this Tensor's.
+
+    Args:
+        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
+        dtype: the dtype, by default this Tensor's.
+        device: the device, by default this Tensor's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.zeros(1).new_empty(2, 3).shape
+    (2, 3)
+    """
+    return _filled_like(self, shape_of(size, keywords), None, dtype, device, requires_grad)
+
+
+@operator(namespace="Tensor", differentiable=False)
+def new_full(
+    self: Tensor,
+    size: Size,
+    fill_value: Operand,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` everywhere, in the dtype and device of this Tensor.
+
+    Derivative: none.
+    Shape: ``size``.
+    Dtype: any, by default this Tensor's.
+
+    Args:
+        size: the lengths of the dimensions.
+        fill_value: a number, or a Tensor or array that holds one.
+        dtype: the dtype, by default this Tensor's.
+        device: the device, by default this Tensor's.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.zeros(1).new_full((2,), 3)
+    tensor([3., 3.])
+    """
+    fill = python_number(fill_value, "fill_value")
+    return _filled_like(self, shape_of((size,)), fill, dtype, device, requires_grad)

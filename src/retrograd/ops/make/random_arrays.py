@@ -1,0 +1,73 @@
+"""Arrays of random numbers, from a generator."""
+
+from __future__ import annotations
+
+from math import pi, prod
+from typing import Any
+
+import numpy as np
+
+from ...core.dtypes import DType
+from .generators import Generator, default_generator
+
+
+def source_of(generator: Generator | None) -> Generator:
+    """The generator, or the default one for None."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeError(f"wanted a retrograd.Generator, got {type(generator).__name__}")
+    return generator
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype in which NumPy gives random numbers of a dtype: float16 is rounded from float32."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+
+
+def uniform(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Any:
+    """Numbers evenly in [0, 1): multiples of 2^-11, 2^-24 or 2^-53, by dtype, so that 1 is never reached."""
+    source = source_of(generator)
+    if dtype.itemsize < 4:
+        wide = uniform(xp, shape, _wide(dtype), generator)
+        return (wide * 2**11).astype(np.int16).astype(dtype) / dtype.type(2**11)
+    if xp is np:
+        return source.numpy.random(shape, dtype)
+    digits = 24 if dtype.itemsize == 4 else 53
+    bits = source.bits(xp, prod(shape)) >> np.uint64(64 - digits)
+    return (bits.astype(dtype) * dtype.type(2.0**-digits)).reshape(shape)
+
+
+def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Any:
+    """Numbers from the normal distribution with mean 0 and variance 1 (complex: of both parts together)."""
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        real, imaginary = (standard_normal(xp, shape, part, generator) for _ in range(2))
+        return ((real + 1j * imaginary) * 0.5**0.5).astype(dtype)
+    if xp is np:
+        return source_of(generator).numpy.standard_normal(shape, _wide(dtype)).astype(dtype, copy=False)
+    count = prod(shape)
+    half = (count + 1) // 2  # Box and Muller make two of each pair of uniform numbers.
+    radius = xp.sqrt(-2 * xp.log1p(-uniform(xp, (half,), np.dtype(np.float64), generator)))
+    angle = 2 * pi * uniform(xp, (half,), np.dtype(np.float64), generator)
+    return xp.concatenate((radius * xp.cos(angle), radius * xp.sin(angle)))[:count].astype(dtype).reshape(shape)
+
+
+def integers(xp: Any, low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None) -> Any:
+    """Integers evenly in [low, high), as int64."""
+    if xp is np:
+        return source_of(generator).numpy.integers(low, high, shape, np.int64)
+    # Taking a remainder of 64 bits favours some integers, by at most one in 2^64 / (high - low).
+    bits = source_of(generator).bits(xp, prod(shape)) % np.uint64(high - low)
+    return (bits.astype(np.int64) + low).reshape(shape)
+
+
+def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Any:
+    """Bools that are true with a probability."""
+    if xp is np:
+        # 32 bits an element, compared as they are, cost half of what floating numbers do.
+        bits = source_of(generator).numpy.integers(0, 1 << 32, shape, np.uint32)
+    else:
+        bits = (source_of(generator).bits(xp, prod(shape)) >> np.uint64(32)).astype(np.uint32).reshape(shape)
+    bound = round(probability * 2**32)
+    return bits < np.uint32(bound) if bound < 1 << 32 else xp.ones(shape, bool)

@@ -1,0 +1,220 @@
+"""Ranges of numbers, and the places of the triangles of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..table.arguments import integer
+from ..table.registry import operator
+from ..table.types import DeviceLike, DTypeLike, Operand
+from .creation import create, dtype_or_default, python_number, shape_of
+
+
+@operator(method=False, differentiable=False)
+def arange(
+    start: Operand | None = None,
+    end: Operand | None = None,
+    step: Operand = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    **keywords: Operand,
+) -> Tensor:
+    """``start, start + step, ...`` below ``end``; ``arange(end)`` starts at 0.
+
+    Derivative: none.
+    Shape: (n) with ``n = ceil((end - start) / step)``.
+    Dtype: int64 for integers, else the default dtype.
+
+    Args:
+        start: the first number.
+        end: the bound that is not reached; NumPy's name of it is ``stop``.
+        step: the distance of two numbers; below 0 the numbers fall.
+        dtype: the dtype, by default as above.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
+
+    >>> rg.arange(3), rg.arange(1, 2, 0.5)
+    (tensor([0, 1, 2]), tensor([1. , 1.5]))
+    """
+    if keywords:  # NumPy's name for the end
+        if set(keywords) != {"stop"} or end is not None:
+            raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")
+        end = keywords["stop"]
+    if start is None and end is None:
+        raise TypeError("missing argument 'end'")
+    if start is None or end is None:
+        start, end = 0, start if end is None else end
+    first, last, distance = _real(start, "start"), _real(end, "end"), _real(step, "step")
+    whole = all(isinstance(value, int) for value in (first, last, distance))
+    kind = np.dtype(np.int64) if dtype is None and whole else dtype_or_default(dtype)
+    if distance == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (np.isfinite(first) and np.isfinite(last)):
+        raise RuntimeError(f"unsupported range {first} -> {last}")
+    if (last - first) * distance < 0:
+        raise RuntimeError(f"bounds {first}, {last} are inconsistent with the sign of step {distance}")
+    count = int(-(-(last - first) // distance)) if whole else ceil((last - first) / distance)
+
+    def make(xp: Any) -> Any:
+        if kind.kind in "iu":
+            return (xp.arange(count, dtype=np.int64) * distance + first).astype(kind, copy=False)
+        return (xp.arange(count, dtype=np.float64) * distance + first).astype(kind)
+
+    return create(make, device, requires_grad)
+
+
+def _real(value: Operand | None, argument: str) -> float:
+    found = python_number(value, argument)
+    if isinstance(found, complex):
+        raise TypeError(f"argument {argument!r} must be a real number, not {found}")
+    return found
+
+
+@operator(method=False, differentiable=False)
+def linspace(
+    start: Operand,
+    end: Operand,
+    steps: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``start + i * (end - start) / (steps - 1)`` for i below ``steps``: evenly spaced, both ends included.
+
+    Derivative: none.
+    Shape: (steps).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        start: the first number.
+        end: the last number.
+        steps: how many numbers.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: ``steps`` is negative.
+
+    >>> rg.linspace(0, 1, 5)
+    tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    (count,) = shape_of((integer(steps, "steps"),))
+    first, last = python_number(start, "start"), python_number(end, "end")
+    return create(lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad)
+
+
+@operator(method=False, differentiable=False)
+def logspace(
+    start: Operand,
+    end: Operand,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base^x`` for the x of ``linspace(start, end, steps)``.
+
+    Derivative: none.
+    Shape: (steps).
+    Dtype: any, by default the default dtype.
+
+    Args:
+        start: the first exponent.
+        end: the last exponent.
+        steps: how many numbers.
+        base: what is raised to the exponents.
+        dtype: the dtype, by default the default dtype.
+        device: the device, by default the default device.
+        requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        RuntimeError: ``steps`` is negative.
+
+    >>> rg.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    (count,) = shape_of((integer(steps, "steps"),))
+    first, last = python_number(start, "start"), python_number(end, "end")
+    kind = dtype_or_default(dtype)
+    return create(lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad)
+
+
+def _index_grid(
+    row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: DTypeLike | None, device: DeviceLike | None
+) -> Tensor:
+    shape_of((integer(row, "row"), integer(col, "col")))
+    offset = integer(offset, "offset")
+
+    def make(xp: Any) -> Any:
+        kept = keep(xp.arange(col).reshape(1, -1), xp.arange(row).reshape(-1, 1) + offset)
+        return xp.stack(xp.nonzero(kept)).astype(np.int64 if dtype is None else np.dtype(dtype))
+
+    return create(make, device)
+
+
+@operator(method=False, differentiable=False)
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """``(i, j)`` with ``j - i <= offset``: the places on and below a diagonal of a matrix, row by row.
+
+    Derivative: none.
+    Shape: (2, n): the row indices and the column indices.
+    Dtype: any, by default int64.
+
+    Args:
+        row: the number of rows of the matrix.
+        col: the number of its columns.
+        offset: which diagonal: 0 the main one, above it 1, 2, ..., below it -1, -2, ...
+        dtype: the dtype, by default int64.
+        device: the device, by default the default device.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _index_grid(row, col, offset, lambda columns, rows: columns <= rows, dtype, device)
+
+
+@operator(method=False, differentiable=False)
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
+    """``(i, j)`` with ``j - i >= offset``: the places on and above a diagonal of a matrix, row by row.
+
+    Derivative: none.
+    Shape: (2, n): the row indices and the column indices.
+    Dtype: any, by default int64.
+
+    Args:
+        row: the number of rows of the matrix.
+        col: the number of its columns.
+        offset: which diagonal: 0 the main one, above it 1, 2, ..., below it -1, -2, ...
+        dtype: the dtype, by default int64.
+        device: the device, by default the default device.
+
+    Raises:
+        RuntimeError: a length is negative.
+
+    >>> rg.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _index_grid(row, col, offset, lambda columns, rows: columns >= rows, dtype, device)

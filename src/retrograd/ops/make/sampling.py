@@ -1,0 +1,286 @@
+"""Sampling: Tensors drawn by probabilities, and random numbers written over a Tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import backend_of
+from ...core.errors import describe
+from ...core.mutation import COPY, apply_inplace
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor, new_tensor
+from ..table.arguments import integer, number
+from ..table.masks import ZEROS
+from ..table.registry import operator
+from ..table.types import Number, Operand
+from .generators import Generator
+from .random_arrays import integers, standard_normal, uniform
+
+_DOUBLE = np.dtype(np.float64)
+
+# The derivative of what is drawn by probabilities is zero, as PyTorch has it.
+BERNOULLI: Primitive = Primitive("bernoulli", lambda x, sample: sample, "x", [lambda g: ZEROS(g)])
+
+
+def _check_probabilities(p: Any) -> None:
+    if p.size and not bool(((p >= 0) & (p <= 1)).all()):
+        raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
+
+
+@operator(real=True)
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """``1`` with probability ``input``, or ``p``; else ``0``.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: floating; with ``p`` any but complex. The result has the input's.
+
+    Args:
+        input: the probabilities of 1, or with ``p`` only the shape.
+        p: one probability for all.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: a probability is not between 0 and 1, or the input is not floating.
+
+    >>> rg.bernoulli(rg.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    x = operand(input)
+    array = x.array
+    if p is None and array.dtype.kind != "f":
+        raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
+    _check_probabilities(array if p is None else np.asarray(number(p, "p")))
+    xp = backend_of(array).xp
+    draws = uniform(xp, array.shape, _DOUBLE, generator) < (array if p is None else p)
+    return apply(BERNOULLI, (x,), {"sample": draws.astype(array.dtype)})
+
+
+@operator(differentiable=False)
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Positions drawn with probabilities in proportion to the weights, for each row.
+
+    Derivative: none.
+    Shape: (n) to (num_samples); (m, n) to (m, num_samples).
+    Dtype: floating; the result is int64.
+
+    Args:
+        input: weights, at least 0; they need not sum to 1.
+        num_samples: how many positions per row.
+        replacement: whether one may be drawn again.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
+
+    Source: without replacement Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006.
+
+    >>> rg.multinomial(rg.tensor([0.0, 1.0, 0.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    x = operand(input)
+    weights = x.array
+    if weights.dtype.kind != "f" or weights.ndim not in (1, 2):
+        raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
+    xp = backend_of(weights).xp
+    choices = weights.shape[-1]
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > choices:
+        raise RuntimeError(f"cannot sample {num_samples} > {choices} (the length of a row) without replacement")
+    if not bool((xp.isfinite(weights) & (weights >= 0)).all()):
+        raise RuntimeError("the weights contain inf, nan or a negative element")
+    if not bool((weights.sum(axis=-1) > 0).all()):
+        raise RuntimeError("the weights of a row sum to zero")
+    rows = weights.reshape(-1, choices).astype(np.float64)
+    if replacement:
+        bounds = rows.cumsum(axis=-1)
+        points = uniform(xp, (len(rows), num_samples), _DOUBLE, generator) * bounds[:, -1:]
+        if len(rows) > 1:
+            sample = (points[:, :, None] >= bounds[:, None, :]).sum(axis=-1)
+        else:
+            sample = xp.searchsorted(bounds[0], points[0], side="right").reshape(1, -1)
+        # Rounding must not reach past the last position that has a weight.
+        last = choices - 1 - (rows[:, ::-1] > 0).argmax(axis=-1)
+        sample = xp.minimum(sample, last[:, None])
+    else:
+        # The smallest of exponential waiting times with these rates.
+        waits = -xp.log1p(-uniform(xp, rows.shape, _DOUBLE, generator))
+        order = xp.where(rows > 0, waits / xp.where(rows > 0, rows, 1), np.inf)
+        sample = xp.argsort(order, axis=-1)[:, :num_samples]
+    return new_tensor(sample.reshape((*weights.shape[:-1], num_samples)).astype(np.int64, copy=False))
+
+
+# Written over a Tensor
+
+
+def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
+    sample = draw(backend_of(x.array).xp)
+    return apply_inplace(COPY, x, new_tensor(sample.astype(x.array.dtype, copy=False)))
+
+
+def _check_floating(x: Tensor) -> None:
+    if x.array.dtype.kind not in "fc":
+        raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
+
+
+def _lower_bound(bound: Any, keywords: dict[str, Any]) -> Any:
+    """The argument ``from``, a reserved word that only ``**keywords`` can take."""
+    if keywords and list(keywords) != ["from"]:
+        raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")
+    return keywords.get("from", bound)
+
+
+@operator(namespace="Tensor", name="uniform_", differentiable=False, real=True)
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: Number
+) -> Tensor:
+    """Write numbers uniform on ``[from, to)`` over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: floating.
+
+    Args:
+        from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
+        to: the upper bound.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: ``from`` is greater than ``to``.
+
+    >>> rg.zeros(3).uniform_(-1, 1).shape
+    (3,)
+    """
+    low = _lower_bound(from_, keywords)
+    _check_floating(self)
+    if low > to:
+        raise RuntimeError(f"expects a range [from, to), got from={low} > to={to}")
+    kind = self.array.dtype
+    return _write(
+        self, lambda xp: uniform(xp, self.array.shape, kind, generator) * kind.type(to - low) + kind.type(low)
+    )
+
+
+@operator(namespace="Tensor", name="normal_", differentiable=False)
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers normal with the given mean and standard deviation over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: floating and complex.
+
+    Args:
+        mean: the mean.
+        std: the standard deviation, at least 0.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: ``std`` is negative.
+
+    >>> rg.zeros(3).normal_(0.0, 0.02).shape
+    (3,)
+    """
+    _check_floating(self)
+    mean, std = number(mean, "mean"), number(std, "std")
+    if not std >= 0:
+        raise RuntimeError(f"expects std >= 0, got {std}")
+    kind = self.array.dtype
+    return _write(
+        self, lambda xp: standard_normal(xp, self.array.shape, kind, generator) * kind.type(std) + kind.type(mean)
+    )
+
+
+@operator(namespace="Tensor", name="exponential_", differentiable=False, real=True)
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: floating.
+
+    Args:
+        lambd: the rate, above 0.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: the rate is not positive.
+
+    >>> bool((rg.zeros(3).exponential_() >= 0).all())
+    True
+    """
+    _check_floating(self)
+    if not lambd > 0:
+        raise RuntimeError(f"expects lambd > 0, got {lambd}")
+    return _write(self, lambda xp: -xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / lambd)
+
+
+@operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True)
+def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Write ``1`` with probability ``p``, else ``0``, over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: any but complex.
+
+    Args:
+        p: a probability, or several that broadcast to the Tensor.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: a probability is not between 0 and 1.
+
+    >>> rg.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    array = operand(p, "p").array
+    _check_probabilities(array)
+    return _write(self, lambda xp: uniform(xp, self.array.shape, _DOUBLE, generator) < array)
+
+
+@operator(namespace="Tensor", name="random_", differentiable=False)
+def random_(
+    self: Tensor,
+    from_: int | None = None,
+    to: int | None = None,
+    *,
+    generator: Generator | None = None,
+    **keywords: Number,
+) -> Tensor:
+    """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
+    ``random_(from, to)``.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: any.
+
+    Args:
+        from_: the smallest, by default 0; PyTorch's name of it, ``from``, is taken, too.
+        to: one more than the largest; by default the largest that the dtype represents with all smaller ones.
+        generator: where the numbers come from, by default the default generator.
+
+    Raises:
+        RuntimeError: ``from`` is not less than ``to``.
+
+    >>> rg.zeros(2).random_(1)
+    tensor([0., 0.])
+    """
+    low = _lower_bound(from_, keywords)
+    dtype = self.array.dtype
+    if to is None:
+        if dtype.kind == "f":
+            most = 2 ** (np.finfo(dtype).nmant + 1)
+        else:
+            most = 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
+        # One number is the bound; none, the dtype's.
+        low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
+    low, to = integer(low or 0, "from"), integer(to, "to")
+    if low >= to:
+        raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
+    bound = to
+    return _write(self, lambda xp: integers(xp, low, bound, self.array.shape, generator))

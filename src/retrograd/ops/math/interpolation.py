@@ -1,0 +1,118 @@
+"""Several operations in one: interpolation, and sums with products and quotients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import apply, apply2, operand
+from ...core.tensor import Tensor
+from ..table.elementwise import elementwise
+from ..table.registry import operator
+from ..table.types import Number, Operand
+from .arithmetic import ADD, DIV, MUL, scaled
+
+
+@operator(inplace=True)
+def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``, elementwise.
+
+    Derivative: input: ``g``; tensor1: ``g * value * tensor2``; tensor2: ``g * value * tensor1``.
+    Shape: that of all three broadcast.
+    Dtype: PyTorch's result type of all three.
+
+    Args:
+        input: the term added.
+        tensor1: the first factor.
+        tensor2: the second factor.
+        value: a factor for the product.
+
+    >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
+    tensor([61.])
+    """
+    return apply2(ADD, input, scaled(apply2(MUL, tensor1, tensor2), value))
+
+
+@operator(inplace=True)
+def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``, elementwise.
+
+    Derivative: input: ``g``; tensor1: ``g * value / tensor2``; tensor2: ``-g * value * tensor1 / tensor2^2``, infinite
+    or NaN where tensor2 is 0.
+    Shape: that of all three broadcast.
+    Dtype: PyTorch's result type of all three; tensor1 and tensor2 are not both integers.
+
+    Args:
+        input: the term added.
+        tensor1: the dividend.
+        tensor2: the divisor.
+        value: a factor for the quotient.
+
+    Raises:
+        RuntimeError: tensor1 and tensor2 are both of integers.
+
+    >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
+    tensor([6.])
+    """
+    dividend, divisor = operand(tensor1, "tensor1"), operand(tensor2, "tensor2")
+    if dividend.array.dtype.kind in "iub" and divisor.array.dtype.kind in "iub":
+        raise RuntimeError(
+            f"division of integers is not supported: tensor1 is {dividend.dtype}, tensor2 {divisor.dtype}; convert one "
+            "to a floating dtype"
+        )
+    return apply2(ADD, input, scaled(apply2(DIV, dividend, divisor), value))
+
+
+def _lerp(x: Any, y: Any, weight: Any) -> Any:
+    # From the nearer end, so that both ends are met exactly.
+    near = x + weight * (y - x)
+    far = y - (y - x) * (1 - weight)
+    return np.where(np.abs(weight) < 0.5, near, far)
+
+
+def _lerp_number(x: Any, y: Any, weight: float) -> Any:
+    return x + weight * (y - x) if -0.5 < weight < 0.5 else y - (y - x) * (1 - weight)
+
+
+LERP = elementwise(
+    "lerp",
+    _lerp,
+    "x y weight",
+    [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, y: g * (y - x)],
+    promote="strict",
+)
+LERP_NUMBER = elementwise(
+    "lerp",
+    _lerp_number,
+    "x y",
+    [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight],
+    promote="strict",
+)
+
+
+@operator(inplace=True)
+def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
+    """``input + weight * (end - input)``, elementwise: linear interpolation, exact at both ends.
+
+    Derivative: input: ``g * (1 - weight)``; end: ``g * weight``; weight: ``g * (end - input)``.
+    Shape: that of all three broadcast.
+    Dtype: floating and complex, the same for all.
+
+    Args:
+        input: the value at weight 0.
+        end: the value at weight 1.
+        weight: how far from ``input`` to ``end``; any number.
+
+    Raises:
+        RuntimeError: the dtypes differ, or are not floating.
+
+    >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
+    tensor([ 2.5, 12.5])
+    """
+    start, stop = operand(input), operand(end, "end")
+    if start.array.dtype.kind not in "fc":
+        raise RuntimeError(f"wanted floating Tensors, got {start.dtype}")
+    if isinstance(weight, (int, float)):
+        return apply(LERP_NUMBER, (start, stop), {"weight": weight})
+    return apply(LERP, (start, stop, operand(weight, "weight")), {})

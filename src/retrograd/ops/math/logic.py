@@ -1,0 +1,238 @@
+"""Logic, and the bits of integers: functions of the values alone, without gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import Primitive, apply1, apply2
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import elementwise
+from ..table.registry import operator
+from ..table.types import Operand
+from .arithmetic import python_operator
+from .comparison import predicate
+
+
+def _binary(name: str, ufunc: Any) -> Primitive:
+    return elementwise(name, ufunc, "x y", None, promote="same")
+
+
+# Logic: numbers other than 0 are true
+
+LOGICAL_AND = _binary("logical_and", np.logical_and)
+LOGICAL_OR = _binary("logical_or", np.logical_or)
+LOGICAL_XOR = _binary("logical_xor", np.logical_xor)
+LOGICAL_NOT = predicate("logical_not", np.logical_not)
+
+
+@operator(direct=True, inplace=True, numpy=np.logical_and, differentiable=False)
+def logical_and(input: Operand, other: Operand) -> Tensor:
+    """``input and other``, elementwise: both are true.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: any, where all but 0 is true; the result is of bools.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
+    tensor([ True, False])
+    """
+    return apply2(LOGICAL_AND, input, other)
+
+
+@operator(direct=True, inplace=True, numpy=np.logical_or, differentiable=False)
+def logical_or(input: Operand, other: Operand) -> Tensor:
+    """``input or other``, elementwise: at least one is true.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: any, where all but 0 is true; the result is of bools.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
+    tensor([ True, False])
+    """
+    return apply2(LOGICAL_OR, input, other)
+
+
+@operator(direct=True, inplace=True, numpy=np.logical_xor, differentiable=False)
+def logical_xor(input: Operand, other: Operand) -> Tensor:
+    """``input xor other``, elementwise: exactly one is true.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: any, where all but 0 is true; the result is of bools.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
+    tensor([False,  True])
+    """
+    return apply2(LOGICAL_XOR, input, other)
+
+
+@operator(direct=True, inplace=True, numpy=np.logical_not, differentiable=False)
+def logical_not(input: Tensor) -> Tensor:
+    """``not input``, elementwise.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any, where all but 0 is true; the result is of bools.
+
+    >>> rg.logical_not(rg.tensor([0.0, 2.0]))
+    tensor([ True, False])
+    """
+    return apply1(LOGICAL_NOT, input)
+
+
+# Bits of integers and bools
+
+BITWISE_AND = _binary("bitwise_and", np.bitwise_and)
+BITWISE_OR = _binary("bitwise_or", np.bitwise_or)
+BITWISE_XOR = _binary("bitwise_xor", np.bitwise_xor)
+BITWISE_NOT = predicate("bitwise_not", np.invert)
+LEFT_SHIFT = _binary("bitwise_left_shift", np.left_shift)
+RIGHT_SHIFT = _binary("bitwise_right_shift", np.right_shift)
+
+
+@operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
+def bitwise_and(input: Operand, other: Operand) -> Tensor:
+    """``input & other``, bit by bit.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: integers and bools; PyTorch's result type of both.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    Raises:
+        NotImplementedError: the numbers are not integers or bools.
+
+    >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
+    tensor([2, 1])
+    """
+    return apply2(BITWISE_AND, input, other)
+
+
+@operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
+def bitwise_or(input: Operand, other: Operand) -> Tensor:
+    """``input | other``, bit by bit.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: integers and bools; PyTorch's result type of both.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    Raises:
+        NotImplementedError: the numbers are not integers or bools.
+
+    >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
+    tensor([7, 7])
+    """
+    return apply2(BITWISE_OR, input, other)
+
+
+@operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
+def bitwise_xor(input: Operand, other: Operand) -> Tensor:
+    """``input ^ other``, bit by bit.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: integers and bools; PyTorch's result type of both.
+
+    Args:
+        input: the left side.
+        other: the right side.
+
+    Raises:
+        NotImplementedError: the numbers are not integers or bools.
+
+    >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
+    tensor([5, 6])
+    """
+    return apply2(BITWISE_XOR, input, other)
+
+
+@operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
+def bitwise_not(input: Tensor) -> Tensor:
+    """``~input``, bit by bit.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: integers and bools; the result has the input's.
+
+    Raises:
+        NotImplementedError: the numbers are not integers or bools.
+
+    >>> rg.bitwise_not(rg.tensor([True, False]))
+    tensor([False,  True])
+    """
+    return apply1(BITWISE_NOT, input)
+
+
+@operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
+def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
+    """``input << other``: ``input * 2^other``, elementwise.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: integers; PyTorch's result type of both.
+
+    Args:
+        input: whose bits move.
+        other: by how many places.
+
+    Raises:
+        NotImplementedError: the numbers are not integers.
+
+    >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
+    tensor([ 4, 12])
+    """
+    return apply2(LEFT_SHIFT, input, other)
+
+
+@operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
+def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
+    """``input >> other``: ``floor(input / 2^other)``, elementwise.
+
+    Derivative: none.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: integers; PyTorch's result type of both.
+
+    Args:
+        input: whose bits move.
+        other: by how many places.
+
+    Raises:
+        NotImplementedError: the numbers are not integers.
+
+    >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
+    tensor([1, 3])
+    """
+    return apply2(RIGHT_SHIFT, input, other)
+
+
+for _name, _primitive in (
+    ("and", BITWISE_AND),
+    ("or", BITWISE_OR),
+    ("xor", BITWISE_XOR),
+    ("lshift", LEFT_SHIFT),
+    ("rshift", RIGHT_SHIFT),
+):
+    python_operator(_name, _primitive)
+tensor_method(bitwise_not, "__invert__")

@@ -1,0 +1,241 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ...core.dtypes import complex128, float64
+from ...core.primitive import apply1, apply2, operand
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import binary, unary
+from ..table.masks import KEEP, WHERE, ZEROS
+from ..table.registry import operator
+from ..table.types import Operand
+from .exponential import LOG
+
+
+def _square(x: Any) -> Any:
+    return x.astype(np.int64) if x.dtype == bool else np.square(x)  # NumPy's square of a bool is an int8
+
+
+SQUARE = unary("square", _square, lambda g, x: g * (2 * x), promote="same", signals=True)
+SQRT = unary("sqrt", np.sqrt, lambda g, ans: g / (2 * ans), signals=True)
+RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, ans: g * (-0.5 * ans * ans * ans), signals=True)
+RECIPROCAL = unary("reciprocal", np.reciprocal, lambda g, ans: -g * ans * ans, signals=True)
+
+
+def _is_number(x: Any) -> TypeGuard[complex]:
+    return isinstance(x, (int, float, complex))
+
+
+def _power(x: Any, y: Any) -> Any:
+    if _is_number(y):
+        # Products round better than pow, and take a tenth of its time.
+        if y == 1:
+            return x.copy()
+        if y == 2:
+            return x * x
+        if y == 3:
+            return x * x * x
+    return np.power(x, y)
+
+
+def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
+    # y x^(y - 1). For y = 0 the power is constant, also where x^-1 is no number of which 0 times is 0.
+    if _is_number(y):
+        return ZEROS(g) if y == 0 else g * (y * POW(x, y - 1))
+    size = np.abs(x) if x.dtype.kind == "c" else x
+    constant = (y == 0) & ~((size > 0) & (size < math.inf))
+    return KEEP(g * (y * POW(x, WHERE(constant, y, y - 1))), ~constant)
+
+
+def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
+    # x^y log(x); at x = 0 its limit 0 for y > 0, which PyTorch takes for y = 0, too.
+    at_zero = (x == 0) & (y.real >= 0)
+    if _is_number(x):
+        return KEEP(g * ans * (np.log(x).item() if x != 0 else -math.inf), ~at_zero)
+    return KEEP(g * ans * LOG(WHERE(at_zero, 1.0, x)), ~at_zero)
+
+
+POW = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
+
+
+@operator(inplace=POW, numpy=np.power)
+def pow_(input: Operand, exponent: Operand) -> Tensor:
+    """``input^exponent``, elementwise.
+
+    Derivative: input: ``g * exponent * input^(exponent - 1)``, 0 where the exponent is 0; exponent: ``g *
+    input^exponent * log(input)``, 0 where the input is 0 and the exponent at least 0, NaN where the input is negative.
+    Shape: that of ``input`` and ``exponent`` broadcast.
+    Dtype: PyTorch's result type of both.
+
+    Args:
+        input: the base.
+        exponent: the power it is raised to.
+
+    Raises:
+        RuntimeError: an integer is raised to a negative integer.
+
+    >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    >>> rg.pow(2, rg.tensor([1.0, 3.0]))
+    tensor([2., 8.])
+    """
+    return _tensor_power(input, exponent) if isinstance(input, Tensor) else apply2(POW, input, exponent)
+
+
+def _tensor_power(self: Tensor, exponent: Operand) -> Tensor:
+    """``self ** exponent``, with the frequent exponents as primitives of their own."""
+    if exponent.__class__ is int or exponent.__class__ is float:
+        kind = self.array.dtype.kind
+        if kind == "f" or kind == "c":
+            if exponent == 2:
+                return apply1(SQUARE, self)
+            if exponent == 0.5:
+                return apply1(SQRT, self)
+            if exponent == -1:
+                return apply1(RECIPROCAL, self)
+            if exponent == -0.5:
+                return apply1(RSQRT, self)
+    return apply2(POW, self, exponent)
+
+
+def _power_of(self: Tensor, base: Operand) -> Tensor:
+    return apply2(POW, base, self)
+
+
+def _power_in_place(self: Tensor, exponent: Operand) -> Tensor:
+    return self.pow_(exponent)
+
+
+tensor_method(_tensor_power, "__pow__")
+tensor_method(_power_of, "__rpow__")
+tensor_method(_power_in_place, "__ipow__")
+
+
+@operator(inplace=True, numpy=np.float_power)
+def float_power(input: Operand, exponent: Operand) -> Tensor:
+    """``input^exponent``, elementwise, in double precision.
+
+    Derivative: as that of ``pow``.
+    Shape: that of ``input`` and ``exponent`` broadcast.
+    Dtype: float64; complex128 where an operand is complex.
+
+    Args:
+        input: the base.
+        exponent: the power it is raised to.
+
+    >>> rg.float_power(rg.tensor([4, 9]), 0.5)
+    tensor([2., 3.], dtype=float64)
+    """
+    base, power = operand(input), operand(exponent, "exponent")
+    wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
+    return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
+
+
+@operator(direct=True, inplace=SQUARE, numpy=np.square)
+def square(input: Tensor) -> Tensor:
+    """``input^2``, elementwise.
+
+    Derivative: ``2 * g * input``.
+    Shape: any; the result has the input's.
+    Dtype: the input's; bools become int64.
+
+    >>> rg.square(rg.tensor([1.0, -3.0]))
+    tensor([1., 9.])
+    """
+    return apply1(SQUARE, input)
+
+
+@operator(direct=True, inplace=SQRT, numpy=np.sqrt)
+def sqrt(input: Tensor) -> Tensor:
+    """``input^(1/2)``, elementwise; NaN below 0.
+
+    Derivative: ``g / (2 * sqrt(input))``; infinite at 0, NaN below.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
+
+    >>> rg.sqrt(rg.tensor([4.0, 2.0]))
+    tensor([2.    , 1.4142])
+    """
+    return apply1(SQRT, input)
+
+
+@operator(direct=True, inplace=RSQRT)
+def rsqrt(input: Tensor) -> Tensor:
+    """``1 / sqrt(input)``, elementwise; infinite at 0, NaN below.
+
+    Derivative: ``-g / (2 * input^(3/2))``; infinite at 0, NaN below.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
+
+    >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
+    tensor([0.5, 1. ])
+    """
+    return apply1(RSQRT, input)
+
+
+@operator(direct=True, inplace=RECIPROCAL, numpy=np.reciprocal)
+def reciprocal(input: Tensor) -> Tensor:
+    """``1 / input``, elementwise; infinite at 0.
+
+    Derivative: ``-g / input^2``; infinite at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
+
+    >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
+    tensor([ 0.25, -1.  ])
+    """
+    return apply1(RECIPROCAL, input)
+
+
+HYPOT = binary(
+    "hypot",
+    np.hypot,
+    lambda g, ans, x: g * (x / ans),
+    lambda g, ans, y: g * (y / ans),
+    promote="float",
+    signals=True,
+)
+
+
+@operator(direct=True, inplace=HYPOT, numpy=np.hypot)
+def hypot(input: Tensor, other: Operand) -> Tensor:
+    """``sqrt(input^2 + other^2)``, elementwise, without overflow of the squares.
+
+    Derivative: with h the result, input: ``g * input / h``; other: ``g * other / h``; NaN at the origin.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: PyTorch's result type of both; integers become the default dtype.
+
+    Args:
+        input: one leg of a right triangle.
+        other: the other leg.
+
+    >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
+    tensor([5.])
+    """
+    return apply2(HYPOT, input, other)
+
+
+@operator(inplace=True, numpy=np.ldexp)
+def ldexp(input: Tensor, other: Operand) -> Tensor:
+    """``input * 2^other``, elementwise.
+
+    Derivative: input: ``g * 2^other``; other: ``g * log(2) * input * 2^other``.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: floating; integers become the default dtype.
+
+    Args:
+        input: the factor.
+        other: the exponent, usually integers.
+
+    >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
+    tensor([ 4., 24.])
+    """
+    x, exponent = operand(input), operand(other, "other")
+    if x.array.dtype.kind == "f" and exponent.array.dtype.kind in "iub":
+        exponent = exponent.to(x.dtype)  # the power may lie outside of the default dtype's range
+    return x * apply2(POW, 2.0, exponent)
