@@ -8,10 +8,11 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..table.elementwise import elementwise
-from ..table.registry import operator
+from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 
 
@@ -46,7 +47,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same")
 
 
-@operator(inplace=NEXTAFTER, numpy=np.nextafter, differentiable=False, real=True)
+@operator(numpy=np.nextafter, differentiable=False, real=True)
 def nextafter(input: Operand, other: Operand) -> Tensor:
     """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
 
@@ -60,12 +61,19 @@ def nextafter(input: Operand, other: Operand) -> Tensor:
         NotImplementedError: the numbers are not floating.
 
     >>> rg.nextafter(rg.tensor([1.0]), rg.tensor([2.0])) - 1 == rg.tensor(2.0**-23)
-    tensor([True])
+    tensor([ True])
     """
     for value in (input, other):
         if isinstance(value, Tensor) and value.dtype.kind != "f":
             raise NotImplementedError(f"wanted floating numbers, got {describe(value)}")
     return apply2(NEXTAFTER, input, other)
+
+
+def _nextafter_in_place(self: Tensor, other: Operand) -> Tensor:
+    return apply_inplace(NEXTAFTER, self, other)
+
+
+tensor_method(inplace_method("nextafter", _nextafter_in_place))
 
 
 MANTISSA: Primitive = Primitive(
@@ -103,4 +111,4 @@ def frexp(input: Tensor) -> FrexpResult:
     if x.dtype.kind != "f":
         raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
     exponent = array_module(x).frexp(x.array)[1].astype(np.int32, copy=False)
-    return FrexpResult(apply(MANTISSA, (x,), {"exponent": exponent}), new_tensor(exponent))
+    return FrexpResult(apply(MANTISSA, (x,), {"exponent": exponent}), new_tensor(exponent.copy()))

@@ -326,7 +326,7 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
     return tuple(map(_copied, split_with_sizes(input, split_sizes, dim)))
 
 
-# PyTorch's unsafe forms leave out that a write to one piece counts as one to all. Here each piece knows its base anyhow.
+# PyTorch's unsafe forms do not notice a write to another piece. Here every piece knows its base.
 
 
 @operator()

@@ -14,6 +14,7 @@ def steps(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(Fixed(rng.standard_normal((2, 3))), Fixed(rng.standard_normal(3)))
     yield Call(Fixed(np.array([-1.0, 0.0, -0.0, 2.0, INF])), Fixed(np.array(0.5)))
     yield Call(np.array([-1, 0, 3]), np.array([[5], [6]]))
+    yield Call(np.array([-1, 0, 3]), np.array(5))
     yield Call(Fixed(np.array(0.0)), Fixed(np.array(0.25)))
 
 

@@ -34,7 +34,7 @@ def histogram(x: Any, bins: Any, range: Any = None, weight: Any = None, density:
 
 
 def histogramdd(x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    pairs = None if range is None else np.reshape(range, (-1, 2))
+    pairs: Any = None if range is None else np.reshape(range, (-1, 2))
     return np.histogramdd(x.reshape(-1, x.shape[-1]), bins, pairs, density, weight)
 
 
