@@ -35,12 +35,17 @@ from ..ops.indexing.selection import maximum
 from ..ops.indexing.selection import minimum
 from ..ops.indexing.selection import nan_to_num
 from ..ops.indexing.selection import where
+from ..ops.linear.chains import adjoint
+from ..ops.linear.chains import chain_matmul
 from ..ops.linear.decompositions import cholesky_ as cholesky
 from ..ops.linear.decompositions import cholesky_inverse
 from ..ops.linear.decompositions import cholesky_solve
 from ..ops.linear.decompositions import pinverse
 from ..ops.linear.decompositions import qr_ as qr
 from ..ops.linear.decompositions import svd_ as svd
+from ..ops.linear.householder import geqrf
+from ..ops.linear.householder import orgqr
+from ..ops.linear.householder import ormqr
 from ..ops.linear.linalg import cross_ as cross
 from ..ops.linear.linalg import det_ as det
 from ..ops.linear.linalg import inverse
@@ -53,6 +58,7 @@ from ..ops.linear.linalg import trace
 from ..ops.linear.linalg import triangular_solve
 from ..ops.linear.lu import lu_ as lu
 from ..ops.linear.lu import lu_solve_ as lu_solve
+from ..ops.linear.lu_parts import lu_unpack
 from ..ops.linear.matmul import addbmm
 from ..ops.linear.matmul import addmm
 from ..ops.linear.matmul import addmv
@@ -393,6 +399,7 @@ __all__ = [
     "addmm",
     "addmv",
     "addr",
+    "adjoint",
     "alias_copy",
     "all",
     "allclose",
@@ -445,6 +452,7 @@ __all__ = [
     "cdist",
     "ceil",
     "celu",
+    "chain_matmul",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
@@ -526,6 +534,7 @@ __all__ = [
     "gather",
     "gcd",
     "ge",
+    "geqrf",
     "ger",
     "gradient",
     "greater",
@@ -592,6 +601,7 @@ __all__ = [
     "lt",
     "lu",
     "lu_solve",
+    "lu_unpack",
     "masked_fill",
     "masked_scatter",
     "masked_select",
@@ -635,6 +645,8 @@ __all__ = [
     "numel",
     "ones",
     "ones_like",
+    "orgqr",
+    "ormqr",
     "outer",
     "pairwise_distance",
     "permute",
