@@ -192,6 +192,36 @@ SPECIAL = ["entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "ndtri"]
 ORDERS = (0, 1, 2, 3, 0.5, inf, -inf)
 
 
+def bags() -> Iterator[Edge]:
+    """Equal elements in a bag, a row that stands in it twice, and an empty bag."""
+    numbers, starts = np.array([0, 1, 1, 1, 2, 0, 3]), np.array([0, 2, 4, 4])
+    table = np.array([[1.0, 2, 0], [1, 3, -0.0], [0, 2, 0], [1, 2, 3]])
+    for mode in ("sum", "mean", "max"):
+        yield Edge(
+            f"embedding_bag, {mode}",
+            lambda m, x, mode=mode: m.nn.functional.embedding_bag(m.tensor(numbers), x, m.tensor(starts), mode=mode),
+            (table,),
+        )
+
+
+def margins() -> Iterator[Edge]:
+    """Losses whose hinge is just closed, one that is open, and one that is not."""
+    x, sides = array(1, 1, 0, 2, 0.5), np.array([-1, 1, -1, -1, -1])
+    scores, classes = np.array([[1.0, 0, 0], [1, 1, 1], [3, 0, 2.5]]), np.array([0, 1, 2])
+    several = np.array([[0, 2, -1], [1, -1, 0], [2, 1, 0]])
+
+    def loss(name: str, target: Any, **options: Any) -> Callable[..., Any]:
+        return lambda m, *xs: getattr(m.nn.functional, name)(*xs, m.tensor(target), reduction="none", **options)
+
+    yield Edge("hinge_embedding_loss", loss("hinge_embedding_loss", sides), (x,))
+    yield Edge("margin_ranking_loss", loss("margin_ranking_loss", sides, margin=1.0), (x, array(1, 2, 1, 1, 0)))
+    unit = np.array([[1.0, 0], [0, 1], [1, 1]])
+    yield Edge("cosine_embedding_loss", loss("cosine_embedding_loss", sides[:3]), (unit, unit[[1, 1, 0]].copy()))
+    for p in (1, 2):
+        yield Edge(f"multi_margin_loss, p={p}", loss("multi_margin_loss", classes, p=p), (scores,))
+    yield Edge("multilabel_margin_loss", loss("multilabel_margin_loss", several), (scores,))
+
+
 def edges() -> Iterator[Edge]:
     for name in ("softmax", "log_softmax", "logsumexp"):
         yield Edge(name, method(name, -1), (LOGITS,))
@@ -309,6 +339,8 @@ def edges() -> Iterator[Edge]:
     yield Edge("kl_div", functional("kl_div", reduction="none"), (LEFT, np.abs(RIGHT)))
     yield Edge("kl_div, log_target", functional("kl_div", reduction="none", log_target=True), (LEFT, RIGHT))
     yield Edge("poisson_nll_loss", functional("poisson_nll_loss", reduction="none"), (LEFT, np.abs(RIGHT)))
+    yield from bags()
+    yield from margins()
     yield Edge("triplet_margin_loss", functional("triplet_margin_loss", reduction="none"), (POINTS, POINTS, POINTS))
     for name, x in (
         ("equal numbers", np.ones((3, 4))),

@@ -39,6 +39,8 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
         TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
         ValueError: the nesting is more than 100 deep, or what is not a Tensor takes more than 100 MB.
         RuntimeError: another thread changed a Tensor meanwhile.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, three times over, does not fit in memory.
         OSError: the file cannot be written (no space, no such folder, no permission, not a regular file).
 
     Whatever is raised, the path holds the older file or the new one, whole.
@@ -70,7 +72,8 @@ def load(path: str | os.PathLike[str], map_location: str | Device | None = "cpu"
     Raises:
         FileNotFoundError: there is no such file.
         CorruptFileError: it is truncated or damaged, no safetensors file, or of a dtype that NumPy does not have.
-        MemoryError: the Tensors do not fit in memory.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
     return read_file(path, lambda array: new_tensor(to_array(array, device=map_location, copy=False)))
@@ -153,10 +156,11 @@ def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any, wit
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}
     if with_structure:
         metadata[_STRUCTURE] = text
+    content = safetensors_format.serialize(arrays, metadata)
+    if _checksum(arrays, text) != checksum:
+        raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
     with replacing(path) as stream:
-        safetensors_format.write(stream, arrays, metadata)
-        if _checksum(arrays, text) != checksum:
-            raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
+        stream.write(content)
 
 
 def read_file(
@@ -170,7 +174,7 @@ def read_file(
         checked: refuse a file without checksum.
 
     Raises:
-        CorruptFileError, MemoryError, OSError: see ``load``.
+        CorruptFileError, ImportError, MemoryError, OSError: see ``load``.
     """
     arrays, metadata = safetensors_format.read(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)

@@ -20,6 +20,7 @@ from retrograd.data import ImageData
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
 
+pytest.importorskip("safetensors")
 needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETROGRAD_DATA names no data folder")
 
 

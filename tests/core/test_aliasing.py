@@ -87,10 +87,13 @@ def test_as_strided_beyond_a_detached_part():
     assert gradient((part * part).sum(), y) == [164.0]
 
 
-def test_a_base_whose_elements_share_memory_is_not_written_through_a_view():
-    rows = leaf(1, 1).expand(3, 2).detach()
+def test_a_base_whose_elements_share_memory_is_written_through_a_view_whose_own_do_not():
+    rows, y = rg.ones(2, dtype=rg.float64).expand(3, 2).detach(), leaf(3, 4)
+    rows[0].mul_(y)
+    assert rows.tolist() == [[3.0, 4.0]] * 3
+    assert gradient((rows * rows).sum(), y) == [18.0, 24.0]
     with pytest.raises(RuntimeError, match="share one memory location"):
-        rows[0].mul_(2)
+        rows[:2].mul_(2)
 
 
 def test_overlapping_views_derived_again_after_a_write():

@@ -80,7 +80,7 @@ def test_errors_name_operator():
     with pytest.raises(RuntimeError, match=r"mul\(float32\(3,\), float32\(2,\)\)"):
         x * rg.ones(2)
     with pytest.raises(TypeError, match="mul"):
-        x * "two"
+        rg.mul(x, "two")
     with pytest.raises(RuntimeError, match="not used in the graph"):
         grad((x * 2).sum(), rg.ones(3, requires_grad=True))
 

@@ -13,6 +13,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor
+from retrograd.core.primitive import Primitive
 
 Program = Callable[[Tensor, Tensor], Tensor]
 PROGRAMS: dict[str, Program] = {}
@@ -261,6 +262,95 @@ def a_detached_constant(x, y):
     return (w * w).sum()
 
 
+WEIGHTS = np.arange(1.0, 13.0).reshape(4, 3) / 7
+
+
+@program
+def a_column_of_an_expanded_view(x, y):
+    z = (x * 1).reshape(4, 1)
+    wide = z.expand(4, 3)
+    used = wide * wide
+    wide[:, 0] = y
+    return (used * wide * WEIGHTS).sum() + (z * z * z).sum()
+
+
+@program
+def a_row_of_expanded_rows_used_by_another(x, y):
+    z = x * y
+    rows = z.expand(2, 4)
+    first = rows[0]
+    rows[-1] *= first * y
+    return (first * z).sum() + (rows * rows).sum()
+
+
+@program
+def an_expanded_view_filled(x, y):
+    z = x * y
+    rows = z.expand(3, 4)
+    used = rows * rows
+    rows[:, 1:].fill_(y[0] * x[3])
+    return (used * rows).sum() + (z * z * y).sum()
+
+
+@program
+def part_of_an_expanded_column(x, y):
+    z = (x * y).reshape(4, 1)
+    wide = z.expand(4, 3)
+    wide[1:3, 2].copy_(y[:2])
+    wide[0, 1] = x[3]
+    return (wide * wide * WEIGHTS).sum()
+
+
+def expanded_constant() -> Tensor:
+    """A Tensor without a base whose elements share memory by rows."""
+    with rg.no_grad():
+        return rg.tensor([[1.0], [2.0], [3.0], [4.0]], dtype=rg.float64).expand(4, 3)
+
+
+@program
+def a_base_that_overlaps_itself(x, y):
+    wide = expanded_constant()
+    last = wide[:, 2]
+    wide[:, 1] = x * y
+    wide[2:, 0].mul_(x[2:])
+    return (wide * wide * WEIGHTS).sum() + (last * last * y).sum()
+
+
+@program
+def views_of_a_base_that_overlaps_itself_between_writes(x, y):
+    wide = expanded_constant()
+    column, corner = wide[:, 1], wide[:2, 2]
+    column *= x
+    used = corner * corner
+    corner.mul_(y[:2])
+    return (used * corner).sum() + (column * column * x).sum() + (wide * WEIGHTS).sum()
+
+
+@program
+def windows_that_overlap(x, y):
+    z = x * 1
+    windows = z.unfold(0, 2, 1)
+    used = windows * windows
+    windows[1] = y[:2] * x[:2]
+    windows[0] *= y[2:]
+    return (used * windows).sum() + (z * z * y).sum()
+
+
+def _repeated(x):
+    return np.broadcast_to(x.copy()[:, None], (4, 3))
+
+
+REPEATED = Primitive("repeated", _repeated, "x", [lambda g: g.sum(axis=1)])
+
+
+@program
+def a_result_that_overlaps_itself(x, y):
+    wide = REPEATED(x * x)
+    view = wide[1:, 2]
+    wide[:3, 0] *= y[:3]
+    return (wide * wide * WEIGHTS).sum() + (view * view * x[1:]).sum()
+
+
 def evaluate(function: Program, x: np.ndarray, y: np.ndarray) -> float:
     return function(rg.tensor(x), rg.tensor(y)).item()
 
@@ -326,6 +416,55 @@ def test_second_order(name):
     steps = np.eye(4) * 1e-6
     numeric = [(squared(x + step) - squared(x - step)) / 2e-6 for step in steps]
     np.testing.assert_allclose(mine.numpy(), numeric, rtol=1e-5, atol=1e-6)
+
+
+EXPANDED_WRITES = [
+    lambda x: x.reshape(4, 1).expand(4, 3)[:, 0].mul_(3),
+    lambda x: x.reshape(4, 1).expand(4, 3)[1:3, 1].copy_(x[:2].clone()),
+    lambda x: x.expand(3, 4)[-1].add_(x.detach()),
+    lambda x: x.expand(2, 3, 4)[0, 1, ::2].zero_(),
+    lambda x: x.expand(3, 4).__setitem__(-1, 0.75),
+    lambda x: x.reshape(4, 1).expand(4, 3).__setitem__((slice(2), 0), 2.0),
+    lambda x: x.expand(3, 4).add_(1),
+    lambda x: x.expand(3, 4).__setitem__(slice(2), x.detach().expand(2, 4).clone()),
+    lambda x: x.expand(3, 4)[:, 1:].mul_(2),
+]
+
+
+@pytest.mark.parametrize("write", EXPANDED_WRITES)
+def test_writes_to_expanded_tensors_are_those_of_pytorch(write):
+    torch = pytest.importorskip("torch")
+    outcomes = []
+    for library in (rg, torch):
+        leaf = library.tensor([0.7, -0.3, 1.2, 0.4], requires_grad=True)
+        x = leaf * 2
+        try:
+            write(x)
+        except RuntimeError as error:
+            assert "single memory location" in str(error) or "share one memory location" in str(error)
+            outcomes.append("refused")
+            continue
+        (x * x * x.detach()).sum().backward()
+        outcomes.append((x.tolist(), leaf.grad.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_expanded_tensors_are_filled_as_pytorch_does():
+    torch = pytest.importorskip("torch")  # whose backward walk then fails
+    outcomes = []
+    for library in (rg, torch):
+        x = library.tensor([0.7, -0.3, 1.2, 0.4])
+        rows = x.expand(3, 4)
+        rows[:, 1:3].fill_(0.5)
+        rows[1:, 3:].zero_()
+        outcomes.append((x.tolist(), rows.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_write_to_part_of_an_expanded_tensor_reaches_the_array_it_was_made_of():
+    array = np.ones((3, 1))
+    rg.from_numpy(array).expand(3, 4)[:, 1] = 4.0
+    assert array.tolist() == [[4.0]] * 3
 
 
 def test_a_write_is_in_place_when_nothing_holds_the_buffer():

@@ -167,7 +167,7 @@ def test_values_that_do_not_fit_are_refused():
     with pytest.raises(RuntimeError, match="leaf"):
         leaf[0] = 1.0
     with pytest.raises(RuntimeError, match="clone"):
-        rg.zeros(3).expand(2, 3)[0] = 1.0
+        rg.zeros(3).expand(2, 3)[:] = 1.0
 
 
 def test_iteration():

@@ -26,6 +26,34 @@ def test_nothing_counted():
     assert not x.grad.numpy().any()
 
 
+@pytest.mark.parametrize("targets", [[-100, -100, -100], [1, -100, 2]], ids=["all ignored", "one ignored"])
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.0, 1.0]], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    ("name", "options"), [("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.2}), ("nll_loss", {})]
+)
+def test_derivatives_where_targets_are_ignored(name, options, reduction, weight, targets):
+    torch = pytest.importorskip("torch")
+    x, u = np.random.default_rng(0).standard_normal((2, 3, 4))
+    found = []
+    for m, grad in ((rg, rg.autograd.grad), (torch, torch.autograd.grad)):
+        logits = m.tensor(x, requires_grad=True)
+        w = None if weight is None else m.tensor(np.array(weight))
+        loss = getattr(m.nn.functional, name)(
+            logits * 1.0, m.tensor(np.array(targets)), w, reduction=reduction, **options
+        )
+        g = m.tensor(np.ones(tuple(loss.shape)), requires_grad=True)
+        (first,) = grad(loss, logits, g, create_graph=True)
+        second = grad(first, (logits, g), m.tensor(u), allow_unused=True)
+        found.append([None if part is None else part.detach().numpy() for part in (loss, first, *second)])
+    for ours, theirs in zip(*found, strict=True):
+        if theirs is None or ours is None:  # nll_loss is linear
+            assert theirs is None or not theirs.any()
+            assert ours is None or not ours.any()
+        else:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
+
+
 def test_older_flags_of_reduction():
     for flags, reduction in (({"size_average": False}, "sum"), ({"reduce": False}, "none"), ({"reduce": True}, "mean")):
         with pytest.warns(UserWarning, match="deprecated"):

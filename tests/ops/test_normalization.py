@@ -80,3 +80,66 @@ def test_large_offset_keeps_its_accuracy():
 def test_errors(error, call):
     with pytest.raises(error, match="norm"):
         call()
+
+
+NORMALIZED = {
+    "layer_norm": lambda m, x: m.nn.functional.layer_norm(x, x.shape[1:]),
+    "layer_norm, 2-D": lambda m, x: m.nn.functional.layer_norm(x.reshape(x.shape[0], -1), (x[0].numel(),)),
+    "rms_norm": lambda m, x: m.nn.functional.rms_norm(x, x.shape[2:], eps=1e-6),
+    "group_norm": lambda m, x: m.nn.functional.group_norm(x, 2),
+    "instance_norm": lambda m, x: m.nn.functional.instance_norm(x),
+    "batch_norm": lambda m, x: m.nn.functional.batch_norm(x, None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 6), (8, 16, 512)], ids=["small", "large"])  # large ones run by compiled loops
+@pytest.mark.parametrize("value", [1e18, 1e19, 1e20, 1e37, -3e38, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_squares_that_overflow_single_precision_give_what_double_precision_gives(name, value, shape):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(np.float32)
+    x[1, 2, 3] = value
+    g = rng.standard_normal(shape).astype(np.float32)
+    ours, theirs = rg.tensor(x, requires_grad=True), torch.tensor(x.astype(np.float64), requires_grad=True)
+    y, wanted = NORMALIZED[name](rg, ours), NORMALIZED[name](torch, theirs)
+    y.backward(rg.tensor(g.reshape(y.shape)))
+    wanted.backward(torch.tensor(g.astype(np.float64)).reshape(wanted.shape))
+    assert y.dtype == ours.grad.dtype == np.float32
+    np.testing.assert_allclose(y.detach().numpy(), wanted.detach().numpy(), rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-2, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_squares_that_overflow_double_precision_give_nan_not_zero(name):
+    x = np.ones((4, 4, 6))
+    x[1, 2, 3] = 1e200
+    assert np.isnan(NORMALIZED[name](rg, rg.tensor(x)).numpy()[1].reshape(4, 6)[2]).all()
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_second_order_where_squares_overflow_single_precision(name):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal((4, 4, 6)).astype(np.float32) * np.float32(1e20)
+    found = []
+    for m, grad, dtype in ((rg, rg.autograd.grad, np.float32), (torch, torch.autograd.grad, np.float64)):
+        leaf = m.tensor(x.astype(dtype), requires_grad=True)
+        factors = m.tensor(np.arange(x.size, dtype=dtype), requires_grad=True)
+        y = NORMALIZED[name](m, leaf).reshape(-1)
+        (g,) = grad(y, leaf, factors, create_graph=True)
+        found.append([part.numpy() for part in grad((g * 1e20).reshape(-1)[::5].sum(), (leaf, factors))])
+    for ours, theirs, scale in zip(*found, (1e20, 1.0), strict=True):
+        np.testing.assert_allclose(ours * scale, theirs * scale, rtol=1e-3, atol=1e-3 * np.abs(theirs * scale).max())
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (4, 2, 6000)], ids=["small", "large"])
+@pytest.mark.parametrize("value", [1e18, 1e20, np.inf, np.nan])
+def test_running_statistics_of_a_batch_whose_squares_overflow(value, shape):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[1, 0] = value
+    ours, theirs = (rg.zeros(2), rg.ones(2)), (torch.zeros(2).double(), torch.ones(2).double())
+    F.batch_norm(rg.tensor(x), *ours, training=True)
+    torch.nn.functional.batch_norm(torch.tensor(x).double(), *theirs, training=True)
+    for found, wanted in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.float().numpy(), rtol=1e-5)

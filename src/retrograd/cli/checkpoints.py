@@ -5,10 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import retrograd as rg
+from retrograd.safetensors_format import require_library
 
 from .console import UserError
 
 FILE = "checkpoint.safetensors"
+
+
+def require_safetensors() -> None:
+    """UserError where checkpoints can be neither written nor read: said before the work, not after it."""
+    try:
+        require_library()
+    except ImportError as error:
+        raise UserError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,7 @@ def read_run(path: Path) -> SavedRun:
 
     Raises UserError for a missing file and one that is no checkpoint of a run, CorruptFileError for a damaged one.
     """
+    require_safetensors()
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"there is no checkpoint {path}")

@@ -12,7 +12,7 @@ import retrograd as rg
 from retrograd.training import DivergenceError, Loop, plots
 
 from .arguments import make_output_folder
-from .checkpoints import FILE
+from .checkpoints import FILE, require_safetensors
 from .console import ProgressLine, Table, UserError, figure_text, print_table
 from .info import environment
 from .metrics import MetricsWriter, TensorBoardWriter
@@ -39,6 +39,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    require_safetensors()
     settings = collect(options.task, options)
     set_threads(settings.threads)
     make_output_folder(settings.out)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -173,8 +174,24 @@ def backend_of(array: Any) -> Backend:
 
 def is_array(value: Any) -> bool:
     """Whether the value is an array (not a NumPy scalar) of a known library."""
-    kind = type(value)
-    return kind in _backends or isinstance(value, np.ndarray) or kind.__module__.partition(".")[0] == "cupy"
+    return is_array_type(type(value))
+
+
+def is_array_type(kind: type) -> bool:
+    """Whether the type is that of a known library's arrays."""
+    return kind in _backends or _computes_as_array(kind)
+
+
+@lru_cache(256)
+def _computes_as_array(kind: type) -> bool:
+    """Whether a type is NumPy's or CuPy's, and no subclass that computes otherwise (masked arrays, units)."""
+    if not issubclass(kind, np.ndarray):
+        return kind.__module__.partition(".")[0] == "cupy"
+    return (
+        kind.__array_ufunc__ is np.ndarray.__array_ufunc__
+        and kind.__array_function__ is np.ndarray.__array_function__
+        and not any(base.__module__.startswith("numpy.ma") for base in kind.__mro__)
+    )
 
 
 def array_module(array: Any) -> Any:

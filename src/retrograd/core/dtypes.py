@@ -153,6 +153,11 @@ def can_cast(source: Any, target: Any) -> bool:
     return category(np.dtype(source)) <= category(np.dtype(target))
 
 
+def is_array_or_number(value: Any) -> bool:
+    """Whether the value is an array of a known library, or a Python or NumPy number."""
+    return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
+
+
 def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arrays in the dtype that PyTorch's promotion gives operator ``name``; numbers that NumPy treats alike stay.
 
@@ -160,15 +165,15 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     """
     if rule is None:
         return arrays
-    alike = getattr(arrays[0], "dtype", None)
+    kind, alike = type(arrays[0]), getattr(arrays[0], "dtype", None)
     if alike is not None and (alike.kind in "fc" or rule != "float"):
         for value in arrays:
-            if getattr(value, "dtype", None) is not alike or isinstance(value, np.generic):
+            if type(value) is not kind or value.dtype is not alike:
                 break
         else:
             return arrays
     for value in arrays:
-        if not is_array(value) and not isinstance(value, (bool, int, float, complex, np.generic)):
+        if not is_array_or_number(value):
             raise TypeError(
                 f"{name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
                 f"in ({', '.join(map(describe, inputs))})"
@@ -186,6 +191,8 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
 
 def _cast(value: Any, dtype: DType) -> Any:
     if is_array(value):
+        if isinstance(value, np.ndarray):
+            value = np.asarray(value)  # A matrix in a Tensor would make its products others.
         return value if value.dtype is dtype else value.astype(dtype, copy=False)
     # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
     kind = scalar_dtype(value).kind

@@ -7,6 +7,7 @@ base when they are next used (``refresh``). Memory that a live node has saved is
 
 from __future__ import annotations
 
+from math import prod
 from threading import RLock
 from typing import Any, NamedTuple
 from weakref import ref
@@ -24,18 +25,29 @@ from .storage import byte_span, is_saved, is_writable, overlaps_itself, storage_
 from .tensor import Tensor
 
 
-class Place(NamedTuple):
-    """Where a view lies in its base, in bytes: ``start`` from the lowest byte of a buffer of ``extent``."""
+class Layout(NamedTuple):
+    """How an array lies in a buffer: ``start`` is its first element's place, in bytes from the buffer's lowest."""
 
-    base_shape: tuple[int, ...]
-    base_strides: tuple[int, ...]
-    base_dtype: DType
-    base_start: int
-    extent: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: DType  # another than the base's for the real view of complex numbers, and the reverse
+    dtype: DType
     start: int
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+
+class Place(NamedTuple):
+    """Where a view lies in its base: how both lie in a buffer of ``extent`` bytes.
+
+    The dtypes differ for the real view of complex numbers, and the reverse.
+    """
+
+    base: Layout
+    view: Layout
+    extent: int
 
 
 def place_of(view: Any, base: Any) -> Place:
@@ -43,72 +55,82 @@ def place_of(view: Any, base: Any) -> Place:
     address = backend_of(base).address
     spans = byte_span(base), byte_span(view)  # as_strided may reach beyond a base that is itself a part
     low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-    return Place(
-        base.shape,
-        base.strides,
-        base.dtype,
-        address(base) - low,
-        high - low,
-        view.shape,
-        view.strides,
-        view.dtype,
-        address(view) - low,
-    )
+    base_layout, view_layout = [
+        Layout(array.shape, array.strides, array.dtype, address(array) - low) for array in (base, view)
+    ]
+    return Place(base_layout, view_layout, high - low)
 
 
-def _buffer(array: Any, place: Place) -> tuple[Any, Any]:
-    """A zeroed buffer laid out as the base: as the base's shape, and as the view's."""
-    backend = backend_of(array)
-    flat = backend.xp.zeros(place.extent, "u1")
-    return (
-        backend.strided(flat, place.base_start, place.base_shape, place.base_strides, place.base_dtype),
-        backend.strided(flat, place.start, place.shape, place.strides, place.dtype),
-    )
+def _in_memory(memory: Any, layout: Layout) -> Any:
+    """The array that lies in the memory, an array itself, as the layout says."""
+    return backend_of(memory).strided(memory, layout.start, layout.shape, layout.strides, layout.dtype)
+
+
+def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
+    """The elements put into a zeroed buffer as ``source`` lies there, and read as ``target`` does.
+
+    Elements that share a place are added, so the adjoint is the way back.
+    """
+    xp = backend_of(x).xp
+    if overlaps_itself(source):
+        real = x.real.dtype
+        memory = xp.zeros(extent // real.itemsize, real)
+        numbers = xp.arange(memory.size)
+        start, *strides = [step // real.itemsize * numbers.itemsize for step in (source.start, *source.strides)]
+        positions = _in_memory(numbers, Layout(source.shape, tuple(strides), numbers.dtype, start))
+        if x.dtype.kind == "c":
+            positions, x = xp.stack((positions, positions + 1)), xp.stack((x.real, x.imag))
+        xp.add.at(memory, positions, x)
+    else:
+        memory = xp.zeros(extent, "u1")
+        _in_memory(memory, source)[...] = x
+    return _in_memory(memory, target).copy()
+
+
+def _mean_of_shared(x: Any, base: Layout, extent: int) -> Any:
+    """The elements divided by the number of those that share their place: added up there, they are their mean."""
+    if not overlaps_itself(base):
+        return x
+    xp = backend_of(x).xp
+    return x / _move(xp.ones(base.shape, base.dtype), base, base, extent).real
 
 
 def _extract(x: Any, place: Place) -> Any:
-    whole, part = _buffer(x, place)
-    whole[...] = x
-    return part.copy()
+    return _move(_mean_of_shared(x, place.base, place.extent), place.base, place.view, place.extent)
 
 
 def _embed(x: Any, place: Place) -> Any:
-    whole, part = _buffer(x, place)
-    if overlaps_itself(part):
-        return _sum_of_elements(x, place)
-    part[...] = x
-    return whole.copy()
-
-
-def _sum_of_elements(x: Any, place: Place) -> Any:
-    """As ``_embed`` for a view some of whose elements share one place in memory: there they add up."""
-    backend = backend_of(x)
-    xp, real = backend.xp, x.real.dtype
-    memory = xp.zeros(place.extent // real.itemsize, real)
-    numbers = xp.arange(memory.size)
-    start, *strides = [step // real.itemsize * numbers.itemsize for step in (place.start, *place.strides)]
-    positions = backend.strided(numbers, start, place.shape, tuple(strides), numbers.dtype)
-    if x.dtype.kind == "c":
-        positions, x = xp.stack((positions, positions + 1)), xp.stack((x.real, x.imag))
-    xp.add.at(memory, positions, x)
-    return backend.strided(memory, place.base_start, place.base_shape, place.base_strides, place.base_dtype).copy()
+    return _mean_of_shared(_move(x, place.view, place.base, place.extent), place.base, place.extent)
 
 
 def _erase(x: Any, place: Place) -> Any:
-    whole, part = _buffer(x, place)
-    whole[...] = x
-    part[...] = 0
-    return whole.copy()
+    xp = backend_of(x).xp
+    memory = xp.zeros(place.extent, "u1")
+    whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
+    if not overlaps_itself(place.base):
+        whole[...] = x
+        part[...] = 0
+        return whole.copy()
+    # Elements of x that share a place in memory may differ, x being a cotangent: zero by a mask.
+    part[...] = 1 + 1j if part.dtype.kind == "c" else 1
+    out, real = xp.array(x, order="C"), x.real.dtype
+    out.reshape(-1).view(real)[whole.reshape(-1).view(real) != 0] = 0
+    return out
 
 
 def _overwrite(x: Any, y: Any, place: Place) -> Any:
-    whole, part = _buffer(x, place)
+    memory = backend_of(x).xp.zeros(place.extent, "u1")
+    whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
     whole[...] = x
     part[...] = y
     return whole.copy()
 
 
 # A move of real and imaginary parts in memory is its own adjoint for PyTorch's gradients, the conjugates of cotangents.
+def _move_conjugate(g: Any, source: Layout, target: Layout, extent: int) -> Any:
+    return MOVE(g.conj(), source=target, target=source, extent=extent).conj()
+
+
 def _extract_conjugate(g: Any, place: Place) -> Any:
     return EXTRACT(g.conj(), place=place).conj()
 
@@ -121,10 +143,16 @@ def _erase_conjugate(g: Any, place: Place) -> Any:
     return ERASE(g.conj(), place=place).conj()
 
 
-EXTRACT = Primitive("view", _extract, "x", [_embed_conjugate])
-EMBED = Primitive("embed", _embed, "x", [_extract_conjugate])
-ERASE = Primitive("erase", _erase, "x", [_erase_conjugate])
-OVERWRITE = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _extract_conjugate])
+def _written_conjugate(g: Any, place: Place) -> Any:
+    """The cotangent of the written values: each is read by every element of the base that shares its place."""
+    return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
+
+
+MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate])
+EXTRACT: Primitive = Primitive("view", _extract, "x", [_embed_conjugate])
+EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate])
+ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate])
+OVERWRITE: Primitive = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate])
 
 
 def _write_copy(out: Any, x: Any, y: Any) -> None:
@@ -192,7 +220,10 @@ def _set(x: Tensor, node: Node | None) -> None:
 
 
 def check_writable(name: str, x: Tensor) -> None:
-    """Refuse what PyTorch refuses: a write to a leaf that requires grad, or to elements that share a place."""
+    """Refuse what PyTorch refuses: a write to a leaf that requires grad, or to elements that share a place.
+
+    A base whose elements share places may be written through a view whose own elements do not.
+    """
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
     if modes.grad_enabled and x._requires and x._node is None:
@@ -203,7 +234,7 @@ def check_writable(name: str, x: Tensor) -> None:
     base = x._base
     if modes.grad_enabled and base is not None and base._requires and base._node is None:
         raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")
-    if overlaps_itself(x.array) or base is not None and overlaps_itself(base.array):
+    if overlaps_itself(x.array):
         raise RuntimeError(
             f"{name}: several elements of the written Tensor {describe(x)} share one memory location (expand); "
             "clone() it before writing"
@@ -310,6 +341,5 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
         if shape != x.array.shape:
             raise RuntimeError(
                 f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written "
-                "Tensor of "
-                f"shape {x.array.shape}"
+                f"Tensor of shape {x.array.shape}"
             )

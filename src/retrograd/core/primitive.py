@@ -23,7 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from .devices import array_module, backend_of, is_array
-from .dtypes import get_default_dtype, is_differentiable, promoted
+from .dtypes import get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence
 from .modes import modes, unrecorded, watchers
@@ -479,11 +479,16 @@ def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: 
     raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
 
 
+def is_operand(value: Any) -> bool:
+    """Whether operators take the value: a Tensor, an array of a known library, or a number."""
+    return isinstance(value, Tensor) or is_array_or_number(value)
+
+
 def operand(value: Any, argument: str = "input") -> Tensor:
     """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
     if isinstance(value, Tensor):
         return value
-    if is_array(value) or isinstance(value, (bool, int, float, complex, np.generic)):
+    if is_array_or_number(value):
         return new_tensor(to_array(value, copy=False))
     raise TypeError(f"argument {argument!r} must be a Tensor, not {type(value).__name__}")
 

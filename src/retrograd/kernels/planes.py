@@ -1,6 +1,6 @@
 """Batch normalization and max pooling of ``(N, C, *size)`` by compiled loops.
 
-The references stand in ops/nn/normalization.py and ops/nn/pooling/pooling.py.
+The references stand in ops/nn/normalization/fused.py and ops/nn/pooling/maximum.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Layer normalization and attention's weights by compiled loops, where one row needs more than ``by_rows`` gives it.
 
-The references stand in ops/nn/normalization.py and ops/nn/attention/scaled_dot_product.py.
+The references stand in ops/nn/normalization/fused.py and ops/nn/attention/scaled_dot_product.py.
 """
 
 from __future__ import annotations

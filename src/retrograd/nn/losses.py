@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, InitVar
 from typing import ClassVar
 
 from ..core.tensor import Tensor
-from ..ops.nn.losses.common import reduction_of
+from ..ops.nn.losses.reduction import reduction_of
 from . import functional as F
 from .distance import PairwiseDistance
 from .fields import calls, init_from_fields

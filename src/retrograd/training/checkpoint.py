@@ -17,7 +17,7 @@ from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..ops.make.generators import Generator, default_generator, get_rng_state
-from ..safetensors_format import Arrays
+from ..safetensors_format import Arrays, require_library
 from ..serialization import CorruptFileError, pack, read_file, write_file
 
 VERSION = 1
@@ -52,6 +52,7 @@ class Checkpoint:
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
     Raises:
+        ImportError: the safetensors library (extra ``weights``) is not installed.
         TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
 
     >>> import retrograd as rg, tempfile, os
@@ -78,6 +79,7 @@ class Checkpoint:
         generators: Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> None:
+        require_library()  # said before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
         self.parts = {name: part for name, part in {**usual, **parts}.items() if part is not None}

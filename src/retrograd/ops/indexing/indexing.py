@@ -10,6 +10,7 @@ Four primitives that take an ``Index`` do everything; each is the adjoint of ano
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from operator import index as as_integer
 from typing import Any
@@ -21,12 +22,13 @@ from ...core.errors import describe
 from ...core.modes import modes
 from ...core.mutation import COPY, apply_inplace
 from ...core.primitive import Primitive, apply, operand
-from ...core.storage import Storage, storage_of
+from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..shape.shape import apply_view
 from ..table.arguments import number
 from ..table.masks import ZEROS
 from ..table.registry import inplace_method, operator
+from ..table.types import IndexLike, Number, Operand
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -54,13 +56,13 @@ class Index:
         return describe(self.key)
 
 
-def index_of(x: Tensor, index: Any) -> Index:
+def index_of(x: Tensor, index: IndexLike) -> Index:
     """Whatever stands between the brackets of ``x[...]`` as an Index.
 
     Raises:
         IndexError: an element cannot be an index.
     """
-    items = index if type(index) is tuple else (index,)
+    items: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
     key: list[Any] = []
     storages: list[Storage] = []
     for item in items:
@@ -88,12 +90,12 @@ def index_of(x: Tensor, index: Any) -> Index:
                         f"arrays and lists are valid indices, not {type(item).__name__}"
                     ) from None
         key.append(item)
-    made = Index(tuple(key), tuple(storages))
-    if made.basic and Ellipsis not in made.key:
-        made.key = (*made.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
-    if made.repeats and backend_of(x.array) is not NUMPY:
-        _check_bounds(made.key, x)
-    return made
+    result = Index(tuple(key), tuple(storages))
+    if result.basic and Ellipsis not in result.key:
+        result.key = (*result.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
+    if result.repeats and backend_of(x.array) is not NUMPY:
+        _check_bounds(result.key, x)
+    return result
 
 
 def _is_settled(part: slice) -> bool:
@@ -277,13 +279,18 @@ def _placed(g: Any, index: Index) -> Any:
 
 
 @operator(namespace="Tensor", name="__getitem__")
-def getitem(self: Tensor, index: Any) -> Tensor:
-    """``x[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+def getitem(self: Tensor, index: IndexLike) -> Tensor:
+    """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
 
-    Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and
-    masks a copy. Where positions are mixed with slices, the dimensions of the result are placed as NumPy places them.
-    Slices may have a negative step.
+    Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
+    copy. Slices may have a negative step.
 
+    Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
+    Shape: as NumPy's: where positions are mixed with slices, their dimensions are placed as NumPy places them.
+    Dtype: any, kept.
+
+    Args:
+        index: what stands between the brackets.
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
 
@@ -292,19 +299,20 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     (tensor([5, 4, 3]), tensor([[0, 0, 2],
             [3, 3, 5]]), tensor([4, 5]))
     """
-    kind = type(index)
-    if kind is int or kind is slice and _is_settled(index):
-        return apply_view(GETITEM, self, {"index": (index, Ellipsis)})
+    key: Any = index
+    kind = type(key)
+    if kind is int or kind is slice and _is_settled(key):
+        return apply_view(GETITEM, self, {"index": (key, Ellipsis)})
     if kind is tuple:
-        kinds = frozenset(map(type, index))
+        kinds = frozenset(map(type, key))
         if kinds <= _BASIC and (
-            slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in index)
+            slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in key)
         ):
-            return apply_view(GETITEM, self, {"index": index if _ELLIPSIS in kinds else (*index, Ellipsis)})
-    made = index_of(self, index)
-    if made.basic:
-        return apply_view(GETITEM, self, {"index": made.key})
-    return apply(READ, (self,), {"index": made})
+            return apply_view(GETITEM, self, {"index": key if _ELLIPSIS in kinds else (*key, Ellipsis)})
+    checked = index_of(self, index)
+    if checked.basic:
+        return apply_view(GETITEM, self, {"index": checked.key})
+    return apply(READ, (self,), {"index": checked})
 
 
 # Writing
@@ -377,24 +385,32 @@ def written_value(x: Tensor, value: Any) -> Any:
 
 
 @operator(namespace="Tensor", name="__setitem__", differentiable=False)
-def setitem(self: Tensor, index: Any, value: Any) -> None:
-    """``x[index] = value``, with every index that NumPy takes; the value broadcasts and takes x's dtype.
+def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> None:
+    """``self[index] = value``, with every index that NumPy takes.
 
-    Gradients flow to the value and to the elements of x that stay. Where a position is repeated, the last value stays.
+    Derivative: self: ``g``, 0 where something was written. value: ``g`` at the index, summed where it broadcasts, and
+    for the last value alone where a position repeats.
+    Shape: the value broadcasts to the indexed elements.
+    Dtype: any; the value takes that of ``self``.
 
+    Args:
+        index: what stands between the brackets.
+        value: a Tensor, an array, a number, or a list of numbers.
     Raises:
         IndexError: the index does not fit (see ``__getitem__``).
-        RuntimeError: the value does not broadcast to the indexed elements, or x is a leaf that requires grad.
+        RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
 
     >>> x = rg.zeros(4)
     >>> x[1:3] = rg.tensor([5.0, 6.0])
     >>> x
     tensor([0., 5., 6., 0.])
     """
-    made = index_of(self, index)
-    if made.basic and isinstance(value, Tensor) and _is_that_view(self, made.key, value):
+    place = index_of(self, index)
+    if place.basic and isinstance(value, Tensor) and _is_that_view(self, place.key, value):
         return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
-    apply_inplace(SETITEM, self, written_value(self, value), index=made)
+    if place.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
+        self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
+    apply_inplace(SETITEM, self, written_value(self, value), index=place)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
@@ -430,16 +446,23 @@ def _filled(x: Any, value: Any) -> Any:
 FILL: Primitive = Primitive("fill", _filled, "x value", [lambda g: ZEROS(g), lambda g: g], write=_fill, overwrites=True)
 
 
-def _fill_value(x: Tensor, value: Any) -> Any:
+def _fill_value(x: Tensor, value: Number | Tensor) -> Any:
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
     return written_value(x, number(value, "value"))
 
 
 @operator(inplace=True)
-def fill(input: Tensor, value: Any) -> Tensor:
-    """A Tensor like the input with every element ``value``, a number or a 0-d Tensor.
+def fill(input: Tensor, value: Number | Tensor) -> Tensor:
+    """``out = value``: a Tensor like the input with one value everywhere.
 
+    Derivative: input: 0. value: the sum of ``g``.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: gives shape, dtype and device.
+        value: a number or a 0-d Tensor.
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
 
@@ -450,8 +473,13 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return apply(FILL, (x, _fill_value(x, value)), {})
 
 
-def _fill_in_place(self: Tensor, value: Any) -> Tensor:
-    return apply_inplace(FILL, self, _fill_value(self, value))
+def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
+    written = self
+    if overlaps_itself(self.array):  # One value fits all that share a place: write to one of each.
+        key = tuple([slice(1) if stride == 0 else slice(None) for stride in self.array.strides])
+        written = apply_view(GETITEM, self, {"index": (*key, Ellipsis)})
+    apply_inplace(FILL, written, _fill_value(self, value))
+    return self
 
 
 Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]
@@ -459,20 +487,29 @@ Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-ass
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)
 def zero_(self: Tensor) -> Tensor:
-    """Write zero over every element.
+    """``self = 0``: zero written over every element.
+
+    Derivative: 0.
+    Shape: any, kept.
+    Dtype: any, kept.
 
     >>> rg.ones(2).zero_()
     tensor([0., 0.])
     """
-    return apply_inplace(FILL, self, 0)
+    return _fill_in_place(self, 0)
 
 
 @operator(namespace="Tensor", name="copy_", differentiable=False)
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write the elements of ``src`` over this Tensor's; it broadcasts, and takes this dtype and device.
+def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
+    """``self = src``: the elements of ``src`` written over this Tensor's.
 
-    Gradients flow to ``src``.
+    Derivative: self: 0. src: ``g``, summed where it broadcasts.
+    Shape: ``src`` broadcasts to that of ``self``.
+    Dtype: any; ``src`` takes the dtype and device of ``self``.
 
+    Args:
+        src: a Tensor, an array or a number.
+        non_blocking: taken for compatibility.
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
 

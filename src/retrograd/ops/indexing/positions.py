@@ -1,124 +1,98 @@
-"""Where elements are, and which occur: positions as rows and as coordinates, membership."""
+"""Arguments that name positions, checked and as an ``Index``: along a dimension, vectors of them, masks."""
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
-from ...core.devices import array_module, is_array
-from ...core.dtypes import promote_types
-from ...core.errors import InvalidValue, describe
+from ...core.devices import array_module, backend_of
+from ...core.errors import describe
 from ...core.primitive import operand
-from ...core.tensor import Tensor, new_tensor
-from ..reduce.sorting import nonzero
-from ..table.arguments import integer, integers
-from ..table.registry import operator
-from ..table.types import Operand, Size
+from ...core.storage import storage_of
+from ...core.tensor import Tensor
+from ..shape.expansion import expand
+from ..table.arguments import dimension
+from ..table.types import Operand
+from .indexing import Index
 
 
-@operator(differentiable=False)
-def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
-
-    Derivative: none.
-    Shape: any; ``(count, ndim)``.
-    Dtype: all; int64.
-
-    >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
-    tensor([[0, 1],
-            [1, 0]])
-    """
-    return nonzero(input)
+def positions(index: Operand, x: Tensor) -> Tensor:
+    index = operand(index, "index")
+    if index.array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
+    if backend_of(index.array) is not backend_of(x.array):
+        raise RuntimeError(f"index is on {index.device}, input on {x.device}")
+    return index
 
 
-@operator(differentiable=False)
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
-
-    Derivative: none.
-    Shape: any; ``(size, ndim)``.
-    Dtype: all; int64.
-
-    Args:
-        size: the number of rows.
-        fill_value: what stands in rows beyond the last element that is not zero.
-    Raises:
-        RuntimeError: ``size`` is negative.
-
-    >>> rg.nonzero_static(rg.tensor([1, 0, 2]), size=3)
-    tensor([[ 0],
-            [ 2],
-            [-1]])
-    """
-    if integer(size, "size") < 0:
-        raise RuntimeError(f"size must not be negative, got {size}")
-    found = nonzero(input).array[:size]
-    rows = array_module(found).full((size, found.shape[1]), integer(fill_value, "fill_value"), dtype=np.int64)
-    rows[: len(found)] = found
-    return new_tensor(rows)
+def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
+    array = index.array
+    if array.size:
+        least, most = int(array.min().item()), int(array.max().item())
+        if least < low or most >= length:
+            wrong = least if least < low else most
+            raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
 
 
-@operator(method=False, differentiable=False)
-def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
-    """The coordinates, one Tensor per dimension, of positions in a flattened Tensor of the given shape.
-
-    Derivative: none.
-    Shape: any; each result has that of ``indices``.
-    Dtype: integers; the results have that of ``indices``.
-
-    Args:
-        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
-            end.
-        shape: the lengths of the dimensions.
-    Returns: as many Tensors as the shape has dimensions.
-    Raises:
-        TypeError: the indices are no integers.
-        ValueError: a length is negative, or a position is out of range.
-
-    >>> rg.unravel_index(rg.tensor([5, 0]), (2, 3))
-    (tensor([1, 0]), tensor([2, 0]))
-    """
-    places = operand(indices, "indices").array
-    if places.dtype.kind not in "iu":
-        raise TypeError(f"expected 'indices' to be integers, got {describe(places)}")
-    lengths = integers((shape,), "shape")
-    if any(length < 0 for length in lengths):
-        raise InvalidValue(f"the lengths of 'shape' must not be negative, got {lengths}")
-    size = prod(lengths)
-    if places.size and not -size <= int(places.min()) <= int(places.max()) < size:
-        raise InvalidValue(f"positions must lie in [{-size}, {size}) for shape {lengths}, got {describe(places)}")
-    rest = np.where(places < 0, places + size, places)
-    coordinates = []
-    for length in reversed(lengths):
-        length = max(length, 1)
-        coordinates.append(new_tensor((rest % length).astype(places.dtype, copy=False)))
-        rest = rest // length
-    return tuple(reversed(coordinates))
+def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:
+    src = operand(src, argument)
+    if src.array.dtype != x.array.dtype:
+        raise RuntimeError(f"input ({describe(x)}) and {argument} ({describe(src)}) must have the same dtype")
+    return src
 
 
-@operator(method=False, differentiable=False, real=True)
-def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
+def along(x: Tensor, dim: int, index: Operand) -> tuple[Index, Tensor]:
+    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
+    place = dimension(dim, x.array.ndim)
+    index = positions(index, x)
+    shape, own = index.array.shape, x.array.shape
+    if len(shape) != len(own):
+        raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
+    if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
+        raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
+    check_range(index, 0, own[place] if own else 1, place, x, RuntimeError)
+    if not own:
+        return Index((Ellipsis,)), index
+    return mesh(index, place), index
 
-    Derivative: none.
-    Shape: both any; the result has that of ``elements``.
-    Dtype: all but complex; bool. The two are compared in their common dtype.
 
-    Args:
-        elements: a Tensor or a number.
-        test_elements: a Tensor or a number, not both numbers.
-        assume_unique: promises that no number occurs twice in either; the result does not depend on it.
-        invert: whether each does *not* occur.
-    Raises:
-        TypeError: both are numbers.
+def mesh(index: Tensor, place: int) -> Index:
+    array = index.array
+    xp = array_module(array)
+    key = tuple(
+        [
+            array if d == place else xp.arange(length).reshape(tuple([-1 if e == d else 1 for e in range(array.ndim)]))
+            for d, length in enumerate(array.shape)
+        ]
+    )
+    return Index(key, (storage_of(index),))
 
-    >>> rg.isin(rg.tensor([[1, 2], [3, 4]]), rg.tensor([2, 3]))
-    tensor([[False,  True],
-            [ True, False]])
-    """
-    if not any(isinstance(value, Tensor) or is_array(value) for value in (elements, test_elements)):
-        raise TypeError("one of elements and test_elements must be a Tensor")
-    x, y = operand(elements, "elements").array, operand(test_elements, "test_elements").array
-    dtype, xp = promote_types(x.dtype, y.dtype), array_module(x)
-    return new_tensor(xp.asarray(xp.isin(x.astype(dtype, copy=False), y.astype(dtype, copy=False), invert=invert)))
+
+def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
+    """The Index of the slices along ``dim`` at a vector of positions, and their number."""
+    place = dimension(dim, x.array.ndim)
+    index = positions(index, x)
+    if index.array.ndim > 1:
+        raise IndexError(f"index is supposed to be a vector, got {describe(index)}")
+    length = x.array.shape[place] if x.array.ndim else 1
+    check_range(index, -length if low < 0 else 0, length, place, x, error)
+    array = index.array.reshape(-1)
+    return Index((*(slice(None),) * place, array), (storage_of(index),)), array.size
+
+
+def bool_mask(mask: Operand) -> Tensor:
+    mask = operand(mask, "mask")
+    if mask.array.dtype.kind != "b":
+        raise RuntimeError(f"expected a bool Tensor for mask, got {describe(mask)}")
+    return mask
+
+
+def mask_index(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
+    """x and the mask in the shape they broadcast to, the mask as an Index."""
+    try:
+        shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
+    except ValueError:
+        raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
+    if x.array.shape != shape:
+        x = expand(x, shape)
+    array = array_module(mask).broadcast_to(mask.array, shape)
+    return x, Index((array,), (storage_of(mask),))

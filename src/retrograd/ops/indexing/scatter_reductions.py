@@ -43,8 +43,8 @@ def _multiply_at(out: Any, index: Index, src: Any) -> None:
     first = xp.searchsorted(places, places)
     turn = xp.arange(places.size) - first
     flat = out.reshape(-1)
-    for each in range(int(turn.max().item()) + 1 if places.size else 0):
-        now = turn == each
+    for number in range(int(turn.max().item()) + 1 if places.size else 0):
+        now = turn == number
         flat[places[now]] *= values[now]
     out[...] = flat.reshape(out.shape)
 

@@ -16,6 +16,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ..table.python_operators import deferring
 from ..table.registry import named_errors, operator
 
 
@@ -640,5 +641,5 @@ def _reflected_matmul(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
 
-Tensor.__matmul__ = named_errors("matmul", _matmul_operator)  # type: ignore[method-assign, assignment]
-Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[method-assign, assignment]
+Tensor.__matmul__ = deferring(named_errors("matmul", _matmul_operator))  # type: ignore[method-assign, assignment]
+Tensor.__rmatmul__ = deferring(_reflected_matmul)  # type: ignore[method-assign, assignment]

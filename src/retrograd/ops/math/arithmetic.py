@@ -13,6 +13,7 @@ from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
+from ..table.python_operators import python_operator
 from ..table.registry import UFUNCS, inplace_method, operator
 from ..table.types import Number, Operand
 
@@ -409,34 +410,6 @@ def sgn(input: Tensor) -> Tensor:
 # The operators of Python
 
 
-def _method(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
-    def method(self: Tensor, other: Operand) -> Tensor:
-        return apply2(primitive, self, other)
-
-    return method
-
-
-def _reflected(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
-    def method(self: Tensor, other: Operand) -> Tensor:
-        return apply2(primitive, other, self)
-
-    return method
-
-
-def _inplace(primitive: Primitive) -> Callable[[Tensor, Operand], Tensor]:
-    def method(self: Tensor, other: Operand) -> Tensor:
-        return apply_inplace(primitive, self, other)
-
-    return method
-
-
-def python_operator(name: str, primitive: Primitive) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms."""
-    setattr(Tensor, f"__{name}__", _method(primitive))
-    setattr(Tensor, f"__r{name}__", _reflected(primitive))
-    setattr(Tensor, f"__i{name}__", _inplace(primitive))
-
-
 for _name, _primitive in (
     ("add", ADD),
     ("sub", SUB),
@@ -446,7 +419,7 @@ for _name, _primitive in (
     ("mod", REMAINDER),
 ):
     python_operator(_name, _primitive)
-tensor_method(_reflected(DIV), "__rdiv__")
+tensor_method(Tensor.__rtruediv__, "__rdiv__")
 tensor_method(neg, "__neg__")
 tensor_method(positive, "__pos__")
 tensor_method(abs_, "__abs__")

@@ -9,9 +9,9 @@ import numpy as np
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import elementwise
+from ..table.python_operators import python_operator
 from ..table.registry import operator
 from ..table.types import Operand
-from .arithmetic import python_operator
 from .comparison import predicate
 
 

@@ -12,6 +12,7 @@ from ...core.primitive import apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
+from ..table.python_operators import deferring
 from ..table.registry import operator
 from ..table.types import Operand
 from .exponential import LOG
@@ -111,9 +112,9 @@ def _power_in_place(self: Tensor, exponent: Operand) -> Tensor:
     return self.pow_(exponent)
 
 
-tensor_method(_tensor_power, "__pow__")
-tensor_method(_power_of, "__rpow__")
-tensor_method(_power_in_place, "__ipow__")
+tensor_method(deferring(_tensor_power), "__pow__")
+tensor_method(deferring(_power_of), "__rpow__")
+tensor_method(deferring(_power_in_place), "__ipow__")
 
 
 @operator(inplace=True, numpy=np.float_power)

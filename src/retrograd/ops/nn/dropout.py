@@ -10,8 +10,10 @@ from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ..make.random_arrays import random_mask
+from ..table.elementwise import elementwise
 from ..table.masks import KEEP
 from ..table.registry import operator
+from ..table.types import Operand
 
 _SATURATION = -1.7580993408473766  # of SELU: minus its scale times its alpha
 
@@ -22,22 +24,11 @@ def _dropout(x: Any, keep: Any, scale: float) -> Any:
     return out
 
 
-def _dropout_in_place(out: Any, x: Any, keep: Any, scale: float) -> None:
-    out[...] = _dropout(x, keep, scale)
-
-
 # The mask is kept as bools, a quarter of what float32 takes.
-DROPOUT: Primitive = Primitive(
-    "dropout",
-    _dropout,
-    "x",
-    [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)],
-    elementwise=True,
-    write=_dropout_in_place,
-)
+DROPOUT: Primitive = elementwise("dropout", _dropout, "x", [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)])
 
 
-def _check(name: str, input: Any, p: float) -> Tensor:
+def _check(input: Operand, p: float) -> Tensor:
     x = operand(input)
     if not 0.0 <= p <= 1.0:
         raise InvalidValue(f"the dropout probability has to be between 0 and 1, but got {p}")
@@ -54,22 +45,33 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tens
 
 @operator(namespace="nn.functional", method=False, real=True)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element zero with probability ``p``, the others scaled by 1 / (1 - p) (Srivastava et al., 2014).
+    """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
-    Without ``training`` the input itself.
+    Derivative: ``g / (1 - p)`` where the element was kept, else 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of 0.
+        training: whether to drop at all.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
+        RuntimeError: the input is not floating.
 
-    >>> rg.nn.functional.dropout(rg.ones(3), 1.0)
+    Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout", 2014.
+
+    >>> F.dropout(rg.ones(3), 1.0)
     tensor([0., 0., 0.])
     """
-    x = _check("dropout", input, p)
+    x = _check(input, p)
     return _dropped(x, x.array.shape, p, inplace) if training and p > 0 else x
 
 
-def _channelwise(name: str, input: Any, p: float, training: bool, inplace: bool, dims: tuple[int, ...]) -> Tensor:
-    x = _check(name, input, p)
+def _channelwise(input: Operand, p: float, training: bool, inplace: bool, dims: tuple[int, ...]) -> Tensor:
+    x = _check(input, p)
     if x.array.ndim not in dims:
         raise RuntimeError(f"wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
     if not training or p == 0:
@@ -81,44 +83,80 @@ def _channelwise(name: str, input: Any, p: float, training: bool, inplace: bool,
 
 @operator(namespace="nn.functional", method=False, real=True)
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, L) or (C, L) zero with probability ``p``, the others scaled by 1 / (1 - p).
+    """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
+
+    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of 0.
+        training: whether to drop at all; else the input itself is returned.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 2 or 3 dimensions.
+        RuntimeError: the input has other than 2 or 3 dimensions, or is not floating.
 
-    >>> rg.nn.functional.dropout1d(rg.ones(1, 2), 1.0)
+    Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
+
+    >>> F.dropout1d(rg.ones(1, 2), 1.0)
     tensor([[0., 0.]])
     """
-    return _channelwise("dropout1d", input, p, training, inplace, (2, 3))
+    return _channelwise(input, p, training, inplace, (2, 3))
 
 
 @operator(namespace="nn.functional", method=False, real=True)
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, H, W) or (C, H, W) zero with probability ``p``, the others scaled by 1 / (1 - p).
+    """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
+
+    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Shape: ``(N, C, H, W)`` or ``(C, H, W)``; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of 0.
+        training: whether to drop at all; else the input itself is returned.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 3 or 4 dimensions.
+        RuntimeError: the input has other than 3 or 4 dimensions, or is not floating.
 
-    >>> rg.nn.functional.dropout2d(rg.ones(1, 1, 2), 1.0)
+    Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
+
+    >>> F.dropout2d(rg.ones(1, 1, 2), 1.0)
     tensor([[[0., 0.]]])
     """
-    return _channelwise("dropout2d", input, p, training, inplace, (3, 4))
+    return _channelwise(input, p, training, inplace, (3, 4))
 
 
 @operator(namespace="nn.functional", method=False, real=True)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability ``p``, the others scaled by 1 / (1 - p).
+    """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
+
+    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of 0.
+        training: whether to drop at all; else the input itself is returned.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 4 or 5 dimensions.
+        RuntimeError: the input has other than 4 or 5 dimensions, or is not floating.
 
-    >>> rg.nn.functional.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
+    Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
+
+    >>> F.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
-    return _channelwise("dropout3d", input, p, training, inplace, (4, 5))
+    return _channelwise(input, p, training, inplace, (4, 5))
 
 
 def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
@@ -136,30 +174,58 @@ def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Te
 
 @operator(namespace="nn.functional", method=False, real=True)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for SELU networks: dropped elements saturate, mean and variance stay (Klambauer et al., 2017).
+    """``a input + b`` with probability ``1 - p``, else ``a s + b``, elementwise: dropout for SELU networks.
+
+    s = -1.7581 is where SELU saturates; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0 and
+    variance 1.
+
+    Derivative: ``a g`` where the element was kept, else 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of saturation; with 1 all are 0.
+        training: whether to drop at all; else the input itself is returned.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
+        RuntimeError: the input is not floating.
 
-    >>> rg.nn.functional.alpha_dropout(rg.ones(3), 0.5, training=False)
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
+
+    >>> F.alpha_dropout(rg.ones(3), 0.5, training=False)
     tensor([1., 1., 1.])
     """
-    x = _check("alpha_dropout", input, p)
+    x = _check(input, p)
     return _saturated(x, x.array.shape, p, inplace) if training and p > 0 else x
 
 
 @operator(namespace="nn.functional", method=False, real=True)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """As ``alpha_dropout``, but whole channels (of dimension 1) are dropped.
+    """``a input + b`` with probability ``1 - p``, else ``a s + b``: ``alpha_dropout`` of whole channels.
+
+    Derivative: ``a g`` where the channel was kept, else 0.
+    Shape: ``(N, C, *)``; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        p: the probability of saturation; with 1 all are 0.
+        training: whether to drop at all; else the input itself is returned.
+        inplace: write the result over the input.
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has fewer than two dimensions.
+        RuntimeError: the input has fewer than two dimensions, or is not floating.
 
-    >>> rg.nn.functional.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
+
+    >>> F.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
     (1, 2, 2)
     """
-    x = _check("feature_alpha_dropout", input, p)
+    x = _check(input, p)
     if x.array.ndim < 2:
         raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     shape = x.array.shape[:2] + (1,) * (x.array.ndim - 2)

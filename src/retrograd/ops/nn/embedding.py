@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...core.devices import array_module, backend_of
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
-from ..indexing.indexing import ACCUMULATE, Index, read_at
-from ..indexing.scatter import INDEX_ADD
-from ..indexing.scatter_reductions import SCATTER_AMAX
+from ..indexing.index_write import INDEX_ADD
+from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
 from ..shape.shape import unsqueeze
 from ..table.masks import KEEP
 from ..table.registry import also_named, operator
+from ..table.types import Operand
 
 
 def _embedding_rule(g: Any, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Any:
@@ -35,12 +37,12 @@ EMBEDDING: Primitive = Primitive(
 )
 
 
-def _positions(name: str, input: Any, weight: Tensor) -> Tensor:
+def _positions(input: Operand, weight: Tensor) -> Tensor:
     index = operand(input)
     if index.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected integers for input, got {describe(index)}")
     if weight.array.ndim != 2:
-        raise (RuntimeError if name == "embedding" else InvalidValue)(f"weight must be 2-D, got {describe(weight)}")
+        raise RuntimeError(f"weight must be 2-D, got {describe(weight)}")
     if backend_of(index.array) is not backend_of(weight.array):
         raise RuntimeError(f"input is on {index.device}, weight on {weight.device}")
     if index.array.size:
@@ -82,11 +84,15 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of ``weight`` at the given numbers: shape (*) and (V, D) to (*, D).
+    """``weight[input]``: the rows of a table at the given numbers.
+
+    Derivative: weight: the sum of the ``g`` of each row's places, none for ``padding_idx``; a dense Tensor.
+    Shape: input ``(*)`` and weight ``(V, D)`` to ``(*, D)``.
+    Dtype: the weight's; the input is of integers.
 
     Args:
-        input: integers from 0 to V - 1.
-        weight: the table, (V, D).
+        input: numbers from 0 to V - 1.
+        weight: the table.
         padding_idx: a row that gets no gradient.
         max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
         norm_type: the p of that norm.
@@ -97,12 +103,12 @@ def embedding(
         IndexError: a number is out of range.
         RuntimeError: the input is not of integers, weight is no matrix, or ``padding_idx`` is out of range.
 
-    >>> rg.nn.functional.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
     weight = operand(weight, "weight")
-    index = _positions("embedding", input, weight)
+    index = _positions(input, weight)
     padding = _padding(padding_idx, weight)
     if max_norm is not None:
         _limit_norms(weight, index, max_norm, norm_type)
@@ -110,7 +116,7 @@ def embedding(
     return apply(EMBEDDING, (weight,), {"index": place, "padding": padding, "by_frequency": scale_grad_by_freq})
 
 
-@operator(namespace="nn.functional", method=False, note="max: elements of a bag that are equal share the gradient")
+@operator(namespace="nn.functional", method=False)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -124,33 +130,39 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima of bags of rows of ``weight``, shape (bags, D).
+    """``sum_k weight[input_k]`` over each bag of rows of a table, or their mean or maximum; zeros for an empty bag.
+
+    Derivative: weight: as of ``embedding``, each row of a bag getting ``g``, over the bag's size for the mean; for the
+    maximum the first of equal elements of a bag gets it. per_sample_weights: ``sum(g weight[input_k])``.
+    Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
+    Dtype: the weight's, real floating; the input is of integers.
 
     Args:
-        input: integers: (bags, n) for bags of one size, or a vector that ``offsets`` divides.
-        weight: the table, (V, D).
+        input: numbers from 0 to V - 1.
+        weight: the table.
         offsets: where each bag starts in a vector.
-        max_norm: as in ``embedding``.
-        norm_type: as in ``embedding``.
-        scale_grad_by_freq: as in ``embedding``.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``; an empty bag gives zeros.
+        max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: taken for PyTorch's sake; gradients are dense.
-        per_sample_weights: factors of the rows, for mode sum; of the input's shape.
+        per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
         include_last_offset: the last of ``offsets`` is where the last bag ends.
         padding_idx: rows of this number are left out of their bags.
 
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
+        IndexError: a number is out of range.
+        RuntimeError: weight is not floating, the input not of integers, or ``offsets`` do not rise from 0.
 
-    >>> rg.nn.functional.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
     """
-    name = "embedding_bag"
     weight = operand(weight, "weight")
     if weight.array.dtype.kind != "f":
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")
-    index = _positions(name, input, weight)
+    if weight.array.ndim != 2:
+        raise InvalidValue(f"weight must be 2-D, got {describe(weight)}")
+    index = _positions(input, weight)
     if mode not in ("sum", "mean", "max"):
         raise InvalidValue(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
@@ -171,9 +183,8 @@ def embedding_bag(
         rows = rows * unsqueeze(factors, -1)
     xp = array_module(weight)
     empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
-    if mode == "max":
-        place = Index((bag[:, None], xp.arange(weight.array.shape[1])[None, :]))
-        return apply(SCATTER_AMAX, (empty, rows), {"index": place, "include_self": False})
+    if mode == "max" and positions.size:
+        return _maxima(rows, bag, bags)
     total = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
     if mode == "sum":
         return total
@@ -181,7 +192,22 @@ def embedding_bag(
     return total / new_tensor(sizes.astype(weight.array.dtype)[:, None])
 
 
-def _bags(index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
+def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
+    """The maximum of each bag, zeros for an empty one; the first of equal rows has the gradient (as PyTorch)."""
+    xp, x = array_module(rows), rows.array
+    count, width = x.shape
+    top = xp.full((bags, width), -np.inf, x.dtype)
+    xp.maximum.at(top, bag, x)
+    # CUDA has atomic minima of unsigned integers.
+    none, places = np.uint64(count), xp.arange(count, dtype=np.uint64)[:, None]
+    first = xp.full(top.shape, none)
+    xp.minimum.at(first, bag, xp.where((x == top[bag]) | (x != x), places, none))
+    filled = first < none
+    place = Index((xp.where(filled, first, np.uint64(0)).astype(np.int64), xp.arange(width)))
+    return KEEP(apply(READ, (rows,), {"index": place}), filled)
+
+
+def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[Any, int]:
     """The bag of each element of the input, flattened, and the number of bags."""
     xp = array_module(index)
     shape = index.array.shape
@@ -204,17 +230,23 @@ def _bags(index: Tensor, offsets: Any, include_last: bool) -> tuple[Any, int]:
     return xp.searchsorted(starts, xp.arange(shape[0]), side="right") - 1, starts.size
 
 
-@operator(namespace="nn.functional", method=False, differentiable=False, name="one_hot")
+@operator(namespace="nn.functional", method=False, differentiable=False)
 @also_named(input="tensor")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Vectors of zeros with a one at the given number: shape (*) to (*, num_classes), int64.
+    """``1 where k == tensor, else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.
 
-    Without ``num_classes`` there are as many as the largest number needs.
+    Derivative: none.
+    Shape: ``(*)`` to ``(*, num_classes)``.
+    Dtype: integers; the result is int64.
+
+    Args:
+        tensor: numbers from 0.
+        num_classes: by default as many as the largest number needs.
 
     Raises:
         RuntimeError: a number is negative or not less than ``num_classes``, or the numbers are not integers.
 
-    >>> rg.nn.functional.one_hot(rg.tensor([0, 2]))
+    >>> F.one_hot(rg.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """

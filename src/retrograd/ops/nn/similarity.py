@@ -18,13 +18,23 @@ from ..table.composites import raw
 from ..table.registry import operator
 
 
-@operator(method=False, note="the norm of a zero vector has derivative 0", real=True)
+@operator(method=False, real=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``, with broadcasting.
+    """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
+
+    Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
+    Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
+    Shape: the inputs broadcast; the result has the common shape without ``dim``.
+    Dtype: real floating, the common one of both.
+
+    Args:
+        x1, x2: the Tensors.
+        dim: the dimension of the vectors.
+        eps: the least norm.
 
     Raises:
         IndexError: ``dim`` is out of range of the common shape.
-        RuntimeError: the shapes do not broadcast, or the numbers are not floating.
+        RuntimeError: the shapes do not broadcast, or neither holds floating numbers.
 
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
@@ -49,7 +59,17 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @operator(method=False)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """``||x1 - x2 + eps||_p`` along the last dimension, with broadcasting.
+    """``||x1 - x2 + eps||_p`` along the last dimension.
+
+    Derivative: that of the norm; for p = 2 x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 where the distance is 0.
+    Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
+    Dtype: floating.
+
+    Args:
+        x1, x2: the Tensors.
+        p: the norm.
+        eps: added to each difference.
+        keepdim: keep the last dimension.
 
     Raises:
         RuntimeError: the shapes do not broadcast.
@@ -113,18 +133,24 @@ _MODES = {
 }
 
 
-@operator(method=False, note="derivative 0 between points that coincide")
+@operator(method=False)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The p-norm distance of every row of ``x1`` from every row of ``x2``: ``(..., P, M), (..., R, M) -> (..., P, R)``.
+    """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
+
+    Derivative: for p = 2 x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
+    terms whose points coincide count 0. That of the norm for other p.
+    Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
+    Dtype: real floating, the same of both.
 
     Args:
+        x1, x2: the Tensors.
         p: the norm; 0 counts the coordinates that differ.
         compute_mode: for p = 2 by a matrix product, which is fast and less exact for points that nearly coincide:
-            ``use_mm_for_euclid_dist``, ``donot_use_mm_for_euclid_dist``, or the default, when P or R is above 25.
+            ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
 
     Raises:
         RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
-        ValueError: an unknown compute_mode.
+        ValueError: an unknown ``compute_mode``.
 
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
@@ -158,9 +184,18 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
-@operator(namespace="nn.functional", method=False, note="derivative 0 between points that coincide", real=True)
+@operator(namespace="nn.functional", method=False, real=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance of every pair of rows ``i < j``: ``(N, M) -> (N (N - 1) / 2,)``.
+    """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
+
+    Derivative: that of the norm; for p = 2 input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
+    points coincide.
+    Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
+    Dtype: real floating.
+
+    Args:
+        input: the Tensor.
+        p: the norm; 0 counts the coordinates that differ.
 
     Raises:
         RuntimeError: the input is not 2-D, or p is negative.

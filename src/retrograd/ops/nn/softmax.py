@@ -1,4 +1,4 @@
-"""Log-sum-exp and the softmax family, without overflow."""
+"""Log-sum-exp, the softmax family, and samples of a softmax's distribution, without overflow."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
+from ..make.filled import empty_like, zeros_like
 from ..reduce.reductions import converted, kept, reduce_
 from ..table.arguments import dimension
 from ..table.blocks import in_single
+from ..table.composites import raw
 from ..table.registry import numpy_names, operator
+from ..table.types import Dims, DTypeLike, Operand
 
 
 @in_single
@@ -88,8 +91,17 @@ LOG_SOFTMAX = Primitive(
 
 @operator()
 @numpy_names
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` over one dimension or several, without overflow; -inf where all elements are.
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+
+    Derivative: ``g softmax(input)``; NaN where all elements are -inf.
+    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Dtype: floating; integers and bools become the default dtype.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension, or several.
+        keepdim: keep the reduced dimensions.
 
     Raises:
         IndexError: a dimension is out of range.
@@ -101,36 +113,38 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return reduce_(LOGSUMEXP, converted(x, get_default_dtype()) if x.array.dtype.kind in "biu" else x, dim, keepdim)
 
 
-def _softmax_along(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
-    x = input if isinstance(input, Tensor) else operand(input)
-    if dtype is not None:
-        x = converted(x, dtype)
+def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeLike | None) -> Tensor:
+    x = converted(operand(input), dtype)
     if x.array.dtype.kind != "f":
-        raise NotImplementedError(f"{primitive.name}: wanted a floating dtype, got {x.dtype}; give dtype=")
+        raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
     return apply(primitive, (x,), {"dim": dimension(dim, x.array.ndim)})
 
 
-def _implicit(name: str, input: Any, dim: int | None) -> int:
+def _implicit(name: str, input: Operand, dim: int | None) -> int:
     """The dimension that PyTorch's nn.functional takes where none is given, with its warning."""
     if dim is not None:
         return dim
     warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=4)
-    return 0 if np.ndim(getattr(input, "array", input)) in (0, 1, 3) else 1
+    return 0 if np.ndim(raw(input)) in (0, 1, 3) else 1
 
 
 @operator()
 @numpy_names
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """``exp(x_i) / sum_j exp(x_j)`` along ``dim``, without overflow.
+def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
+    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+
+    Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
+    Shape: any; the result has the input's.
+    Dtype: real floating, kept; anything with ``dtype``.
 
     Args:
-        input: a floating Tensor.
+        input: the Tensor.
         dim: the dimension along which the result sums to 1.
         dtype: converts the input first.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        NotImplementedError: the input holds integers and no ``dtype`` is given.
+        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> rg.softmax(rg.tensor([1000.0, 1000.0]), 0)
     tensor([0.5, 0.5])
@@ -140,12 +154,21 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @operator()
 @numpy_names
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """The logarithm of ``softmax``: ``x_i - log(sum_j exp(x_j))`` along ``dim``.
+def log_softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
+    """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
+
+    Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
+    Shape: any; the result has the input's.
+    Dtype: real floating, kept; anything with ``dtype``.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension of the sum.
+        dtype: converts the input first.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        NotImplementedError: the input holds integers and no ``dtype`` is given.
+        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
 
     >>> rg.log_softmax(rg.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
@@ -153,16 +176,32 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return _softmax_along(LOG_SOFTMAX, input, dim, dtype)
 
 
-for _each in (logsumexp, softmax, log_softmax):
-    operator(namespace="special", method=False)(_each)
+for _function in (logsumexp, softmax, log_softmax):
+    operator(namespace="special", method=False)(_function)
 
 
 @operator(namespace="nn.functional", method=False, name="softmax")
 @numpy_names
-def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """As ``softmax``; without ``dim`` the one that PyTorch chooses, with a warning.
+def functional_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Tensor:
+    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
-    >>> rg.nn.functional.softmax(rg.tensor([0.0, 0.0]), dim=0)
+    Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
+    Shape: any; the result has the input's.
+    Dtype: real floating, kept; anything with ``dtype``.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
+            dimensions, else 1.
+        dtype: converts the input first.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+    >>> F.softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([0.5, 0.5])
     """
     return _softmax_along(SOFTMAX, input, _implicit("softmax", input, dim), dtype)
@@ -170,10 +209,25 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
 
 @operator(namespace="nn.functional", method=False, name="log_softmax")
 @numpy_names
-def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """As ``log_softmax``; without ``dim`` the one that PyTorch chooses, with a warning.
+def functional_log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Tensor:
+    """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
-    >>> rg.nn.functional.log_softmax(rg.tensor([0.0, 0.0]), dim=0)
+    Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
+    Shape: any; the result has the input's.
+    Dtype: real floating, kept; anything with ``dtype``.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.
+        dtype: converts the input first.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+    >>> F.log_softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
     return _softmax_along(LOG_SOFTMAX, input, _implicit("log_softmax", input, dim), dtype)
@@ -181,13 +235,61 @@ def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: i
 
 @operator(namespace="nn.functional", method=False)
 @numpy_names
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``softmax(-x)``: ``exp(-x_i) / sum_j exp(-x_j)`` along ``dim``.
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
+    """``exp(-input_i) / sum_j exp(-input_j)`` along ``dim``: the ``softmax`` of the negated input.
+
+    Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.
+    Shape: any; the result has the input's.
+    Dtype: real floating, kept; anything with ``dtype``.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
+            dimensions, else 1.
+        dtype: converts the input first.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is not real floating, and no ``dtype`` is given.
+
+    >>> F.softmin(rg.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5, 0.5])
+    """
+    return _softmax_along(SOFTMAX, -operand(input), _implicit("softmin", input, dim), dtype)
+
+
+@operator(namespace="nn.functional", method=False)
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """``softmax((logits + noise) / tau)`` with Gumbel noise: a soft sample of the categorical distribution.
+
+    As ``tau`` goes to 0 the samples become one-hot.
+
+    Derivative: that of the soft sample for the noise drawn, with ``hard``, too.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        logits: unnormalized log-probabilities along ``dim``.
+        tau: the temperature.
+        hard: give the one-hot sample itself.
+        eps: without effect, as in PyTorch.
+        dim: the dimension of the classes.
 
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> rg.nn.functional.softmin(rg.tensor([0.0, 0.0]), dim=0)
-    tensor([0.5, 0.5])
+    Source: Jang, Gu, Poole, "Categorical reparameterization with Gumbel-softmax", 2017; Maddison, Mnih, Teh, "The
+        concrete distribution", 2017.
+
+    >>> F.gumbel_softmax(rg.tensor([[0.0, 1000.0]]), hard=True)
+    tensor([[0., 1.]])
     """
-    return _softmax_along(SOFTMAX, -operand(input), _implicit("softmin", input, dim), dtype)
+    x = operand(logits, "logits")
+    noise = -empty_like(x.detach()).exponential_().log()
+    soft = ((x + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    values = soft.detach()
+    winner = values.argmax(dim, keepdim=True)
+    one_hot = zeros_like(values).scatter(dim, winner, 1.0)
+    return one_hot - values + soft

@@ -1,6 +1,6 @@
 """NumPy's protocols: ``np.exp(t)``, ``np.sum(t, axis=0)``, ``array + t`` find the operators of Tensors here.
 
-A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``numpy_functions``. What has no rule is a
+A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``functions``. What has no rule is a
 TypeError by name: a Tensor never turns into a bare array on the way.
 """
 
@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import is_array
+from ..._generated import toplevel as ops
+from ...core.devices import is_array, is_array_type
 from ...core.errors import describe
+from ...core.primitive import is_operand
 from ...core.tensor import Tensor
 from ..table.errors import failure
 from ..table.registry import OPERATORS, UFUNCS, assign
+from . import statistics
+from .arguments import tensors, without_derivative
 from .functions import RULES, rule_of
 
 # Ufuncs whose operator has another name.
@@ -47,17 +51,16 @@ UFUNC_NAMES = {
     "right_shift": "bitwise_right_shift",
     "rint": "round",
     "subtract": "sub",
-    "vecdot": "linalg.vecdot",
 }
 
-REDUCTIONS: dict[np.ufunc, str] = {
-    np.add: "sum",
-    np.multiply: "prod",
-    np.maximum: "amax",
-    np.minimum: "amin",
-    np.logical_and: "all",
-    np.logical_or: "any",
-    np.logaddexp: "logsumexp",
+REDUCTIONS: dict[np.ufunc, Callable[..., Tensor]] = {
+    np.add: statistics.sum_,
+    np.multiply: statistics.prod,
+    np.maximum: statistics.max_,
+    np.minimum: statistics.min_,
+    np.logical_and: without_derivative(np.all),
+    np.logical_or: without_derivative(np.any),
+    np.logaddexp: statistics.logsumexp,
 }
 ACCUMULATIONS: dict[np.ufunc, str] = {
     np.add: "cumsum",
@@ -66,6 +69,11 @@ ACCUMULATIONS: dict[np.ufunc, str] = {
     np.minimum: "cummin",
     np.logaddexp: "logcumsumexp",
 }
+
+# Products of mixed dtypes, which PyTorch refuses.
+UFUNCS[np.matmul] = RULES["linalg.matmul"]
+if hasattr(np, "vecdot"):
+    UFUNCS[np.vecdot] = RULES["linalg.vecdot"]
 
 
 def _ufunc_operator(ufunc: np.ufunc) -> Callable[..., Any] | None:
@@ -80,6 +88,11 @@ def _ufunc_operator(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What a NumPy ufunc does with Tensors among its arguments."""
+    others = [value for value in inputs if not is_operand(value)]
+    if others:
+        if not all(isinstance(value, (list, tuple)) for value in others):
+            return NotImplemented
+        inputs = tuple([x if is_operand(x) else y for x, y in zip(inputs, tensors(*inputs), strict=True)])
     function = UFUNCS.get(ufunc)
     if function is not None and not kwargs and method == "__call__":
         return function(*inputs)
@@ -101,9 +114,8 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     elif method == "accumulate" and ufunc in ACCUMULATIONS:
         result = _accumulated(ufunc, *inputs, **kwargs)
     elif method == "outer" and len(inputs) == 2:
-        left, right = (x if isinstance(x, Tensor) or is_array(x) else np.asarray(x) for x in inputs)
-        spread_left = left.reshape(tuple(left.shape) + (1,) * right.ndim)
-        result = _called(name, ufunc, (spread_left, right), kwargs)
+        left, right = tensors(*inputs)
+        result = _called(name, ufunc, (left.reshape(tuple(left.shape) + (1,) * right.ndim), right), kwargs)
     else:
         raise TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
     return result if out is None else write_out(name, out, result)
@@ -127,14 +139,12 @@ def _reduced(
     if rest:
         raise TypeError(f"{name} on Tensors: unexpected arguments {', '.join(rest)}")
     x = array if dtype is None else array.astype(dtype)
-    axes = tuple(range(x.ndim)) if axis is None else axis
-    function = RULES["prod"] if ufunc is np.multiply else OPERATORS[REDUCTIONS[ufunc]].function
-    return function(x, axes, keepdims=keepdims)
+    return REDUCTIONS[ufunc](x, axis, keepdims=keepdims)
 
 
 def _accumulated(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     x = array if dtype is None else array.astype(dtype)
-    result = OPERATORS[ACCUMULATIONS[ufunc]].function(x, axis)
+    result = getattr(ops, ACCUMULATIONS[ufunc])(x, axis)
     return result[0] if isinstance(result, tuple) else result
 
 
@@ -155,6 +165,9 @@ def _array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """What a NumPy function does with Tensors among its arguments."""
+    for kind in types:
+        if not issubclass(kind, Tensor) and not is_array_type(kind):
+            return NotImplemented
     rule = rule_of(function)
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if rule is None:

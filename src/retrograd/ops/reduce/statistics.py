@@ -11,10 +11,11 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
-from ..indexing.selection import clamp, where
+from ..indexing.selection import where
+from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
 from ..math.powers import sqrt
-from ..shape.shape import movedim
+from ..shape.permutation import movedim
 from ..shape.views import diagonal
 from ..table.arguments import dimension
 from ..table.blocks import in_single

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _combinations_with_replacement
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from ...core.tensor import Tensor
 from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
+from ..table.types import Dims, Operand, Size
+from .expansion import broadcast_tensors
 from .joining import stack
-from .shape import broadcast_tensors, flatten, permute, reshape, transpose
+from .permutation import permute, transpose
+from .shape import flatten, reshape
 
 # Repeating
 
@@ -38,9 +41,15 @@ REPEAT: Primitive = Primitive("repeat", _repeat, "x", [_repeat_rule])
 
 
 @operator(namespace="Tensor")
-def repeat(self: Tensor, *repeats: Any, **keywords: Any) -> Tensor:
-    """Copies side by side, ``repeats`` of them along each dimension; more numbers than dimensions add some in front.
+def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
+    """``out[i, j, ..] = self[i % m, j % n, ..]``: copies side by side.
 
+    Derivative: ``g`` summed over the copies.
+    Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
+    Dtype: any, kept.
+
+    Args:
+        repeats: per dimension how many copies, one by one or as a sequence.
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
 
@@ -63,8 +72,18 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 @operator()
-def tile(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """Copies side by side, as ``repeat``; where there are fewer numbers than dimensions, 1 is put in front of them.
+def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
+    """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+
+    Derivative: ``g`` summed over the copies.
+    Shape: as ``repeat``.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: per dimension how many copies, one by one or as a sequence.
+    Raises:
+        RuntimeError: a number is negative.
 
     >>> rg.tile(rg.tensor([[1], [2]]), (3,))
     tensor([[1, 1, 1],
@@ -84,21 +103,30 @@ def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, 
 REPEAT_INTERLEAVE: Primitive = Primitive(
     "repeat_interleave", lambda x, repeats, dim: x.repeat(repeats, axis=dim), "x", [_repeat_interleave_rule]
 )
-REPEAT_EACH: Primitive = reading("repeat_interleave")
+REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 
 
 @operator()
 @numpy_names
 def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: Dims | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
 
-    Without ``dim`` the input is flattened first. With the vector alone, ``repeat_interleave(repeats)``, the result
-    are the positions 0, 1, ... repeated.
+    With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 
+    Derivative: ``g`` summed over the copies of each element.
+    Shape: (*, n, *) to (*, sum of repeats, *); without ``dim`` the input is flattened first.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        repeats: a number, or one per element along ``dim``.
+        dim: the dimension; None flattens the input.
+        output_size: the sum of the repeats, which is checked.
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -118,18 +146,18 @@ def repeat_interleave(
             raise RuntimeError(f"repeats must not be negative, got {count}")
         return apply(REPEAT_INTERLEAVE, (x,), {"repeats": count, "dim": place})
     xp = array_module(x)
-    each = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
+    counts = backend_of(x.array).asarray(repeats.array if isinstance(repeats, Tensor) else repeats)
     length = x.array.shape[place]
-    if each.dtype.kind not in "iu" or each.ndim > 1 or each.size not in (1, length):
-        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(each)}")
-    if each.size and int(each.min().item()) < 0:
+    if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, length):
+        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
+    if counts.size and int(counts.min().item()) < 0:
         raise RuntimeError("repeats must not be negative")
-    ends = xp.broadcast_to(each, (length,)).cumsum()
+    ends = xp.broadcast_to(counts, (length,)).cumsum()
     total = int(ends[-1].item()) if length else 0
     if output_size is not None and output_size != total:
         raise RuntimeError(f"output_size {output_size} does not match the sum of repeats {total}")
     source = xp.searchsorted(ends, xp.arange(total), side="right")
-    return apply(REPEAT_EACH, (x,), {"index": Index((*(slice(None),) * place, source))})
+    return apply(REPEAT_BY_COUNTS, (x,), {"index": Index((*(slice(None),) * place, source))})
 
 
 # Turning
@@ -158,9 +186,16 @@ ROT90: Primitive = Primitive(
 
 @operator()
 @also_named(axis="dims")
-def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """A copy with the order of the elements reversed along the given dimensions.
+def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
+    """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
 
+    Derivative: ``g`` flipped.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: the dimensions, one by one or as a sequence.
     Raises:
         RuntimeError: a dimension appears twice.
         IndexError: a dimension is out of range.
@@ -177,7 +212,11 @@ def flip(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
 
 @operator()
 def fliplr(input: Tensor) -> Tensor:
-    """A copy with dimension 1 reversed.
+    """``flip(input, 1)``.
+
+    Derivative: ``g`` flipped.
+    Shape: (m, n, *), kept.
+    Dtype: any, kept.
 
     Raises:
         RuntimeError: there are fewer than two dimensions.
@@ -193,7 +232,11 @@ def fliplr(input: Tensor) -> Tensor:
 
 @operator()
 def flipud(input: Tensor) -> Tensor:
-    """A copy with dimension 0 reversed.
+    """``flip(input, 0)``.
+
+    Derivative: ``g`` flipped.
+    Shape: (n, *), kept.
+    Dtype: any, kept.
 
     Raises:
         RuntimeError: the input is 0-d.
@@ -209,10 +252,19 @@ def flipud(input: Tensor) -> Tensor:
 
 @operator()
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A copy turned ``k`` times by 90 degrees in the plane of two dimensions, from the first towards the second.
+    """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
 
+    Derivative: ``g`` turned back.
+    Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least two dimensions.
+        k: how many times; negative ones turn the other way.
+        dims: the two dimensions.
     Raises:
         RuntimeError: not two different dimensions are given.
+        IndexError: a dimension is out of range.
 
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -228,13 +280,20 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @operator()
 @also_named(axis="dims")
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """The elements moved on by ``shifts`` places along ``dims``; those that leave come in again at the other end.
+def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
+    """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
 
-    Without ``dims`` the flattened elements are rolled. Several dimensions take as many shifts.
+    Derivative: ``g`` rolled back.
+    Shape: any, kept.
+    Dtype: any, kept.
 
+    Args:
+        input: a Tensor.
+        shifts: how many places, per dimension of ``dims``.
+        dims: the dimensions; None rolls the flattened elements.
     Raises:
         RuntimeError: shifts and dimensions differ in number.
+        IndexError: a dimension is out of range.
 
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
@@ -245,7 +304,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         if len(moves) != 1:
             raise RuntimeError(f"wanted one shift without dims, got {moves}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
-    places = tuple([dimension(each, x.ndim) for each in (dims if isinstance(dims, (tuple, list)) else (dims,))])
+    places = tuple([dimension(dim, x.ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,))])
     if len(places) != len(moves):
         raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
     return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
@@ -261,7 +320,7 @@ TRIU: Primitive = Primitive(
 )
 
 
-def _triangle(primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
+def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     x = operand(input)
     if x.ndim < 2:
         raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
@@ -271,8 +330,15 @@ def _triangle(primitive: Primitive, input: Any, diagonal: Any) -> Tensor:
 
 @operator(inplace=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of the matrices in the last two dimensions: zero above the given diagonal.
+    """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
+    Derivative: the lower triangle of ``g``.
+    Shape: (*, m, n), kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least two dimensions.
+        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -285,8 +351,15 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @operator(inplace=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of the matrices in the last two dimensions: zero below the given diagonal.
+    """``out[.., i, j] = input[.., i, j] if j - i >= diagonal else 0``: the upper triangle of matrices.
 
+    Derivative: the upper triangle of ``g``.
+    Shape: (*, m, n), kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least two dimensions.
+        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -300,7 +373,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 # Grids
 
 
-def _vectors(tensors: tuple[Any, ...]) -> list[Tensor]:
+def _vectors(tensors: tuple[Operand | Sequence[Operand], ...]) -> list[Tensor]:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     xs = tensor_list(list(tensors))
@@ -311,13 +384,16 @@ def _vectors(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 @operator(method=False)
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """The coordinates of a grid: per vector a Tensor that varies along one dimension and is expanded along the others.
+def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor, ...]:
+    """``out[k][i, j, ..] = tensors[k][(i, j, ..)[k]]``: the coordinates of a grid, as views.
+
+    Derivative: ``g`` summed over the dimensions along which a vector is repeated.
+    Shape: vectors of n_0, n_1, .. elements to Tensors (n_0, n_1, ..).
+    Dtype: any, each its own.
 
     Args:
-        tensors: vectors (or one list of them).
+        tensors: vectors, one by one or as one list.
         indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
-
     Raises:
         RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
 
@@ -337,8 +413,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 @operator(method=False)
-def cartesian_prod(*tensors: Any) -> Tensor:
+def cartesian_prod(*tensors: Operand) -> Tensor:
     """All combinations of one element of each vector, as rows; of a single vector, itself.
+
+    Derivative: each element's sum of ``g`` over the rows that hold it.
+    Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: the vectors, one by one.
+    Raises:
+        RuntimeError: an input is no vector.
 
     >>> rg.cartesian_prod(rg.tensor([1, 2]), rg.tensor([3, 4]))
     tensor([[1, 3],
@@ -360,6 +445,14 @@ COMBINATIONS: Primitive = reading("combinations")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of ``r`` elements of a vector, as rows, in the order of their positions.
 
+    Derivative: each element's sum of ``g`` over the rows that hold it.
+    Shape: (n,) to (binomial(n, r), r).
+    Dtype: any, kept.
+
+    Args:
+        input: a vector.
+        r: how many elements in each combination.
+        with_replacement: whether an element may appear more than once.
     Raises:
         RuntimeError: the input is no vector, or ``r`` is negative.
 
@@ -381,7 +474,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # Channels and pixels
 
 
-def _channels(input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
+def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
     x = operand(input)
     r = integer(factor, argument)
     if x.ndim < 3:
@@ -394,10 +487,19 @@ def _channels(input: Any, factor: Any, argument: str) -> tuple[Tensor, tuple[int
 
 @operator(namespace="nn.functional", method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels spread over pixels: shape (*, C r², H, W) becomes (*, C, H r, W r) (Shi et al., 2016).
+    """``out[.., c, h r + i, w r + j] = input[.., c r² + i r + j, h, w]``: channels laid out as pixels.
 
+    Derivative: ``g`` unshuffled.
+    Shape: (*, C r², H, W) to (*, C, H r, W r), r = upscale_factor.
+    Dtype: any, kept.
+
+    Args:
+        input: images.
+        upscale_factor: by how much height and width grow.
     Raises:
-        RuntimeError: the number of channels is no multiple of r².
+        RuntimeError: the number of channels is no multiple of r², or there are fewer than three dimensions.
+    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
+        Neural Network, 2016
 
     >>> rg.nn.functional.pixel_shuffle(rg.arange(4).reshape(4, 1, 1), 2)
     tensor([[[0, 1],
@@ -414,10 +516,17 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @operator(namespace="nn.functional", method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Pixels gathered in channels, the inverse of ``pixel_shuffle``: (*, C, H r, W r) becomes (*, C r², H, W).
+    """``out[.., c r² + i r + j, h, w] = input[.., c, h r + i, w r + j]``: the inverse of ``pixel_shuffle``.
 
+    Derivative: ``g`` shuffled.
+    Shape: (*, C, H r, W r) to (*, C r², H, W), r = downscale_factor.
+    Dtype: any, kept.
+
+    Args:
+        input: images.
+        downscale_factor: by how much height and width shrink.
     Raises:
-        RuntimeError: height or width is no multiple of r.
+        RuntimeError: height or width is no multiple of r, or there are fewer than three dimensions.
 
     >>> rg.nn.functional.pixel_unshuffle(rg.arange(4).reshape(1, 2, 2), 2).shape
     (4, 1, 1)
@@ -433,10 +542,18 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @operator(namespace="nn.functional", method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels (dimension 1) dealt out over groups: (N, g k, *) is read as (N, g, k, *) and transposed.
+    """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
 
+    Derivative: ``g`` with the channels put back.
+    Shape: (N, C, *, *), kept; C = G K.
+    Dtype: any, kept.
+
+    Args:
+        input: images, channels in dimension 1.
+        groups: the number of groups G.
     Raises:
-        RuntimeError: the number of channels is no multiple of ``groups``.
+        RuntimeError: the number of channels is no multiple of ``groups``, or there are fewer than three dimensions.
+    Source: Zhang et al., ShuffleNet, 2018
 
     >>> rg.nn.functional.channel_shuffle(rg.arange(4).reshape(1, 4, 1), 2).reshape(-1)
     tensor([0, 2, 1, 3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ...core.dtypes import DType
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
+from ..table.types import DeviceLike, DTypeLike
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
 CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
@@ -30,7 +31,7 @@ TRANSFER: Primitive = Primitive(
 )
 
 
-def _as_dtype(dtype: Any) -> DType:
+def _as_dtype(dtype: DTypeLike) -> DType:
     try:
         result = np.dtype(dtype)
     except TypeError:
@@ -53,8 +54,18 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
 
 
 @operator(namespace="Tensor")
-def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
-    """The Tensor in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
+    """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+
+    Derivative: ``g`` in the input's dtype; none for integers and bools.
+    Shape: any, kept.
+    Dtype: any to ``dtype``.
+
+    Args:
+        dtype: the dtype wanted.
+        copy: make a copy also where the dtype is the same.
+    Raises:
+        TypeError: ``dtype`` is none of numbers.
 
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
@@ -65,17 +76,21 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
 @operator(namespace="Tensor")
 def to(
     self: Tensor,
-    *args: Any,
-    dtype: Any = None,
-    device: Any = None,
+    *args: Tensor | DTypeLike | DeviceLike | bool | None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
-    """The Tensor in another dtype, on another device, or both; itself where it is that already.
+    """``self`` in another dtype, on another device, or both; itself where it is that already.
 
-    ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(other)``, each with ``non_blocking`` and ``copy``. The
-    gradient comes back in the dtype and to the device of the input.
+    Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
+    ``copy`` after it.
+
+    Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
+    Shape: any, kept.
+    Dtype: any to ``dtype``.
 
     Args:
         dtype: the dtype wanted.
@@ -83,7 +98,6 @@ def to(
         non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
-
     Raises:
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
@@ -94,7 +108,7 @@ def to(
     >>> x.to("cpu") is x
     True
     """
-    rest = list(args)
+    rest: list[Any] = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
         dtype, device = other.array.dtype, other.device
@@ -135,9 +149,24 @@ _TYPE_NAMES = {
 }
 
 
+@overload
+def type_(self: Tensor, dtype: None = None, non_blocking: bool = False) -> str: ...
+@overload
+def type_(self: Tensor, dtype: DTypeLike, non_blocking: bool = False) -> Tensor: ...
 @operator(namespace="Tensor")
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The Tensor in another dtype; without one, the name of its type.
+def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = False) -> Tensor | str:
+    """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
+
+    Derivative: ``g`` in the input's dtype; none for integers and bools.
+    Shape: any, kept.
+    Dtype: any to ``dtype``.
+
+    Args:
+        dtype: the dtype wanted; None asks for the name.
+        non_blocking: taken for compatibility.
+    Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+    Raises:
+        TypeError: ``dtype`` is none of numbers.
 
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
@@ -153,7 +182,16 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @operator(namespace="Tensor")
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The Tensor in the dtype, and on the device, of another.
+    """``self.to(other.device, other.dtype)``.
+
+    Derivative: ``g`` in the input's dtype; none to ``other``.
+    Shape: any, kept.
+    Dtype: any to that of ``other``.
+
+    Args:
+        other: a Tensor of the dtype and device wanted.
+    Raises:
+        TypeError: ``other`` is no Tensor.
 
     >>> rg.tensor([1, 2]).type_as(rg.tensor(0.5))
     tensor([1., 2.])
@@ -166,11 +204,18 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def _dtype_method(name: str, dtype: str) -> None:
     target = np.dtype(dtype)
 
-    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+    def method(self: Tensor, memory_format: object = None) -> Tensor:
         return self if self.array.dtype is target else _converted(self, target)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"""The Tensor in {dtype}; itself where it has that dtype already.
+    method.__doc__ = f"""``self.to({dtype})``; itself where it has that dtype already.
+
+    Derivative: {"``g`` in the input's dtype" if target.kind in "fc" else "none"}.
+    Shape: any, kept.
+    Dtype: any to {dtype}.
+
+    Args:
+        memory_format: taken for compatibility.
 
     >>> rg.tensor([0, 1]).{name}().dtype
     dtype('{dtype}')
@@ -195,8 +240,15 @@ for _name, _dtype in {
 
 
 @operator(namespace="Tensor")
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The Tensor in the CPU's memory; itself where it is there already.
+def cpu(self: Tensor, memory_format: object = None) -> Tensor:
+    """``self.to("cpu")``: the Tensor in the CPU's memory; itself where it is there already.
+
+    Derivative: ``g`` on the input's device.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        memory_format: taken for compatibility; arrays keep NumPy's layout.
 
     >>> rg.ones(2).cpu().device
     device(type='cpu')
@@ -205,9 +257,19 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """The Tensor on a GPU: the current one, or ``device`` (a number or ``"cuda:N"``).
+def cuda(
+    self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
+) -> Tensor:
+    """``self.to("cuda")``: the Tensor on a GPU; itself where it is there already.
 
+    Derivative: ``g`` on the input's device.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        device: a number or ``"cuda:N"``; None for the current GPU.
+        non_blocking: taken for compatibility; transfers finish before the call returns.
+        memory_format: taken for compatibility; arrays keep NumPy's layout.
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
     """
@@ -221,8 +283,16 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 
 @operator(direct=True)
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy in memory of its own, through which gradients flow.
+def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
+    """``out = input``: a copy in memory of its own.
+
+    Derivative: ``g``.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        memory_format: taken for compatibility; arrays keep NumPy's layout.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
@@ -233,8 +303,15 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The Tensor with its elements in row-major order in memory; itself where they are so already.
+def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
+    """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
+
+    Derivative: ``g``.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        memory_format: taken for compatibility.
 
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
@@ -244,7 +321,11 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 
 @operator(method=False, differentiable=False)
 def detach(input: Tensor) -> Tensor:
-    """The Tensor's values, on the same memory, without its history.
+    """``out = input`` on the same memory, without its history.
+
+    Derivative: none.
+    Shape: any, kept.
+    Dtype: any, kept.
 
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False

@@ -15,8 +15,10 @@ from ..math.complex_numbers import view_as_complex, view_as_real
 from ..table.arguments import dimension
 from ..table.registry import operator
 from ..table.types import Dims, Size
+from .expansion import expand
 from .joining import chunk, split, split_with_sizes, unbind
-from .shape import expand, permute, reshape, squeeze, t, transpose, unsqueeze
+from .permutation import permute, t, transpose
+from .shape import reshape, squeeze, unsqueeze
 from .views import as_strided, diagonal, narrow, select, unfold
 
 COPY = Primitive("view_copy", lambda x: array_module(x).array(x, order="C", copy=True), "x", [lambda g: g])

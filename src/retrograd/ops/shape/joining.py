@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ...core.tensor import Tensor
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
+from ..table.types import Dims, Operand
 from .shape import atleast_1d, atleast_2d, atleast_3d, reshape
 
 
@@ -59,9 +60,16 @@ def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
 
 @operator(method=False, aliases=("concat", "concatenate"))
 @numpy_names
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The Tensors one after the other along an existing dimension, in PyTorch's result type.
+def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
+    """The Tensors one after the other along an existing dimension.
 
+    Derivative: each Tensor's piece of ``g``.
+    Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+        dim: the dimension.
     Raises:
         ValueError: the list is empty.
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
@@ -83,9 +91,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @operator(method=False)
 @numpy_names
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape side by side along a new dimension.
+def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
+    """``out[.., i, ..] = tensors[i]``: Tensors of one shape side by side along a new dimension.
 
+    Derivative: each Tensor's slice of ``g``.
+    Shape: one shape for all; the result has a new dimension of their number at ``dim``.
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+        dim: the place of the new dimension.
     Raises:
         RuntimeError: the list is empty or the shapes differ.
         IndexError: ``dim`` is out of range.
@@ -98,14 +113,23 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return apply(STACK, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim + 1)})
 
 
-def _joined(tensors: Any, widen: Any, dim: int) -> Tensor:
+def _joined(tensors: Sequence[Operand], widen: Callable[[Tensor], Tensor], dim: int) -> Tensor:
     xs = [widen(x) for x in tensor_list(tensors)]
     return cat(xs, dim if xs[0].ndim > dim else 0)
 
 
 @operator(method=False)
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The Tensors side by side: along dimension 1, or 0 where they have only one.
+def hstack(tensors: Sequence[Operand]) -> Tensor:
+    """``cat(tensors, 1)``, of vectors ``cat(tensors, 0)``: the Tensors side by side.
+
+    Derivative: each Tensor's piece of ``g``.
+    Shape: as ``cat``; () counts as (1,).
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+    Raises:
+        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -114,8 +138,17 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @operator(method=False, aliases=("row_stack",))
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The Tensors below each other: along dimension 0, vectors as rows.
+def vstack(tensors: Sequence[Operand]) -> Tensor:
+    """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
+
+    Derivative: each Tensor's piece of ``g``.
+    Shape: as ``cat``; (n,) counts as (1, n).
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+    Raises:
+        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
@@ -125,8 +158,17 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @operator(method=False)
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The Tensors behind each other: along dimension 2 (see ``atleast_3d``).
+def dstack(tensors: Sequence[Operand]) -> Tensor:
+    """``cat(tensors, 2)``: the Tensors behind each other.
+
+    Derivative: each Tensor's piece of ``g``.
+    Shape: as ``cat``; fewer than three dimensions are filled up as by ``atleast_3d``.
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+    Raises:
+        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
@@ -135,8 +177,17 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @operator(method=False)
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """The Tensors side by side, vectors as columns.
+def column_stack(tensors: Sequence[Operand]) -> Tensor:
+    """``cat(tensors, 1)``, vectors as columns: the Tensors side by side.
+
+    Derivative: each Tensor's piece of ``g``.
+    Shape: as ``cat``; (n,) counts as (n, 1).
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: a list or tuple of Tensors.
+    Raises:
+        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
@@ -173,9 +224,15 @@ BLOCK_DIAG: Primitive = Primitive(
 
 
 @operator(method=False)
-def block_diag(*tensors: Any) -> Tensor:
-    """The matrices along the diagonal of a larger one of zeros; vectors stand for rows, 0-d for 1 x 1.
+def block_diag(*tensors: Operand) -> Tensor:
+    """The matrices along the diagonal of a larger one of zeros.
 
+    Derivative: each matrix's block of ``g``.
+    Shape: (m_i, n_i) to (sum of m_i, sum of n_i); (n,) stands for (1, n) and () for (1, 1).
+    Dtype: any; the result has PyTorch's result type of all.
+
+    Args:
+        tensors: the matrices, one by one.
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
 
@@ -212,11 +269,11 @@ SPLIT: Primitive = Primitive("split", _split, "x", [lambda g, dim: CAT(*g, dim=d
 UNBIND: Primitive = Primitive("unbind", _unbind, "x", [lambda g, dim: STACK(*g, dim=dim)], view=True, outputs=-1)
 
 
-def _pieces(name: str, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+def _pieces(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
     return apply(SPLIT, (x,), {"sizes": sizes, "dim": dim}) if sizes else ()
 
 
-def _with_dimensions(input: Any, least: int = 1) -> Tensor:
+def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
     x = operand(input)
     if x.array.ndim < least:
         raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
@@ -225,11 +282,20 @@ def _with_dimensions(input: Any, least: int = 1) -> Tensor:
 
 @operator()
 @numpy_names
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces along ``dim``: of a size each (the last may be smaller), or of the given sizes.
+def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[Tensor, ...]:
+    """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
 
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any, kept.
+
+    Args:
+        tensor: a Tensor of at least one dimension.
+        split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
+        dim: the dimension.
     Raises:
-        RuntimeError: a size is negative, or the sizes do not add up to the length.
+        RuntimeError: a length is negative, or they do not add up.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
@@ -242,7 +308,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     length = x.array.shape[place]
     if size < 0 or size == 0 and length:
         raise RuntimeError(f"the size of the pieces must be positive, got {size} for {describe(x)}")
-    return _pieces("split", x, _even(length, size), place)
+    return _pieces(x, _even(length, size), place)
 
 
 def _even(length: int, size: int) -> tuple[int, ...]:
@@ -254,11 +320,20 @@ def _even(length: int, size: int) -> tuple[int, ...]:
 
 @operator()
 @numpy_names
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces of the given sizes along ``dim``.
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of pieces of the given lengths along a dimension.
 
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, split_sizes[i], *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        split_sizes: the lengths, which add up to n.
+        dim: the dimension.
     Raises:
-        RuntimeError: a size is negative, or they do not add up to the length.
+        RuntimeError: a length is negative, or they do not add up.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -271,16 +346,25 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
             f"the sizes {sizes} must not be negative and must add up to {x.array.shape[place]}, the "
             f"length of dimension {dim} of {describe(x)}"
         )
-    return _pieces("split_with_sizes", x, sizes, place)
+    return _pieces(x, sizes, place)
 
 
 @operator()
 @numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most ``chunks`` pieces of one size along ``dim``; the last may be smaller.
+    """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
 
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        chunks: how many pieces.
+        dim: the dimension.
     Raises:
         RuntimeError: ``chunks`` is not positive.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.chunk(rg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
@@ -292,24 +376,33 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     sizes = _even(length, -(-length // count)) if length else (0,) * count
-    return _pieces("chunk", x, sizes, place)
+    return _pieces(x, sizes, place)
 
 
 @operator()
 @also_named(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of a number of nearly equal pieces along ``dim``, or of the pieces between the given positions.
+def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of nearly equal pieces along a dimension, or of the pieces between the given positions.
 
+    Derivative: the pieces' ``g``, each in its place.
+    Shape: (*, n, *) to pieces (*, n // count or one more, *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        indices_or_sections: how many pieces, or where to cut.
+        dim: the dimension.
     Raises:
         RuntimeError: the number of pieces is not positive.
+        IndexError: ``dim`` is out of range.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
     """
-    return _tensor_split("tensor_split", _with_dimensions(input), indices_or_sections, dim)
+    return _tensor_split(_with_dimensions(input), indices_or_sections, dim)
 
 
-def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> tuple[Tensor, ...]:
+def _tensor_split(x: Tensor, indices_or_sections: Dims | Tensor, dim: int) -> tuple[Tensor, ...]:
     place = dimension(dim, x.array.ndim)
     length = x.array.shape[place]
     if isinstance(indices_or_sections, Tensor):
@@ -319,74 +412,101 @@ def _tensor_split(name: str, x: Tensor, indices_or_sections: Any, dim: int) -> t
         if count <= 0:
             raise RuntimeError(f"the number of sections must be larger than 0, got {count}")
         short, longer = divmod(length, count)
-        return _pieces(name, x, (short + 1,) * longer + (short,) * (count - longer), place)
+        return _pieces(x, (short + 1,) * longer + (short,) * (count - longer), place)
     cuts = integers((indices_or_sections,), "indices_or_sections")
     bounds = [0, *[slice(cut).indices(length)[1] for cut in cuts], length]
     if bounds == sorted(bounds):
-        return _pieces(name, x, tuple([stop - start for start, stop in zip(bounds, bounds[1:])]), place)
+        return _pieces(x, tuple([stop - start for start, stop in zip(bounds, bounds[1:])]), place)
     before = (slice(None),) * place  # the pieces overlap or leave something out
     return tuple([x[(*before, slice(start, stop))] for start, stop in zip(bounds, bounds[1:])])
 
 
-def _split_along(name: str, input: Any, indices_or_sections: Any, least: int, dim: int) -> tuple[Tensor, ...]:
+def _split_along(input: Operand, indices_or_sections: Dims | Tensor, least: int, dim: int) -> tuple[Tensor, ...]:
     x = _with_dimensions(input, least)
     if isinstance(indices_or_sections, int) and x.array.shape[dim] % (indices_or_sections or 1):
         raise RuntimeError(
             f"dimension {dim} of {describe(x)} is not divisible by the number of sections {indices_or_sections}"
         )
-    return _tensor_split(name, x, indices_or_sections, dim)
+    return _tensor_split(x, indices_or_sections, dim)
 
 
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Equal pieces, or those between the given positions, along dimension 1 (0 for a vector), as views.
+def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
+    """Views of equal pieces along dimension 1, of a vector along dimension 0, or of those between the given positions.
 
+    Derivative: the pieces' ``g``, each in its place.
+    Shape: pieces that are equal but in that dimension.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        indices_or_sections: how many pieces, or where to cut.
     Raises:
-        RuntimeError: the input is 0-d, or the length is no multiple of the number of sections.
+        RuntimeError: the input is 0-d, or the length is no multiple of the number of pieces.
 
     >>> rg.hsplit(rg.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    return _split_along("hsplit", input, indices_or_sections, 1, 1 if operand(input).ndim > 1 else 0)
+    return _split_along(input, indices_or_sections, 1, 1 if operand(input).ndim > 1 else 0)
 
 
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Equal pieces, or those between the given positions, along dimension 0, as views.
+def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
+    """Views of equal pieces along dimension 0, or of those between the given positions.
 
+    Derivative: the pieces' ``g``, each in its place.
+    Shape: pieces that are equal but in that dimension.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        indices_or_sections: how many pieces, or where to cut.
     Raises:
-        RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of sections.
+        RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of pieces.
 
     >>> [x.shape for x in rg.vsplit(rg.zeros(4, 3), 2)]
     [(2, 3), (2, 3)]
     """
-    return _split_along("vsplit", input, indices_or_sections, 2, 0)
+    return _split_along(input, indices_or_sections, 2, 0)
 
 
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Equal pieces, or those between the given positions, along dimension 2, as views.
+def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
+    """Views of equal pieces along dimension 2, or of those between the given positions.
 
+    Derivative: the pieces' ``g``, each in its place.
+    Shape: pieces that are equal but in that dimension.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        indices_or_sections: how many pieces, or where to cut.
     Raises:
-        RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of sections.
+        RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of pieces.
 
     >>> [x.shape for x in rg.dsplit(rg.zeros(1, 2, 4), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
-    return _split_along("dsplit", input, indices_or_sections, 3, 2)
+    return _split_along(input, indices_or_sections, 3, 2)
 
 
 @operator()
 @numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along ``dim``, without that dimension, as views.
+    """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
 
+    Derivative: the slices' ``g`` stacked.
+    Shape: (*, n, *) to n slices (*, *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        dim: the dimension.
     Raises:
-        RuntimeError: the input is 0-d.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` is out of range, or the input is 0-d.
 
     >>> rg.unbind(rg.arange(2))
     (tensor(0), tensor(1))
@@ -398,7 +518,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return apply(UNBIND, (x,), {"dim": place}) if x.array.shape[place] else ()
 
 
-def _iterate(self: Tensor) -> Any:
+def _iterate(self: Tensor) -> Iterator[Tensor]:
     if not self.array.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))

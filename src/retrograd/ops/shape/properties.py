@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 from ...core.devices import backend_of
 from ...core.primitive import operand
@@ -13,7 +13,11 @@ from ..table.registry import operator
 
 @operator(differentiable=False, aliases=("nelement",))
 def numel(input: Tensor) -> int:
-    """The number of elements.
+    """The number of elements: the product of the lengths.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2, 3).numel()
     6
@@ -21,10 +25,20 @@ def numel(input: Tensor) -> int:
     return operand(input).array.size
 
 
+@overload
+def size(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+@overload
+def size(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
-def size(self: Tensor, dim: int | None = None) -> Any:
-    """The shape, or the length of one dimension.
+def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """``self.shape``, or ``self.shape[dim]``.
 
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
+    Args:
+        dim: the dimension; None for the whole shape.
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -40,7 +54,11 @@ def size(self: Tensor, dim: int | None = None) -> Any:
 
 @operator(namespace="Tensor", differentiable=False, aliases=("ndimension",))
 def dim(self: Tensor) -> int:
-    """The number of dimensions.
+    """``len(self.shape)``: the number of dimensions.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.zeros(2, 3).dim()
     2
@@ -52,15 +70,32 @@ def dim(self: Tensor) -> int:
 def element_size(self: Tensor) -> int:
     """Bytes per element.
 
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
     >>> rg.zeros(2).element_size()
     4
     """
     return self.array.dtype.itemsize
 
 
+@overload
+def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+@overload
+def stride(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
-def stride(self: Tensor, dim: int | None = None) -> Any:
-    """Per dimension (or for one) how many elements of memory lie between neighbours.
+def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """How many elements of memory lie between neighbours, per dimension or along one.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
+    Args:
+        dim: the dimension; None for all.
+    Raises:
+        IndexError: ``dim`` is out of range.
 
     >>> rg.zeros(2, 3).stride()
     (3, 1)
@@ -73,6 +108,10 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 def is_contiguous(self: Tensor) -> bool:
     """Whether the elements lie in memory without gaps, in row-major order.
 
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
     >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
     (True, False)
     """
@@ -81,7 +120,11 @@ def is_contiguous(self: Tensor) -> bool:
 
 @operator(namespace="Tensor", differentiable=False)
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element in memory.
+    """The address of the first element in memory, in bytes.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> x = rg.zeros(4)
     >>> x[1:].data_ptr() - x.data_ptr()
@@ -94,6 +137,10 @@ def data_ptr(self: Tensor) -> int:
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are real floating numbers.
 
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
+
     >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
     (True, False)
     """
@@ -103,6 +150,10 @@ def is_floating_point(input: Tensor) -> bool:
 @operator(differentiable=False)
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex numbers.
+
+    Derivative: none.
+    Shape: any.
+    Dtype: any.
 
     >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
     (True, False)

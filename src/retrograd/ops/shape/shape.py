@@ -5,26 +5,30 @@ All of these are views wherever NumPy can give one: the result shares its memory
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from ...core.backward import unbroadcast
-from ...core.devices import array_module
 from ...core.dtypes import DType
 from ...core.errors import describe, operator_error
 from ...core.graph import new_node
-from ...core.modes import modes, recording
+from ...core.modes import modes
 from ...core.primitive import Primitive, operand, shares_memory
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list
-from ..table.registry import named_errors, operator
+from ..table.registry import operator
+from ..table.types import Dims, DTypeLike, Operand, Size
 
 
-def apply_view(primitive: Primitive, a: Any, params: dict[str, Any]) -> Tensor:
-    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only."""
+def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tensor:
+    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only.
+
+    It repeats what ``apply`` does for such a call, without the general case's tuples: views are taken so often (every
+    ``x[i]``, reshape and transpose) that the general path would double their cost.
+    """
     if not isinstance(a, Tensor):
         a = operand(a)
     x = a.array
@@ -64,7 +68,7 @@ def _view(x: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _reshaping(name: str, forward: Any = _reshape) -> Primitive:
+def _reshaping(name: str, forward: Callable[..., Any] = _reshape) -> Primitive:
     return Primitive(name, forward, "x", [lambda g, x_shape: RESHAPE(g, shape=x_shape)], view=True)
 
 
@@ -84,13 +88,20 @@ def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator()
-def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
-    """The same elements in row-major order under another shape; one length may be -1, to be inferred.
+def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
+    """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
     A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any to ``shape``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
     Raises:
-        RuntimeError: the number of elements differs.
+        RuntimeError: the number of elements differs, or several lengths are negative.
 
     >>> rg.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
@@ -103,11 +114,17 @@ def reshape(input: Tensor, *shape: Any, **keywords: Any) -> Tensor:
 
 
 @operator(namespace="Tensor")
-def view(self: Tensor, *shape: Any, **keywords: Any) -> Tensor:
-    """The same memory under another shape (as ``reshape``, but never a copy) or read as another dtype.
+def view(self: Tensor, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
+    """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
 
-    ``x.view(dtype)`` reinterprets the bytes, without a gradient; the last dimension changes with the elements' size.
+    As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
 
+    Derivative: ``g`` in the input's shape; none for another dtype.
+    Shape: any to ``shape``, of as many elements.
+    Dtype: any, kept; or the one given.
+
+    Args:
+        shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
@@ -134,6 +151,15 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
+    Derivative: ``g`` in the shape of ``self``; none to ``other``.
+    Shape: any to that of ``other``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the number of elements differs, or the strides do not allow a view.
+
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -144,6 +170,15 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.reshape(other.shape)``.
 
+    Derivative: ``g`` in the shape of ``self``; none to ``other``.
+    Shape: any to that of ``other``, of as many elements.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the number of elements differs.
+
     >>> rg.arange(4).reshape_as(rg.zeros(2, 2)).shape
     (2, 2)
     """
@@ -151,11 +186,19 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @operator()
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Without the dimensions of length 1: all of them, or those of ``dim`` (a number or a tuple) that have length 1.
+def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
+    """``input`` without its dimensions of length 1, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimensions to leave out where they have length 1; None for all.
     Raises:
         IndexError: ``dim`` is out of range.
+        RuntimeError: a dimension is given twice.
 
     >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
     ((2, 3), (2, 3, 1))
@@ -169,8 +212,15 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 @operator()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """With a dimension of length 1 inserted at ``dim``.
+    """``input`` with a dimension of length 1 inserted, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one dimension more.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the place of the new dimension in the result.
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -185,8 +235,18 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @operator()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """With the dimensions ``start_dim`` to ``end_dim`` (included) merged into one; 0-d becomes 1-d.
+    """``input`` with neighbouring dimensions merged into one, in row-major order.
 
+    A view where the strides allow it, else a copy.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        start_dim: the first dimension to merge.
+        end_dim: the last one, included.
     Raises:
         IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
@@ -204,7 +264,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @operator()
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, in row-major order; a view where the input is contiguous.
+    """``input.flatten()``: all elements in one dimension, in row-major order.
+
+    A view where the input is contiguous, else a copy.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: any to (number of elements,).
+    Dtype: any, kept.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
@@ -213,10 +279,19 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @operator()
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """With the dimension ``dim`` split into several of the given sizes; one of them may be -1.
+def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
+    """``input`` with one dimension split into several, as a view.
 
+    Derivative: ``g`` in the input's shape.
+    Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension to split.
+        sizes: the lengths it is split into; one may be -1, to be inferred.
     Raises:
+        IndexError: ``dim`` is out of range.
         RuntimeError: the sizes do not multiply to the length of ``dim``.
 
     >>> rg.unflatten(rg.zeros(2, 12), 1, (3, -1)).shape
@@ -236,16 +311,32 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return apply_view(UNFLATTEN, x, {"shape": (*shape[:place], *lengths, *shape[place + 1 :])})
 
 
-def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:
+def _at_least(
+    tensors: tuple[Operand | Sequence[Operand], ...], widen: Callable[[Tensor], Tensor]
+) -> Tensor | tuple[Tensor, ...]:
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         return tuple([widen(x) for x in tensor_list(tensors[0])])
     results = [widen(operand(x)) for x in tensors]
     return results[0] if len(results) == 1 else tuple(results)
 
 
+@overload
+def atleast_1d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_1d(*tensors: Any) -> Any:
-    """Each Tensor with at least one dimension: 0-d becomes shape (1,). Several, or a list, give a tuple.
+def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
+    """Each Tensor with at least one dimension, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1,); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -253,9 +344,23 @@ def atleast_1d(*tensors: Any) -> Any:
     return _at_least(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
+@overload
+def atleast_2d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_2d(*tensors: Any) -> Any:
-    """Each Tensor with at least two dimensions: shape (n,) becomes (1, n). Several, or a list, give a tuple.
+def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
+    """Each Tensor with at least two dimensions, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -267,289 +372,25 @@ def _two_dimensional(x: Tensor) -> Tensor:
     return x if x.ndim >= 2 else unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1))
 
 
+@overload
+def atleast_3d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
-def atleast_3d(*tensors: Any) -> Any:
-    """Each Tensor with at least three dimensions: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
+def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
+    """Each Tensor with at least three dimensions, as a view.
+
+    Derivative: ``g`` in the input's shape.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Dtype: any, kept.
+
+    Args:
+        tensors: Tensors one by one, or one list of them.
+    Returns: one Tensor for one, a tuple for several or for a list.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
     """
     return _at_least(tensors, lambda x: x if x.ndim >= 3 else unsqueeze(_two_dimensional(x), -1))
-
-
-# The dimensions in another order
-
-TRANSPOSE: Primitive = Primitive(
-    "transpose",
-    lambda x, dim0, dim1: x.swapaxes(dim0, dim1),
-    "x",
-    [lambda g, dim0, dim1: TRANSPOSE(g, dim0=dim0, dim1=dim1)],
-    view=True,
-)
-PERMUTE: Primitive = Primitive(
-    "permute", lambda x, dims: x.transpose(dims), "x", [lambda g, dims: PERMUTE(g, dims=inverse(dims))], view=True
-)
-
-
-def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes the given one."""
-    places = [0] * len(permutation)
-    for place, source in enumerate(permutation):
-        places[source] = place
-    return tuple(places)
-
-
-@operator(aliases=("swapaxes", "swapdims"))
-def transpose(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """With two dimensions exchanged: ``transpose(x, dim0, dim1)``, as PyTorch's.
-
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a
-    Tensor has dimensions (unless these are two), gives them a new order.
-
-    Raises:
-        IndexError: a dimension is out of range.
-        RuntimeError: the new order does not name every dimension once.
-
-    >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
-    ((4, 3, 2), (3, 4, 2))
-    """
-    x = operand(input)
-    if keywords:
-        dims = _two_keywords(dims, keywords)
-    if len(dims) != 2:
-        if not dims or dims == (None,):
-            return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
-        return permute(x, *dims)
-    ndim = x.array.ndim
-    dim0, dim1 = dimension(dims[0], ndim), dimension(dims[1], ndim)
-    if not ndim:
-        return apply_view(PERMUTE, x, {"dims": ()})
-    return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
-
-
-def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    for names in (("dim0", "dim1"), ("axis0", "axis1"), ("axis1", "axis2")):
-        rest = names[len(dims) :]
-        if rest and set(rest) == set(keywords):
-            return (*dims, *[keywords[name] for name in rest])
-    raise TypeError(f"wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
-
-
-@operator()
-def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; fewer than two dimensions are left as they are.
-
-    Raises:
-        RuntimeError: there are more than two dimensions.
-
-    >>> rg.zeros(2, 3).t().shape
-    (3, 2)
-    """
-    x = operand(input)
-    if x.ndim > 2:
-        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
-    return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
-
-
-@operator()
-def permute(input: Tensor, *dims: Any, **keywords: Any) -> Tensor:
-    """With the dimensions in a new order: dimension i of the result is ``dims[i]`` of the input.
-
-    Raises:
-        RuntimeError: ``dims`` does not name every dimension once.
-        IndexError: a dimension is out of range.
-
-    >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
-    (4, 2, 3)
-    """
-    if keywords:
-        dims = (only_keyword("dims", dims, keywords),)
-    x = operand(input)
-    order = integers(dims, "dims")
-    if len(order) != x.array.ndim:
-        raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
-    return apply_view(PERMUTE, x, {"dims": dimensions(order, x.array.ndim)})
-
-
-@operator(aliases=("moveaxis",))
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """With the dimensions ``source`` moved to the places ``destination``; the others keep their order.
-
-    Raises:
-        RuntimeError: they differ in number, or name a dimension twice.
-
-    >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
-    (3, 4, 2)
-    """
-    x = operand(input)
-    sources, places = dimensions(source, x.ndim), dimensions(destination, x.ndim)
-    if len(sources) != len(places):
-        raise RuntimeError(f"source {source} and destination {destination} differ in number")
-    if not x.ndim:
-        return apply_view(PERMUTE, x, {"dims": ()})
-    order = [dim for dim in range(x.ndim) if dim not in sources]
-    for place, dim in sorted(zip(places, sources, strict=True)):
-        order.insert(place, dim)
-    return apply_view(PERMUTE, x, {"dims": tuple(order)})
-
-
-def _matrix_transpose(self: Tensor) -> Tensor:
-    """The matrices of the last two dimensions, transposed. RuntimeError for fewer than two dimensions."""
-    ndim = self.array.ndim
-    if ndim < 2:
-        raise RuntimeError(f"mT: wanted at least 2 dimensions, got {describe(self)}")
-    return apply_view(TRANSPOSE, self, {"dim0": ndim - 2, "dim1": ndim - 1})
-
-
-def _reversed_dimensions(self: Tensor) -> Tensor:
-    """The dimensions in reverse order: the transpose of a matrix."""
-    return apply_view(PERMUTE, self, {"dims": tuple(range(self.array.ndim))[::-1]})
-
-
-def _conjugated(x: Tensor) -> Tensor:
-    return x.conj() if x.array.dtype.kind == "c" else x
-
-
-def _adjoint(self: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix. RuntimeError for other than two dimensions."""
-    if self.array.ndim not in (0, 2):
-        raise RuntimeError(f"H: wanted a matrix, got {describe(self)}; use mH")
-    return _conjugated(_reversed_dimensions(self))
-
-
-def _matrix_adjoint(self: Tensor) -> Tensor:
-    """The matrices of the last two dimensions, conjugated and transposed."""
-    return _conjugated(_matrix_transpose(self))
-
-
-for _name, _function in (
-    ("T", _reversed_dimensions),
-    ("mT", _matrix_transpose),
-    ("H", _adjoint),
-    ("mH", _matrix_adjoint),
-):
-    setattr(Tensor, _name, property(_function))
-
-
-def _reshaping_method(name: str, function: Any) -> Any:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if modes.grad_enabled and self._requires and self._node is None:
-            raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
-        with recording(self._node is not None):  # the history, where there is one, has the shape, too
-            view = function(self, *args, **kwargs)
-        self.array = view.array
-        if self._node is not None:
-            self._node = view._node
-        return self
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"In-place form of ``{name[:-1]}``: this Tensor itself takes the new shape, on the same memory."
-    return named_errors(name, method)
-
-
-_changed: Any
-for _name, _changed in (
-    ("squeeze", squeeze),
-    ("unsqueeze", unsqueeze),
-    ("transpose", transpose),
-    ("swapaxes", transpose),
-    ("swapdims", transpose),
-    ("t", t),
-):
-    setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _changed))
-
-
-# The same elements repeated, without a copy
-
-EXPAND: Primitive = Primitive(
-    "expand",
-    lambda x, shape: x[...] if x.shape == shape else array_module(x).broadcast_to(x, shape),
-    "x",
-    [lambda g, x_shape: unbroadcast(g, x_shape)],
-    view=True,
-)
-
-
-@operator(namespace="Tensor")
-def expand(self: Tensor, *sizes: Any, **keywords: Any) -> Tensor:
-    """A view in which dimensions of length 1 are repeated to the given lengths; -1 keeps a length.
-
-    New dimensions may be put in front. Since elements share memory, the result cannot be written in place.
-
-    Raises:
-        RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
-
-    >>> rg.tensor([[1], [2]]).expand(-1, 3)
-    tensor([[1, 1, 1],
-            [2, 2, 2]])
-    """
-    if keywords:
-        sizes = (only_keyword("size", sizes, keywords),)
-    lengths = integers(sizes)
-    own = self.array.shape
-    new = len(lengths) - len(own)
-    if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
-        raise RuntimeError(
-            f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
-        )
-    shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
-    return apply_view(EXPAND, self, {"shape": shape})
-
-
-@operator(namespace="Tensor")
-def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """``self.expand(other.shape)``.
-
-    >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
-    (3, 2)
-    """
-    return expand(self, other.shape)
-
-
-@operator()
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """As ``input.expand(size)``.
-
-    >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
-    tensor([[1, 2],
-            [1, 2]])
-    """
-    return expand(operand(input), size)
-
-
-@operator(method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Each Tensor expanded to the shape they broadcast to.
-
-    Raises:
-        RuntimeError: the shapes do not broadcast.
-
-    >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
-    [(3, 2), (3, 2)]
-    """
-    inputs = [operand(x, "tensors") for x in tensors]
-    try:
-        shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
-    except ValueError:
-        raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
-    return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
-
-
-@operator(namespace="Tensor")
-def sum_to_size(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
-    """Summed over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
-
-    Raises:
-        RuntimeError: ``size`` does not broadcast to the shape.
-
-    >>> rg.ones(2, 3).sum_to_size(1, 3)
-    tensor([[2., 2., 2.]])
-    """
-    if keywords:
-        size = (only_keyword("size", size, keywords),)
-    shape, own = integers(size), self.array.shape
-    new = len(own) - len(shape)
-    if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
-        raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
-    dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
-    return reshape(self.sum(tuple(dims)), shape) if dims else reshape(self, shape)

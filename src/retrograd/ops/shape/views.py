@@ -12,15 +12,25 @@ from ...core.tensor import Tensor
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, dimensions, integer, integers
 from ..table.registry import operator
+from ..table.types import Size
 from .shape import apply_view, flatten
 
 
 @operator()
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """A view of the ``length`` slices from ``start`` on, along ``dim``.
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
 
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, length, *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        dim: the dimension.
+        start: the first slice; negative ones count from the end.
+        length: how many slices.
     Raises:
-        RuntimeError: the slices do not lie within the dimension.
+        RuntimeError: the slices do not lie within the dimension, or the input is 0-d.
         IndexError: ``dim`` or ``start`` is out of range.
 
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
@@ -41,11 +51,19 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 @operator()
-def select(input: Tensor, dim: int, index: Any) -> Tensor:
-    """A view of the slice at ``index`` along ``dim``, without that dimension.
+def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
+    """``input[.., index, ..]``: a view of one slice along a dimension.
 
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        dim: the dimension.
+        index: the slice; negative ones count from the end.
     Raises:
-        IndexError: ``dim`` or ``index`` is out of range.
+        IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
     >>> rg.select(rg.arange(6).reshape(2, 3), 1, 0)
     tensor([0, 3])
@@ -93,7 +111,7 @@ DIAG_EMBED: Primitive = Primitive(
 )
 
 
-def _two_dimensions(x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+def _two_dimensions(x: Tensor, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
         raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
     first, second = dimension(dim1, ndim), dimension(dim2, ndim)
@@ -104,10 +122,17 @@ def _two_dimensions(x: Any, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
 
 @operator()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of the diagonals of the matrices in two dimensions, as the last dimension of the result.
+    """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
-    ``offset`` > 0 is above the main diagonal, < 0 below.
+    Derivative: ``g`` on the diagonals, 0 elsewhere.
+    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Dtype: any, kept.
 
+    Args:
+        input: a Tensor of at least two dimensions.
+        offset: which diagonal: > 0 above the main one, < 0 below.
+        dim1: the dimension of the rows.
+        dim2: the dimension of the columns.
     Raises:
         RuntimeError: the two dimensions are the same.
         IndexError: a dimension is out of range.
@@ -125,10 +150,20 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 @operator()
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Square matrices of zeros, in the dimensions ``dim1`` and ``dim2``, with the last dimension on their diagonal.
+    """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
 
+    Derivative: the diagonal of ``g``.
+    Shape: (*, n) to (*, m, m) with m = n + |offset|; ``dim1`` and ``dim2`` are the places of the last two.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        offset: which diagonal: > 0 above the main one, < 0 below.
+        dim1: the dimension of the rows in the result.
+        dim2: the dimension of the columns in the result.
     Raises:
         RuntimeError: the two dimensions are the same, or the input is 0-d.
+        IndexError: a dimension is out of range.
 
     >>> rg.diag_embed(rg.tensor([1, 2]))
     tensor([[1, 0],
@@ -141,15 +176,22 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     place = integer(offset, "offset")
     shape = list(x.array.shape[:-1])
     side = x.array.shape[-1] + abs(place)
-    for each in sorted((first, second)):
-        shape.insert(each, side)
+    for dim in sorted((first, second)):
+        shape.insert(dim, side)
     return apply(DIAG_EMBED, (x,), {"shape": tuple(shape), "offset": place, "dim1": first, "dim2": second})
 
 
 @operator()
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The diagonal of a matrix (a copy), or a matrix with the vector on its diagonal.
+    """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
 
+    Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
+    Shape: (m, n) to the diagonal's length; (n,) to (k, k) with k = n + |diagonal|.
+    Dtype: any, kept.
+
+    Args:
+        input: a vector or a matrix.
+        diagonal: which one: > 0 above the main one, < 0 below.
     Raises:
         RuntimeError: the input is neither a vector nor a matrix.
 
@@ -160,15 +202,20 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     x = operand(input)
     if x.array.ndim not in (1, 2):
         raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
-    return diag_embed(x, diagonal) if x.array.ndim == 1 else _diagonal_of(x, diagonal).clone()
-
-
-_diagonal_of = diagonal
+    return diag_embed(x, diagonal) if x.array.ndim == 1 else x.diagonal(diagonal).clone()
 
 
 @operator()
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """A matrix with all elements of the input, flattened, on its diagonal.
+    """``diag(input.ravel(), offset)``: a matrix with all elements of the input on its diagonal.
+
+    Derivative: the diagonal of ``g``, in the input's shape.
+    Shape: any of n elements to (k, k) with k = n + |offset|.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        offset: which diagonal: > 0 above the main one, < 0 below.
 
     >>> rg.diagflat(rg.tensor([[1, 2]]))
     tensor([[1, 0],
@@ -228,12 +275,19 @@ SUM_WINDOWS: Primitive = Primitive(
 
 @operator(namespace="Tensor")
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of ``size`` elements along a dimension, each ``step`` after the one before.
+    """``out[.., i, .., j] = self[.., i * step + j, ..]``: a view of all windows along a dimension.
 
-    The dimension counts the windows, a new last one their elements; the gradient sums where windows overlap.
+    Derivative: ``g`` in its place, summed where windows overlap.
+    Shape: (*, n, *) to (*, (n - size) // step + 1, *, size).
+    Dtype: any, kept.
 
+    Args:
+        dimension: the dimension; in the result it counts the windows.
+        size: the length of a window.
+        step: how far each window starts after the one before.
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
+        IndexError: the dimension is out of range.
 
     >>> rg.arange(5).unfold(0, 3, 2)
     tensor([[0, 1, 2],
@@ -313,15 +367,19 @@ def _memory_of(array: Any) -> Any:
 
 
 @operator()
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A view of the input's memory with any size and strides, counted in elements.
+def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
+    """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
+
+    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
+    input that do.
+    Shape: any to ``size``.
+    Dtype: any, kept.
 
     Args:
         input: a Tensor.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours; not negative.
         storage_offset: where the view starts in the memory; by default where the input does.
-
     Raises:
         RuntimeError: the view would leave the memory, or size and stride differ in number.
 
@@ -333,7 +391,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     x = operand(input)
     array = x.array
     shape, strides = integers((size,)), integers((stride,), "stride")
-    if len(shape) != len(strides) or any(each < 0 for each in (*shape, *strides)):
+    if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
         raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))

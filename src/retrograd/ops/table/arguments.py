@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from operator import index as as_integer
 from typing import Any
 
+from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
+from .types import Operand
 
 
 def dimension(dim: Any, ndim: int) -> int:
@@ -62,6 +64,18 @@ def number(value: Any, argument: str) -> Any:
     if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
         return value
     raise TypeError(f"argument {argument!r} must be a number, not {type(value).__name__}")
+
+
+def floating_operand(value: Operand, argument: str = "input") -> Tensor:
+    """An argument of an operator that is defined on real floating numbers only, as a Tensor.
+
+    Raises:
+        NotImplementedError: it holds other numbers.
+    """
+    x = operand(value, argument)
+    if x.array.dtype.kind != "f":
+        raise NotImplementedError(f"wanted a floating {argument}, got {describe(x)}")
+    return x
 
 
 def integers(values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:

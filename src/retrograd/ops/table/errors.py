@@ -7,7 +7,7 @@ Nothing here runs while calls succeed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,21 @@ def _mismatch(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     """What is wrong with the first argument that is not of the kind its annotation says; empty where none is."""
     kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
     try:
-        given = signature(function).bind(*args, **kwargs).arguments
+        given = signature(function).bind(*args, **kwargs)
     except TypeError as error:
         return str(error)
-    for argument, value in given.items():
-        kinds = str(function.__annotations__.get(argument, "Any")).split(" | ")
+    for argument, value in given.arguments.items():
+        if given.signature.parameters[argument].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        annotation = str(function.__annotations__.get(argument, "Any"))
+        kinds = [_ALIASES.get(kind.partition("[")[0], kind) for kind in annotation.split(" | ")]
         if all(kind in _KINDS for kind in kinds) and not any(_KINDS[kind](value) for kind in kinds):
             return f"argument {argument!r} must be {' or '.join(kinds)}, not {type(value).__name__}"
     return ""
+
+
+# Annotations that stand for one of the kinds below; choices are strings.
+_ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
 
 
 def _is_number(value: Any) -> bool:

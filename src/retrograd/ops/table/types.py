@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,10 @@ Number: TypeAlias = bool | int | float | complex
 
 # What stands beside a Tensor in an operation; arrays are NumPy's or CuPy's.
 Operand: TypeAlias = Tensor | Number | np.ndarray[Any, Any] | np.generic
+
+# What stands between the brackets of ``x[...]``: one of these, or a tuple of them.
+Position: TypeAlias = Tensor | int | slice | EllipsisType | np.ndarray[Any, Any] | np.generic | Sequence[Any] | None
+IndexLike: TypeAlias = Position | tuple[Position, ...]
 
 # One dimension, or any number of them.
 Dim: TypeAlias = int

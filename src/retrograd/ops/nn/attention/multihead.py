@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ....core.dtypes import bool_
+from ....core.dtypes import DType, bool_
 from ....core.errors import describe
 from ....core.primitive import operand
 from ....core.tensor import Tensor
 from ...linear.matmul import linear
-from ...table.registry import OPERATORS, operator
+from ...shape.joining import cat
+from ...table.registry import operator
+from ...table.types import Operand
+from ..dropout import dropout
 from .scaled_dot_product import scaled_dot_product_attention
-
-NAME = "multi_head_attention_forward"
-
-
-def _function(name: str) -> Any:
-    return OPERATORS[name].function
 
 
 def _projected(
@@ -30,50 +26,50 @@ def _projected(
         return q, k, v
     split = [w for w in (packed.chunk(3) if packed is not None else weights[1:]) if w is not None]
     if len(split) != 3:
-        raise AssertionError(f"{NAME}: a projection weight is None")
+        raise RuntimeError("a projection weight is None")
     biases = (None, None, None) if bias is None else bias.chunk(3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), split, biases, strict=True))
     return q, k, v
 
 
-def _additive(argument: str, mask: Any, dtype: Any) -> Tensor | None:
+def _additive(argument: str, mask: Operand | None, dtype: DType) -> Tensor | None:
     """A mask as numbers to add to the scores: True becomes -inf."""
     if mask is None:
         return None
-    mask = operand(mask, argument)
-    if mask.array.dtype == bool_:
-        return mask.astype(dtype).masked_fill(mask, -math.inf)
-    if mask.array.dtype.kind != "f":
-        raise AssertionError(f"{NAME}: only bool and floating types of {argument} are supported, got {describe(mask)}")
-    return mask
+    added = operand(mask, argument)
+    if added.array.dtype == bool_:
+        return added.astype(dtype).masked_fill(added, -math.inf)
+    if added.array.dtype.kind != "f":
+        raise RuntimeError(f"only bool and floating types of {argument} are supported, got {describe(added)}")
+    return added
 
 
 def _extended(mask: Tensor | None) -> Tensor | None:
     """The mask with one key more, that all may see."""
     if mask is None:
         return None
-    return _function("cat")([mask, mask.new_zeros((*mask.array.shape[:-1], 1))], -1)
+    return cat([mask, mask.new_zeros((*mask.array.shape[:-1], 1))], -1)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int) -> None:
     ndim = query.array.ndim
     if ndim not in (2, 3) or key.array.ndim != ndim or value.array.ndim != ndim:
-        raise AssertionError(
-            f"{NAME}: wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
+        raise RuntimeError(
+            f"wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
             f"{describe(key)}, {describe(value)}"
         )
     if padding is not None and padding.array.ndim != ndim - 1:
-        raise AssertionError(
-            f"{NAME}: wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
+        raise RuntimeError(
+            f"wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
         )
     if mask is not None:
         if mask.array.ndim not in (2, 3):
-            raise AssertionError(f"{NAME}: wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
+            raise RuntimeError(f"wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
         rows, columns = query.array.shape[0], key.array.shape[0]
         batch = 1 if ndim == 2 else query.array.shape[1]
         wanted = (rows, columns) if mask.array.ndim == 2 else (batch * heads, rows, columns)
         if mask.array.shape != wanted:
-            raise RuntimeError(f"{NAME}: the shape of attn_mask should be {wanted}, got {describe(mask)}")
+            raise RuntimeError(f"the shape of attn_mask should be {wanted}, got {describe(mask)}")
 
 
 @operator(namespace="nn.functional", method=False)
@@ -104,31 +100,41 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention with ``num_heads`` heads (Vaswani et al., 2017): project, attend per head, join the heads, project.
+    """``concat(heads) @ W_out^T + b_out``: attention with several heads, each with its part of the projections.
+
+    Derivative: that of ``scaled_dot_product_attention`` and the projections; every floating Tensor has one.
+    Shape: query ``(L, N, E)``, key ``(S, N, Ek)`` and value ``(S, N, Ev)``, or all without N; the result has
+    the query's.
+    Dtype: real floating, the same of all; masks may be bool.
 
     Args:
-        query: ``(L, N, E)``, or ``(L, E)`` without a batch.
-        key, value: ``(S, N, Ek)``, ``(S, N, Ev)``.
+        query, key, value: the Tensors.
         embed_dim_to_check: E.
+        num_heads: the number of heads; it divides E.
         in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
         in_proj_bias: ``(3 E,)``.
-        bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection.
+        bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection; both or neither.
         add_zero_attn: one more key and value of zeros.
         dropout_p: dropout of the attention weights in training.
+        out_proj_weight, out_proj_bias: the last projection, ``(E, E)`` and ``(E,)``.
+        training: whether there is dropout.
         key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
         need_weights: return the attention weights, too (slower: the scores are then kept).
         attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is *not* allowed, or numbers that are
             added to the scores.
-        use_separate_proj_weight: take the projections from q_proj_weight, k_proj_weight, v_proj_weight instead.
+        use_separate_proj_weight: take the projections from the next three instead of ``in_proj_weight``.
+        q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
         is_causal: says that ``attn_mask``, which must be given, is the causal one.
 
     Returns:
-        The output ``(L, N, E)``, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.
+        The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.
 
     Raises:
-        AssertionError, RuntimeError: arguments that do not fit, as in PyTorch.
+        RuntimeError: arguments that do not fit.
+
+    Source: Vaswani et al., "Attention is all you need", 2017.
 
     >>> x = rg.ones(5, 2, 4)
     >>> out, weights = F.multi_head_attention_forward(
@@ -150,32 +156,29 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     rows, batch, width = query.array.shape
     if width != embed_dim_to_check:
-        raise AssertionError(
-            f"{NAME}: was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}"
-        )
+        raise RuntimeError(f"was expecting embedding dimension of {embed_dim_to_check}, got {describe(query)}")
     if width % num_heads:
-        raise AssertionError(f"{NAME}: embed_dim {width} is not divisible by num_heads {num_heads}")
+        raise RuntimeError(f"embed_dim {width} is not divisible by num_heads {num_heads}")
     if (
         key.array.shape[:2] != value.array.shape[:2]
         or not use_separate_proj_weight
         and key.array.shape != value.array.shape
     ):
-        raise AssertionError(f"{NAME}: key {describe(key)} and value {describe(value)} do not match")
+        raise RuntimeError(f"key {describe(key)} and value {describe(value)} do not match")
     if is_causal and attn_mask is None:
-        raise RuntimeError(f"{NAME}: need attn_mask if specifying the is_causal hint")
+        raise RuntimeError("need attn_mask if specifying the is_causal hint")
     padding = _additive("key_padding_mask", key_padding_mask, query.array.dtype)
     causal = is_causal and padding is None and not need_weights
     mask = None if causal else _additive("attn_mask", attn_mask, query.array.dtype)
     packed = None if use_separate_proj_weight else in_proj_weight
     if packed is None and not use_separate_proj_weight:
-        raise AssertionError(f"{NAME}: use_separate_proj_weight is False but in_proj_weight is None")
+        raise RuntimeError("use_separate_proj_weight is False but in_proj_weight is None")
     q, k, v = _projected(query, key, value, (packed, q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias)
     if (bias_k is None) != (bias_v is None):
-        raise AssertionError(f"{NAME}: bias_k and bias_v must both be given or both be None")
-    cat = _function("cat")
+        raise RuntimeError("bias_k and bias_v must both be given or both be None")
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
-            raise AssertionError(f"{NAME}: bias_k and bias_v cannot be added to static keys and values")
+            raise RuntimeError("bias_k and bias_v cannot be added to static keys and values")
         k, v = cat([k, bias_k.expand(1, batch, width)]), cat([v, bias_v.expand(1, batch, width)])
         mask, padding = _extended(mask), _extended(padding)
     head = width // num_heads
@@ -185,7 +188,7 @@ def multi_head_attention_forward(
 
     def static(argument: str, x: Tensor) -> Tensor:
         if x.array.ndim != 3 or x.array.shape[0] != batch * num_heads or x.array.shape[2] != head:
-            raise AssertionError(f"{NAME}: wanted {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
+            raise RuntimeError(f"wanted {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
         return x.reshape(batch, num_heads, -1, head)
 
     q = split(q)
@@ -200,7 +203,7 @@ def multi_head_attention_forward(
         mask = mask.reshape(batch, num_heads, rows, columns)
     if padding is not None:
         if padding.array.shape != (batch, columns):
-            raise AssertionError(f"{NAME}: wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
+            raise RuntimeError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
         padding = padding.reshape(batch, 1, 1, columns)
         mask = padding if mask is None else mask + padding
     dropout_p = dropout_p if training else 0.0
@@ -209,13 +212,13 @@ def multi_head_attention_forward(
         scores = (q * math.sqrt(1 / head)) @ k.transpose(-1, -2)
         weights = (scores if mask is None else scores + mask).softmax(-1)
         if dropout_p > 0:
-            weights = _function("nn.functional.dropout")(weights, dropout_p)
+            weights = dropout(weights, dropout_p)
         out = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         out = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
     if out_proj_weight.array.ndim != 2:
-        raise RuntimeError(f"{NAME}: wanted out_proj_weight ({width}, {width}), got {describe(out_proj_weight)}")
+        raise RuntimeError(f"wanted out_proj_weight ({width}, {width}), got {describe(out_proj_weight)}")
     out = linear(out.permute(2, 0, 1, 3).reshape(rows, batch, width), out_proj_weight, out_proj_bias)
     if not batched:
         out = out.squeeze(1)

@@ -1,4 +1,4 @@
-"""Attention: scaled dot products with masks, causality and dropout, and attention with several heads.
+"""Attention: scaled dot products with masks, causality and dropout.
 
 The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output, and of each row of
 scores the maximum and the sum of exponentials; its backward kernel computes the probabilities P again:
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import bool_
 from ....core.errors import describe
@@ -25,8 +26,9 @@ from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels import takes
 from ....kernels.rows import exponentials, exponentials_again
+from ...make.random import rand
 from ...table.composites import raw, second_order, spread
-from ...table.registry import OPERATORS, operator
+from ...table.registry import operator
 
 BLOCK_ROWS = 128
 
@@ -161,16 +163,10 @@ def _attention_backward(
         dq[..., rows, :] = np.matmul(ds, k[..., columns, :])
         dk[..., columns, :] += np.matmul(np.swapaxes(ds, -1, -2), q[..., rows, :])
     return tuple(
-        gradient if gradient.shape == x.shape else _summed_to(gradient, x.shape)
+        unbroadcast(gradient, x.shape)
         for gradient, x, want in zip((dq, dk, dv, dmask), (q, k, v, mask), wanted, strict=False)
         if want
     )
-
-
-def _summed_to(g: Any, shape: tuple[int, ...]) -> Any:
-    extra = g.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1)
-    return g.sum(axis=axes).reshape(shape)
 
 
 def _composite(
@@ -215,28 +211,33 @@ ATTENTION_BACKWARD = Primitive(
     outputs=-1,
     signals=True,
 )
+
+
+def _attention_rule(
+    g: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    ans: Any,
+    top: Any,
+    total: Any,
+    keep: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    saved = {"keep": keep, "out": raw(ans), "top": top, "total": total}
+    params = {"scale": scale, "causal": causal, "dropout_p": dropout_p}
+    return spread(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)
+
+
 ATTENTION = Primitive(
     "scaled_dot_product_attention",
     _attention,
     "q k v mask",
-    vjp=lambda g, q, k, v, mask, ans, top, total, keep, scale, causal, dropout_p, needs: spread(
-        ATTENTION_BACKWARD(
-            g,
-            q,
-            k,
-            v,
-            mask,
-            keep=keep,
-            out=raw(ans),
-            top=top,
-            total=total,
-            scale=scale,
-            causal=causal,
-            dropout_p=dropout_p,
-            wanted=needs,
-        ),
-        needs,
-    ),
+    vjp=_attention_rule,
     residuals="top total",
     signals=True,
 )
@@ -267,9 +268,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causa
         raise RuntimeError(f"wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
 
 
-@operator(
-    namespace="nn.functional", method=False, note="a row that is masked out entirely gives zeros, with zero gradient"
-)
+@operator(namespace="nn.functional", method=False)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -280,34 +279,34 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al., 2017); the scores are not kept for backward.
+    """``softmax(query @ key^T * scale + mask) @ value``; the scores are not kept, but computed again backwards.
+
+    Derivative: with the probabilities p, value: ``p^T g``; the scores s: ``ds = p (g value^T - sum(g ans))``, of which
+    query: ``scale ds key``, key: ``scale ds^T query``, attn_mask: ``ds``. A row that is masked out entirely gives
+    zeros, with zero gradient.
+    Shape: query ``(..., L, E)``, key ``(..., S, E)`` and value ``(..., S, Ev)``, whose leading dimensions broadcast, to
+    ``(..., L, Ev)``.
+    Dtype: real floating, the same of all; attn_mask may be bool.
 
     Args:
-        query: ``(..., L, E)``.
-        key: ``(..., S, E)``.
-        value: ``(..., S, Ev)``.
+        query, key, value: the Tensors.
         attn_mask: broadcasts to ``(..., L, S)``: bool, True where a query may look, or floating, added to the scores.
         dropout_p: the probability with which a probability is set to zero (whether training or not).
         is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
         scale: by default ``1 / sqrt(E)``.
         enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
 
-    Returns:
-        ``(..., L, Ev)``.
-
     Raises:
         RuntimeError: shapes or dtypes do not match.
+
+    Source: Vaswani et al., "Attention is all you need", 2017; the fused form: Dao et al., "FlashAttention", 2022.
 
     >>> x = rg.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=1e3)
     tensor([[1., 0.],
             [0., 1.]])
     """
-    q, k, v = (
-        operand(query, "query"),
-        operand(key, "key"),
-        operand(value, "value"),
-    )
+    q, k, v = operand(query, "query"), operand(key, "key"), operand(value, "value")
     mask = None if attn_mask is None else operand(attn_mask, "attn_mask")
     heads = None
     if enable_gqa and min(x.array.ndim for x in (q, k, v)) >= 3 and q.array.shape[-3] != k.array.shape[-3]:
@@ -331,9 +330,7 @@ def scaled_dot_product_attention(
     keep = None
     if dropout_p > 0:
         lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
-        keep = (
-            OPERATORS["rand"].function(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p
-        ).array
+        keep = (rand(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
     if dropout_p == 1:
         dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up
     params = {

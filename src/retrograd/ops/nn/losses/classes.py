@@ -15,17 +15,19 @@ from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ...table.arguments import floating_operand
 from ...table.composites import second_order
 from ...table.registry import operator
-from .common import floating, reduced, reduction_of
+from ...table.types import Operand
+from .reduction import reduced, reduction_of
 
 
 class Classes(NamedTuple):
     """What a target says, as constants.
 
     ``at`` indexes an array (N, C, ...) at the targets; ``weight`` is the targets' class weight, 0 where ignored;
-    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, None for no
-    reduction.
+    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a
+    sum, None for no reduction.
     """
 
     at: tuple[Any, ...]
@@ -171,15 +173,13 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
         weights += smoothing / x.array.shape[1]
         if class_weight is not None:
             weights *= _per_class(class_weight, weights)
-        if classes.counted is not None:
-            weights *= np.expand_dims(classes.counted, 1)
     weights[classes.at] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
-    return (
-        rows
-        if classes.divisor is None
-        else rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
-    )
+    if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
+        rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
+    if classes.divisor is None:
+        return rows
+    return rows.sum() / new_tensor(array_module(x).asarray(classes.divisor, x.array.dtype))
 
 
 CROSS_ENTROPY_BACKWARD = Primitive(
@@ -211,7 +211,7 @@ CROSS_ENTROPY = Primitive(
 )
 
 
-def _check_weight(weight: Any, x: Tensor, classes: int) -> Any:
+def _check_weight(weight: Operand | None, x: Tensor, classes: int) -> Any:
     if weight is None:
         return None
     w = operand(weight, "weight")
@@ -222,15 +222,13 @@ def _check_weight(weight: Any, x: Tensor, classes: int) -> Any:
     return w.array
 
 
-def _batched(name: str, x: Tensor, target: Any) -> tuple[Tensor, Any, bool]:
+def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     """Input and class indices with a batch dimension, and whether it had to be added."""
-    t = operand(target, "target")
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
     index = t.array
     if x.array.ndim == 0:
-        kind = InvalidValue if name == "nll_loss" else RuntimeError
-        raise kind(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
+        raise RuntimeError(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
             raise RuntimeError(f"a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
@@ -254,32 +252,39 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """``-sum_c y_c log softmax(x)_c``: the cross entropy between targets y and the softmax of logits x.
+    """``-sum_c y_c log(softmax(input)_c)``: the cross entropy between targets y and the softmax of logits.
+
+    Derivative: input: ``g (softmax(input) - y)`` for each example, times its weight, over the mean's divisor; 0 for
+    what is ignored, also where everything is (and the mean itself NaN). Probabilities: ``-g log(softmax(input))``.
+    Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
+    input's shape without C.
+    Dtype: real floating, kept; weight has the input's.
 
     Args:
-        input: logits ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
-        weight: a factor per class, ``(C,)``; the mean is then weighted, too.
+        weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
+        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count, neither in the sum nor in the mean.
-        reduction: none, mean or sum.
-        label_smoothing: the share of the target that is spread evenly over the classes.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: the share of the target that is given evenly to all classes.
 
     Raises:
         IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, or batches of different length.
-        RuntimeError: shapes or dtypes do not match, or label_smoothing is not in [0, 1].
+        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in [0, 1].
+        NotImplementedError: the input is not real floating.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
     tensor([0.6931, 0.    ])
     """
-    name = "cross_entropy"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, t = floating(name, input), operand(target, "target")
+    x, t = floating_operand(input), operand(target, "target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if t.array.dtype.kind == "f":
         return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
-    x, index, single = _batched(name, x, t)
+    x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     params = {
         "classes": _classes(x.array, index, w, ignore_index, reduction),
@@ -291,7 +296,7 @@ def cross_entropy(
 
 
 def _with_probabilities(
-    x: Tensor, y: Tensor, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+    x: Tensor, y: Tensor, weight: Operand | None, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         kind = InvalidValue if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
@@ -319,28 +324,36 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``-weight[y] * x[y]`` for log-probabilities x and class indices y; the mean divides by the sum of the weights.
+    """``-weight[y] input[y]`` for log-probabilities and class indices y; the mean divides by the sum of the weights.
+
+    Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor, and 0 elsewhere and for what
+    is ignored.
+    Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
+    input's shape without C.
+    Dtype: real floating, kept; weight has the input's.
 
     Args:
-        input: log-probabilities ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
         weight: a factor per class, ``(C,)``.
+        size_average, reduce: the deprecated forms of ``reduction``.
         ignore_index: class indices that do not count.
-        reduction: none, mean or sum.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         IndexError: a class index is out of bounds.
-        ValueError: an unknown reduction, or batches of different length.
+        ValueError: an unknown reduction, batches of different length, or a 0-d input.
         RuntimeError: shapes or dtypes do not match.
+        NotImplementedError: the input is not real floating.
 
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
     tensor(2.)
     """
-    name = "nll_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, index, single = _batched(name, floating(name, input), target)
+    x, t = floating_operand(input), operand(target, "target")
+    if x.array.ndim == 0:
+        raise InvalidValue(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
+    x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
-    return (
-        loss.squeeze(0) if single and reduction == "none" and np.ndim(getattr(target, "array", target)) == 0 else loss
-    )
+    return loss.squeeze(0) if single and reduction == "none" and t.array.ndim == 0 else loss

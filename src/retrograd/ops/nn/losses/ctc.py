@@ -11,6 +11,7 @@ share of all alignments that pass through each place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,10 +21,13 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ...indexing.selection import where
+from ...shape.joining import cat, stack
 from ...table.arguments import integers
 from ...table.composites import raw, second_order
-from ...table.registry import OPERATORS, operator
-from .common import reduction_of
+from ...table.registry import operator
+from ...table.types import Operand
+from .reduction import reduction_of
 
 
 class Alignment(NamedTuple):
@@ -110,7 +114,6 @@ def _ctc_backward(
 def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:
     """A function with the kernel's gradient: the loss and, for the term exp(lp), the sum of probabilities."""
     xp = array_module(log_probs)
-    cat, stack, where = (OPERATORS[name].function for name in ("cat", "stack", "where"))
     dtype = log_probs.array.dtype
     never = -1e30 if dtype.itemsize > 4 else -1e15  # finite, so that derivatives are
     steps, batch, _ = log_probs.array.shape
@@ -157,7 +160,7 @@ CTC = Primitive(
 )
 
 
-def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> Any:
+def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: int, most: int) -> Any:
     xp = array_module(x)
     if not isinstance(lengths, Tensor):
         lengths = integers((lengths,), argument)
@@ -172,7 +175,13 @@ def _lengths(argument: str, lengths: Any, x: Tensor, batch: int, most: int) -> A
     return values
 
 
-def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> Alignment:
+def _alignment(
+    x: Tensor,
+    targets: Operand,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int,
+) -> Alignment:
     """Lay out the targets, padded ``(N, S)`` or one after the other ``(sum of lengths,)``."""
     xp = array_module(x)
     steps, batch, classes = x.array.shape
@@ -207,31 +216,37 @@ def _alignment(x: Tensor, targets: Any, input_lengths: Any, target_lengths: Any,
     return Alignment(labels, skips, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 
 
-@operator(
-    namespace="nn.functional", method=False, note="the gradient is that for log_probs made by log_softmax, as PyTorch's"
-)
+@operator(namespace="nn.functional", method=False)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """The negative log-likelihood of label sequences, over all alignments with the inputs (Graves et al., 2006).
+    """``-log(sum of the likelihoods of all alignments)`` of label sequences with the inputs.
+
+    Derivative: log_probs: ``g (exp(log_probs) - posterior)``, that for log-probabilities made by ``log_softmax``, as
+    PyTorch's; 0 beyond a sequence's length.
+    Shape: log_probs ``(T, N, C)`` or ``(T, C)``; the result is 0-d, or with reduction ``"none"`` ``(N,)`` or 0-d.
+    Dtype: real floating, kept; targets and lengths are integers.
 
     Args:
-        log_probs: ``(T, N, C)`` or ``(T, C)``, made by ``log_softmax``.
+        log_probs: log-probabilities of the C classes at each of T steps, made by ``log_softmax``.
         targets: labels, padded ``(N, S)``, or one sequence after the other in one dimension.
         input_lengths, target_lengths: ``(N,)`` each.
         blank: the class that stands for no label.
-        reduction: none, sum, or mean: each loss divided by its target's length, then the mean over the batch.
+        reduction: ``"none"``, ``"sum"``, or ``"mean"``: each loss divided by its target's length, then the mean over
+            the batch.
         zero_infinity: let sequences that are too short for their labels count zero, with zero gradient.
 
     Raises:
-        RuntimeError: lengths, labels or shapes do not match.
+        RuntimeError: lengths, labels, shapes or dtypes do not match.
         ValueError: an unknown reduction.
+
+    Source: Graves, Fernandez, Gomez, Schmidhuber, "Connectionist temporal classification", 2006.
 
     >>> F.ctc_loss(rg.zeros(2, 1, 3).log_softmax(-1), rg.tensor([[1]]), [2], [1])
     tensor(1.0986)

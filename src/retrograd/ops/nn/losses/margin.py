@@ -9,11 +9,16 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import apply, operand
+from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ...math.exponential import SIGMOID
+from ...table.arguments import floating_operand
 from ...table.registry import operator
+from ...table.types import Operand
+from ..activations.smooth import log1p_exp
 from ..similarity import pairwise_distance
-from .common import BCE_WITH_LOGITS, floating, reduced, reduction_of
+from .entropy import BCE_WITH_LOGITS
+from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _where(mask: Any, x: Tensor) -> Tensor:
@@ -30,7 +35,18 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Derivative: input: ``g`` where the target is 1; ``-g`` where it is -1 and ``input <= margin``, else 0.
+    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Dtype: real floating.
+
+    Args:
+        input: distances.
+        target: 1 and -1.
+        margin: from where on different pairs are far enough apart.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: an unknown reduction.
@@ -54,7 +70,19 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, -y (x1 - x2) + margin)``: y = 1 wants x1 ranked above x2, y = -1 below.
+    """``max(0, margin - y (x1 - x2))``: y = 1 wants x1 ranked above x2, y = -1 below.
+
+    Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
+    target: ``-g (x1 - x2)`` there.
+    Shape: the three broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Dtype: real floating.
+
+    Args:
+        input1, input2: x1 and x2.
+        target: y, 1 and -1.
+        margin: by how much the one should exceed the other.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
@@ -85,9 +113,18 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
+    Derivative: that of the formula, at the kink as above it; finite at zero vectors, to whose squared norms 1e-12
+    is added.
+    Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
+    the target's shape.
+    Dtype: real floating.
+
     Args:
-        input1, input2: ``(N, D)`` or ``(D,)``.
-        target: ``(N,)`` or 0-d.
+        input1, input2: x1 and x2.
+        target: 1 and -1.
+        margin: which cosine is small enough for vectors that should differ.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: the shapes do not match.
@@ -114,6 +151,54 @@ def cosine_embedding_loss(
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
+SOFT_MARGIN = Primitive(
+    "soft_margin_loss",
+    lambda x, y, reduction: reduced_array(log1p_exp(-x * y), reduction),
+    "x y",
+    [
+        lambda g, x, y, reduction: -share_of(g, x, reduction) * y * SIGMOID(-x * y),
+        lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y),
+    ],
+    promote="same",
+    signals=True,
+)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
+
+    Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
+    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; the target's may be another.
+
+    Args:
+        input: scores.
+        target: 1 and -1.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: the shapes differ.
+        NotImplementedError: the input is not real floating.
+
+    >>> F.soft_margin_loss(rg.tensor([0.0, 100.0]), rg.tensor([1.0, -1.0]), reduction="none")
+    tensor([  0.6931, 100.    ])
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = floating_operand(input), operand(target, "target")
+    if x.array.shape != y.array.shape:
+        raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
+    return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
+
+
 def _examples(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
     if x.array.ndim not in (1, 2) or x.array.ndim and x.array.shape[-1] == 0:
@@ -121,7 +206,7 @@ def _examples(x: Tensor) -> Tensor:
     return x.unsqueeze(0) if x.array.ndim == 1 else x
 
 
-@operator(namespace="nn.functional", method=False, note="derivative 0 at the margin")
+@operator(namespace="nn.functional", method=False)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -132,26 +217,36 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the multi-class hinge.
+    """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
+
+    Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
+    hinge for p = 2; 0 at the margin.
+    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
+    Dtype: real floating; kept.
 
     Args:
-        input: ``(N, C)`` or ``(C,)``.
-        target: class indices ``(N,)`` or 0-d.
+        input: scores x.
+        target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
+        margin: by how much the score of y should exceed the others.
         weight: a factor per class, ``(C,)``.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        ValueError: p is not 1 or 2; an unknown reduction.
+        ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
         RuntimeError: shapes do not match, or a class index is out of range.
+        NotImplementedError: the input is not real floating.
+
+    Source: Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines", 2001.
 
     >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
     tensor(0.75)
     """
-    name = "multi_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
-    given, t = floating(name, input), operand(target, "target")
+    given, t = floating_operand(input), operand(target, "target")
     x = _examples(given)
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
@@ -176,7 +271,7 @@ def multi_margin_loss(
     return rows.squeeze(0) if reduction == "none" and t.array.ndim == 0 else reduced(rows, reduction)
 
 
-@operator(namespace="nn.functional", method=False, note="derivative 0 at the margin")
+@operator(namespace="nn.functional", method=False)
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -186,20 +281,26 @@ def multilabel_margin_loss(
 ) -> Tensor:
     """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
 
+    Derivative: where a term is positive ``g / C`` for x_i and minus that for x_j; 0 at the margin.
+    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
+    Dtype: real floating; kept.
+
     Args:
-        input: ``(N, C)`` or ``(C,)``.
+        input: scores x.
         target: class indices of the input's shape; those after the first -1 of a row do not count.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         RuntimeError: shapes do not match, or an index is out of range.
         ValueError: an unknown reduction.
+        NotImplementedError: the input is not real floating.
 
     >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
     tensor(0.85)
     """
-    name = "multilabel_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    given, t = floating(name, input), operand(target, "target")
+    given, t = floating_operand(input), operand(target, "target")
     x = _examples(given)
     if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
@@ -229,16 +330,27 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """``-mean_c(y_c log sigmoid(x_c) + (1 - y_c) log sigmoid(-x_c))`` over the classes, the last dimension.
 
+    Derivative: input: ``g (sigmoid(x) - y) / C``; target: ``-g x / C``.
+    Shape: input and target ``(*, C)``; the result is 0-d, or with reduction ``"none"`` has the shape without C.
+    Dtype: real floating; kept.
+
+    Args:
+        input: scores x.
+        target: y, in [0, 1].
+        weight: factors that broadcast with the loss of each class.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
     Raises:
         ValueError: an unknown reduction.
         RuntimeError: the shapes do not match.
+        NotImplementedError: the input is not real floating.
 
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
-    name = "multilabel_soft_margin_loss"
     reduction = reduction_of(reduction, size_average, reduce)
-    x, y = floating(name, input), operand(target, "target")
+    x, y = floating_operand(input), operand(target, "target")
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
@@ -248,7 +360,7 @@ def multilabel_soft_margin_loss(
 
 
 def _triplet(
-    tensors: tuple[Any, Any, Any],
+    tensors: tuple[Operand, Operand, Operand],
     distance: Callable[[Tensor, Tensor], Tensor],
     margin: float,
     swap: bool,
@@ -283,11 +395,24 @@ def triplet_margin_loss(
 ) -> Tensor:
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with ``d(x, y) = ||x - y + eps||_p``.
 
-    With ``swap`` the distance of the positive from the negative counts where it is smaller (Balntas et al., 2016).
+    Derivative: that of the distances where the loss is positive or at the kink, else 0.
+    Shape: ``(*, D)``, which broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
+    Dtype: real floating.
+
+    Args:
+        anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
+        margin: by how much; positive.
+        p: the norm.
+        eps: added to each difference.
+        swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: the margin is not positive; an unknown reduction.
         RuntimeError: the tensors have different numbers of dimensions.
+
+    Source: Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets", 2016.
 
     >>> F.triplet_margin_loss(rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]]), eps=0.0)
     tensor(0.5)
@@ -311,7 +436,19 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """``triplet_margin_loss`` with a distance of the caller's, by default ``pairwise_distance``.
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with a distance d of the caller's.
+
+    Derivative: that of the distances where the loss is positive or at the kink, else 0.
+    Shape: as the distance takes and gives it; the result is 0-d, or with reduction ``"none"`` has that of
+    the distances.
+    Dtype: real floating.
+
+    Args:
+        anchor, positive, negative: as in ``triplet_margin_loss``.
+        distance_function: from two Tensors to their distances, by default ``pairwise_distance``.
+        margin: positive.
+        swap: as in ``triplet_margin_loss``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: the margin is not positive; an unknown reduction.

@@ -11,6 +11,7 @@ from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
 from ...table.arguments import integers, number
 from ...table.registry import operator
+from ...table.types import Number, Size
 
 Widths = tuple[tuple[int, int], ...]
 
@@ -72,7 +73,7 @@ FOLD_EDGES: Primitive = Primitive(
 )
 
 
-def _widths(x: Tensor, pad: Any) -> Widths:
+def _widths(x: Tensor, pad: Size) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
     sizes = integers((pad,), "pad")
     if len(sizes) % 2:
@@ -88,10 +89,17 @@ def _widths(x: Tensor, pad: Any) -> Widths:
 
 
 @operator(method=False)
-def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
-    """Padded with ``value``: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
+def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
+    """``value`` around the input: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
 
-    Negative widths crop.
+    Derivative: the part of g that is the input, 0 for what was cropped; none for ``value``.
+    Shape: any; each dimension grows by its two widths, or shrinks by negative ones.
+    Dtype: any; kept.
+
+    Args:
+        input: the Tensor.
+        pad: an even number of widths; negative ones crop.
+        value: what the padding holds.
 
     Raises:
         RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
@@ -104,12 +112,17 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
-def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
-    """Padded by ``pad`` = (left, right) of the last dimension, then of the one before, and so on; negative widths crop.
+def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None = None) -> Tensor:
+    """``value``, or what lies inside, around the input: ``pad`` is (left, right) of the last dimension, then of others.
+
+    Derivative: the part of g that is the input, and for the modes other than constant the padding added to where it
+    came from; 0 for what was cropped.
+    Shape: any for ``"constant"``; else the last 1, 2 or 3 dimensions of an input with one or two more are padded.
+    Dtype: any; kept.
 
     Args:
-        input: a Tensor; the modes other than constant pad the last 1-3 dimensions of one with 1 or 2 more.
-        pad: an even number of widths.
+        input: the Tensor.
+        pad: widths (left, right) of the last dimension, then of the one before, and so on; negative ones crop.
         mode: ``"constant"``, ``"reflect"`` (without repeating the edge), ``"replicate"`` (the edge) or ``"circular"``.
         value: the constant, 0 by default.
 
@@ -118,7 +131,7 @@ def pad_(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> 
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
         ValueError: a value is given with another mode than constant.
 
-    >>> rg.nn.functional.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
+    >>> F.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
     """
     x = operand(input)

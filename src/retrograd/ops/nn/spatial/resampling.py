@@ -99,19 +99,19 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     dtype = x.dtype
     if dtype == np.float16:
         x = x.astype(np.float32)
-    axes = [(axis, each) for axis, each in zip(range(x.ndim - len(maps), x.ndim), maps) if each is not None]
+    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
     # Shrinking axes first, growing ones last, keeps what lies between small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
-    weighted = any(each.weight is not None for _, each in axes)
-    if weighted and x.size and array_module(x) is np and all(each.matrix_pays for _, each in axes):
+    weighted = any(linear.weight is not None for _, linear in axes)
+    if weighted and x.size and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
         out = x
-        for axis, each in axes:
-            out = each.as_matrix(out, axis)
+        for axis, linear in axes:
+            out = linear.as_matrix(out, axis)
         # A matrix product would spread an infinity or NaN over whole rows.
         if np.isfinite(out.sum()):
             return out.astype(dtype, copy=False)
-    for axis, each in axes:
-        x = each.by_terms(x, axis)
+    for axis, linear in axes:
+        x = linear.by_terms(x, axis)
     return x.astype(dtype, copy=not axes)
 
 
@@ -119,6 +119,6 @@ RESAMPLE: Primitive = Primitive(
     "resample",
     resampled,
     "x",
-    [lambda g, maps: RESAMPLE(g, maps=tuple([None if each is None else each.transposed for each in maps]))],
+    [lambda g, maps: RESAMPLE(g, maps=tuple([None if linear is None else linear.transposed for linear in maps]))],
     signals=True,
 )

@@ -57,13 +57,7 @@ def multihead_calls(rng: np.random.Generator) -> Iterator[Call]:
     yield call(attn_mask=Fixed(draw((4, 2, 3))))
 
 
-def gumbel_calls(rng: np.random.Generator) -> Iterator[Call]:
-    yield Call(rng.standard_normal((2, 3)))
-    yield Call(rng.standard_normal((2, 3)), tau=0.7, dim=0)
-
-
 CASES = [
     Case("nn.functional.scaled_dot_product_attention", attention_calls, edge_calls=attention_edges),
     Case("nn.functional.multi_head_attention_forward", multihead_calls),
-    Case("nn.functional.gumbel_softmax", gumbel_calls, random=True),
 ]

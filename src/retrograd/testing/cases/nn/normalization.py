@@ -68,6 +68,13 @@ def normalize_edges(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((0, 3)))
 
 
+def response_calls(rng: np.random.Generator) -> Iterator[Call]:
+    """Even and odd sizes, three to five dimensions."""
+    yield Call(rng.standard_normal((2, 4, 3)), 2)
+    yield Call(rng.standard_normal((1, 5, 2, 3)), 3, alpha=0.5, beta=0.6, k=2.0)
+    yield Call(rng.standard_normal((1, 3, 2, 1, 2)), 5, alpha=1.0)
+
+
 CASES = [
     Case("nn.functional.layer_norm", layer_norm_calls, edge_calls=layer_norm_edges),
     Case("nn.functional.rms_norm", rms_norm_calls),
@@ -75,4 +82,5 @@ CASES = [
     Case("nn.functional.batch_norm", batch_norm_calls),
     Case("nn.functional.instance_norm", instance_norm_calls),
     Case("nn.functional.normalize", normalize_calls, edge_calls=normalize_edges),
+    Case("nn.functional.local_response_norm", response_calls),
 ]

@@ -1,4 +1,4 @@
-"""Cases of pooling, max_unpool and local response normalization."""
+"""Cases of pooling and max_unpool."""
 
 from __future__ import annotations
 
@@ -87,13 +87,6 @@ def unpools(axes: int) -> Calls:
     return calls
 
 
-def responses(rng: np.random.Generator) -> Iterator[Call]:
-    """Even and odd sizes, three to five dimensions."""
-    yield Call(rng.standard_normal((2, 4, 3)), 2)
-    yield Call(rng.standard_normal((1, 5, 2, 3)), 3, alpha=0.5, beta=0.6, k=2.0)
-    yield Call(rng.standard_normal((1, 3, 2, 1, 2)), 5, alpha=1.0)
-
-
 MAX_OPTIONS: tuple[dict[str, Any], ...] = (
     {"kernel_size": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -149,5 +142,4 @@ CASES = [
         for axes in (1, 2, 3)
     ],
     *[Case(f"nn.functional.max_unpool{axes}d", unpools(axes)) for axes in (1, 2, 3)],
-    Case("nn.functional.local_response_norm", responses),
 ]

@@ -33,6 +33,11 @@ def softmax_calls(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(normal(rng, (3, 2)), dim=1, dtype=np.float64)
 
 
+def gumbel_calls(rng: np.random.Generator) -> Iterator[Call]:
+    yield Call(rng.standard_normal((2, 3)))
+    yield Call(rng.standard_normal((2, 3)), tau=0.7, dim=0)
+
+
 CASES = [
     Case("logsumexp", together(one_dim(), several), edge_calls=no_number),
     Case("softmax", softmax_calls, edge_calls=infinities),
@@ -43,4 +48,5 @@ CASES = [
     Case("special.softmax", softmax_calls),
     Case("special.log_softmax", softmax_calls),
     Case("nn.functional.softmin", softmax_calls),
+    Case("nn.functional.gumbel_softmax", gumbel_calls, random=True),
 ]

@@ -1,4 +1,4 @@
-"""Cases of shapes: the same elements under another shape or with the dimensions permuted."""
+"""Cases of shapes: the same elements under another shape."""
 
 from __future__ import annotations
 
@@ -33,14 +33,6 @@ reshapes = drawn(
     lambda n: Call(n(), (1, 1)),
     lambda n: Call(n(1), ()),
     lambda n: Call(n(0, 3), (3, 0)),
-)
-
-axes = drawn(
-    lambda n: Call(n(2, 3), 0, 1),
-    lambda n: Call(n(2, 3, 4), -1, 0),
-    lambda n: Call(n(2, 3, 4), 1, 1),
-    lambda n: Call(n(), 0, -1),
-    lambda n: Call(n(0, 3), 0, 1),
 )
 
 at_least = drawn(
@@ -89,46 +81,4 @@ CASES = [
     Case("atleast_1d", at_least),
     Case("atleast_2d", at_least),
     Case("atleast_3d", at_least),
-    Case("transpose", axes),
-    Case("t", drawn(lambda n: Call(n(2, 3)), lambda n: Call(n(3)), lambda n: Call(n()))),
-    Case(
-        "permute",
-        drawn(
-            lambda n: Call(n(2, 3, 4), (2, 0, 1)),
-            lambda n: Call(n(2, 3), (-1, 0)),
-            lambda n: Call(n(), ()),
-            lambda n: Call(n(0, 2), (1, 0)),
-        ),
-        np.transpose,
-    ),
-    Case(
-        "movedim",
-        drawn(
-            lambda n: Call(n(2, 3, 4), 0, -1),
-            lambda n: Call(n(2, 3, 4), (0, 2), (1, 0)),
-            lambda n: Call(n(2, 3, 4, 1), (3, 1), (0, -1)),
-        ),
-        np.moveaxis,
-    ),
-    Case(
-        "Tensor.expand",
-        drawn(
-            lambda n: Call(n(2, 1), 2, 3),
-            lambda n: Call(n(3), (2, -1)),
-            lambda n: Call(n(), 2),
-            lambda n: Call(n(2, 3), -1, -1),
-            lambda n: Call(n(1, 2), 0, 2),
-        ),
-    ),
-    Case("Tensor.expand_as", drawn(lambda n: Call(n(2, 1), np.zeros((4, 2, 3), np.int64)))),
-    Case("broadcast_to", drawn(lambda n: Call(n(2, 1), (4, 2, 3)), lambda n: Call(n(), (2,))), np.broadcast_to),
-    Case(
-        "broadcast_tensors",
-        drawn(lambda n: Call(n(2, 1), n(3), n()), lambda n: Call(n(0, 1), n(3)), lambda n: Call(n(2))),
-        np.broadcast_arrays,
-    ),
-    Case(
-        "Tensor.sum_to_size",
-        drawn(lambda n: Call(n(2, 3), 1, 3), lambda n: Call(n(4, 2, 3), (2, 1)), lambda n: Call(n(2, 3), 2, 3)),
-    ),
 ]

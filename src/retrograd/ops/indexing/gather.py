@@ -1,0 +1,160 @@
+"""Reading at positions along a dimension, of the flattened Tensor, and under masks."""
+
+from __future__ import annotations
+
+from ...core.errors import describe
+from ...core.primitive import apply, operand
+from ...core.storage import storage_of
+from ...core.tensor import Tensor
+from ..shape.expansion import expand
+from ..shape.shape import flatten, reshape
+from ..table.arguments import dimension
+from ..table.registry import numpy_names, operator
+from .indexing import Index, reading
+from .positions import along, bool_mask, check_range, mask_index, mesh, positions, vector
+
+GATHER, INDEX_SELECT, TAKE, MASKED_SELECT, TAKE_ALONG_DIM = (
+    reading(name) for name in ("gather", "index_select", "take", "masked_select", "take_along_dim")
+)
+
+
+@operator()
+@numpy_names
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+
+    Derivative: ``g`` added at the positions.
+    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
+    of the index.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: integers from 0 on.
+        sparse_grad: taken for PyTorch's sake; gradients are dense.
+    Raises:
+        RuntimeError: the index does not fit or is out of range.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
+    tensor([[1, 1],
+            [4, 3]])
+    """
+    x = operand(input)
+    place, _ = along(x, dim, index)
+    return apply(GATHER, (x,), {"index": place})
+
+
+@operator()
+@numpy_names
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
+
+    Derivative: ``g`` added at the positions.
+    Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        indices: integers; negative ones count from the end.
+        dim: the dimension; None flattens both.
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the indices are not of integers.
+        IndexError: ``dim`` or an index is out of range.
+
+    >>> x = rg.tensor([[3, 1], [2, 4]])
+    >>> rg.take_along_dim(x, rg.argsort(x, 1), 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    x, index = operand(input), operand(indices, "indices")
+    if dim is None:
+        x, index, dim = flatten(x), flatten(index), 0
+    place = dimension(dim, x.array.ndim)
+    index = positions(index, x)
+    own, shape = list(x.array.shape), list(index.array.shape)
+    if len(own) != len(shape):
+        raise RuntimeError(f"input {describe(x)} and indices {describe(index)} differ in dimensions")
+    for d, (length, other) in enumerate(zip(x.array.shape, index.array.shape)):
+        if d != place:
+            if length != other and 1 not in (length, other):
+                raise RuntimeError(f"input {describe(x)} and indices {describe(index)} do not broadcast")
+            own[d] = shape[d] = other if length == 1 else length
+    check_range(index, -own[place], own[place], place, x)
+    return apply(TAKE_ALONG_DIM, (expand(x, own),), {"index": mesh(expand(index, shape), place)})
+
+
+@operator()
+@numpy_names
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
+
+    Derivative: ``g`` added at the positions.
+    Shape: (*, n, *) to (*, len(index), *).
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on.
+    Raises:
+        IndexError: a position is negative or too large, or the index is no vector.
+        RuntimeError: the index is not of integers.
+
+    >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
+    tensor([[2, 2],
+            [4, 4]])
+    """
+    x = operand(input)
+    if not x.array.ndim:
+        return reshape(index_select(reshape(x, (1,)), dim, index), ())
+    return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index)[0]})
+
+
+@operator()
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """``out = input.ravel()[index]``.
+
+    Derivative: ``g`` added at the positions.
+    Shape: any; the result has the index's.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        index: integers; negative ones count from the end.
+    Raises:
+        IndexError: a position is out of range.
+        RuntimeError: the index is not of integers.
+
+    >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
+    tensor([1, 4])
+    """
+    x = operand(input)
+    index = positions(index, x)
+    size = x.array.size
+    check_range(index, -size, size, 0, x)
+    if not index.array.ndim:
+        return reshape(take(x, reshape(index, (1,))), ())
+    return apply(TAKE, (flatten(x),), {"index": Index((index.array,), (storage_of(index),))})
+
+
+@operator()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """``input[mask]``: the elements where the mask holds, in row-major order.
+
+    Derivative: ``g`` where the mask holds, 0 elsewhere.
+    Shape: input and mask broadcast; the result is a vector.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        mask: bools.
+    Raises:
+        RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+
+    >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    x, index = mask_index(operand(input), bool_mask(mask))
+    return apply(MASKED_SELECT, (x,), {"index": index})

@@ -1,0 +1,276 @@
+"""Writing at vectors of positions, at any index, of the flattened Tensor, and under masks.
+
+Of several values written to one position the last stays, and it alone gets the gradient; what is added adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import operand
+from ...core.tensor import Tensor
+from ..shape.shape import flatten, reshape
+from ..shape.views import narrow
+from ..table.arguments import dimension, number
+from ..table.registry import numpy_names, operator
+from ..table.types import Number, Operand
+from .indexing import Index, adding, index_of, setting, written_value
+from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
+from .writing import Write, in_place, result
+
+INDEX_COPY, INDEX_FILL, INDEX_PUT, PUT, MASKED_SCATTER = (
+    setting(name) for name in ("index_copy", "index_fill", "index_put", "put", "masked_scatter")
+)
+INDEX_ADD, INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_add", "index_put", "put"))
+
+
+def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
+    x = operand(input)
+    source = _slices(x, dim, index, source, RuntimeError)
+    place, _ = vector(x, dim, index, error=RuntimeError)
+    return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
+
+
+def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
+    """The index; for a 0-d Tensor its one element, or with a count of 0 nothing."""
+    if x.array.ndim:
+        return index
+    return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
+
+
+def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Exception]) -> Tensor:
+    """The source, which must have a slice of x's shape for every position."""
+    _, count = vector(x, dim, index, error=error)
+    source = same_dtype(x, source, "source")
+    if not x.array.ndim:
+        if source.array.size != 1 or count != 1:
+            raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
+        return reshape(source, ())
+    place = dimension(dim, x.array.ndim)
+    wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
+    if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
+        return reshape(source, wanted)
+    if source.array.shape != wanted:
+        raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")
+    return source
+
+
+@operator(inplace=True)
+@numpy_names
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
+
+    Derivative: input: ``g``. source: ``alpha * g`` at the positions.
+    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        source: the slices.
+        alpha: a factor for them.
+    Raises:
+        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        IndexError: ``dim`` is out of range, or the index is no vector.
+
+    >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
+    tensor([3., 0., 0.])
+    """
+    return result(_index_add(input, dim, index, source, alpha=alpha))
+
+
+def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write:
+    x = operand(input)
+    source = _slices(x, dim, index, source, IndexError)
+    return Write(INDEX_COPY, x, source, {"index": _or_whole(vector(x, dim, index)[0], x)})
+
+
+@operator(inplace=True)
+@numpy_names
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
+    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers from 0 on.
+        source: the slices.
+    Raises:
+        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        RuntimeError: the dtypes differ.
+
+    >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+    return result(_index_copy(input, dim, index, source))
+
+
+def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Write:
+    x = operand(input)
+    place, count = vector(x, dim, index, low=-1)
+    if isinstance(value, Tensor) and value.array.ndim:
+        raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
+    value = written_value(x, number(value, "value"))
+    return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
+
+
+@operator(inplace=True)
+@numpy_names
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
+    """``out[.., index[i], ..] = value``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dim: the dimension.
+        index: a vector of integers; negative ones count from the end.
+        value: a number or a 0-d Tensor.
+    Raises:
+        IndexError: ``dim`` or a position is out of range.
+        RuntimeError: the value has dimensions, or is complex and the input is not.
+
+    >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
+    tensor([5., 0., 5.])
+    """
+    return result(_index_fill(input, dim, index, value))
+
+
+def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Write:
+    x = operand(input)
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"argument 'indices' must be a tuple of Tensors, not {type(indices).__name__}")
+    key = tuple([slice(None) if index is None else operand(index, "indices") for index in indices])
+    values = same_dtype(x, values, "values")
+    index = index_of(x, key)
+    if values.array.ndim > x.array[index.key].ndim:
+        raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
+    values = written_value(x, values)
+    return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
+
+
+@operator(inplace=True)
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
+
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
+    ``accumulate``, where a position repeats, for the last value alone.
+    Shape: any, kept; the values broadcast to the indexed elements.
+    Dtype: any, kept; values have the input's.
+
+    Args:
+        input: a Tensor.
+        indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
+        values: what is written.
+        accumulate: add instead of replacing; at a repeated position all values are added.
+    Raises:
+        IndexError: a position is out of range.
+        RuntimeError: the values do not broadcast, or the dtypes differ.
+        TypeError: ``indices`` is no tuple of Tensors.
+
+    >>> rg.index_put(rg.zeros(3), (rg.tensor([0, 0]),), rg.tensor([1.0, 2.0]), accumulate=True)
+    tensor([3., 0., 0.])
+    """
+    return result(_index_put(input, indices, values, accumulate))
+
+
+def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Write:
+    x = operand(input)
+    index = positions(index, x)
+    source = same_dtype(x, source, "source")
+    if source.array.size != index.array.size:
+        raise IndexError(f"source {describe(source)} must have as many elements as index {describe(index)}")
+    size = x.array.size
+    check_range(index, -size, size, 0, x)
+    if not x.array.ndim or not size:
+        x = reshape(x, (size,))
+    xp = array_module(x)
+    flat = index.array.reshape(-1)
+    key = xp.unravel_index(xp.where(flat < 0, flat + size, flat), x.array.shape) if size else (flat,)
+    return Write(PUT_ADD if accumulate else PUT, x, flatten(source), {"index": Index(tuple(key))})
+
+
+@operator(inplace=True)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
+
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
+    ``accumulate``, where a position repeats, for the last value alone.
+    Shape: any, kept; source has as many elements as the index.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        index: integers; negative ones count from the end.
+        source: what is written.
+        accumulate: add instead of replacing.
+    Raises:
+        IndexError: a position is out of range, or index and source differ in number.
+        RuntimeError: the dtypes differ.
+
+    >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    return reshape(result(_put(input, index, source, accumulate)), operand(input).array.shape)
+
+
+def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
+    x, mask = operand(input), bool_mask(mask)
+    source = same_dtype(x, source, "source")
+    x, index = mask_index(x, mask)
+    count = int(index.key[0].sum().item())
+    if source.array.size < count:
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+    return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
+
+
+def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Write:
+    write = _masked_scatter(input, mask, source)
+    if write.x.array.shape != input.array.shape:
+        raise RuntimeError(f"mask {describe(mask)} does not broadcast to the written Tensor {describe(input)}")
+    return write
+
+
+@operator(inplace=True)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
+    Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+    Dtype: any, kept; source has the input's.
+
+    Args:
+        input: a Tensor.
+        mask: bools.
+        source: the elements.
+    Raises:
+        RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+
+    >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    return result(_masked_scatter(input, mask, source))
+
+
+for _name, _prepare in (
+    ("index_add", _index_add),
+    ("index_copy", _index_copy),
+    ("index_fill", _index_fill),
+    ("index_put", _index_put),
+    ("put", _put),
+    ("masked_scatter", _masked_scatter_in_place),
+):
+    in_place(_name, _prepare)

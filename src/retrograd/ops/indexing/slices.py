@@ -1,0 +1,116 @@
+"""A slice, several, or a diagonal replaced by a Tensor of its shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ..shape.views import diagonal
+from ..table.arguments import dimension, integer
+from ..table.registry import numpy_names, operator
+from ..table.types import Operand
+from .indexing import Index, setting
+
+SELECT_SCATTER, SLICE_SCATTER = setting("select_scatter"), setting("slice_scatter")
+
+
+def _replaced(primitive: Primitive, x: Tensor, src: Operand, key: tuple[Any, ...]) -> Tensor:
+    src = operand(src, "src")
+    shape = x.array[key].shape
+    if src.array.shape != shape:
+        raise RuntimeError(f"expected src to have shape {shape}, the slice's, got {describe(src)}")
+    return apply(primitive, (x, src), {"index": Index(key)})
+
+
+@operator()
+@numpy_names
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """``out[.., index, ..] = src``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
+    Shape: the input's, kept; src has it without ``dim``.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        src: the slice.
+        dim: the dimension.
+        index: which slice; negative ones count from the end.
+    Raises:
+        RuntimeError: src has not the slice's shape.
+        IndexError: ``dim`` or ``index`` is out of range.
+
+    >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    x = operand(input)
+    place = dimension(dim, x.array.ndim)
+    position = integer(index, "index")
+    if not x.array.ndim or not -x.array.shape[place] <= position < x.array.shape[place]:
+        raise IndexError(f"index {position} is out of range of dimension {dim} of {describe(x)}")
+    return _replaced(SELECT_SCATTER, x, src, (*(slice(None),) * place, position, Ellipsis))
+
+
+@operator()
+@numpy_names
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """``out[.., start:end:step, ..] = src``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
+    Shape: the input's, kept; src has that of the slices.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least one dimension.
+        src: the slices.
+        dim: the dimension.
+        start: the first slice; None for 0.
+        end: the slice to stop before; None for all.
+        step: how far from one to the next.
+    Raises:
+        RuntimeError: src has not the slices' shape, or step is not positive.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
+    x = operand(input)
+    if not x.array.ndim or step <= 0:
+        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+    place = dimension(dim, x.array.ndim)
+    return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
+
+
+@operator()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
+
+    Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
+    Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor of at least two dimensions.
+        src: the diagonal.
+        offset: which diagonal: > 0 above the main one, < 0 below.
+        dim1: the dimension of the rows.
+        dim2: the dimension of the columns.
+    Raises:
+        RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
+        IndexError: a dimension is out of range.
+
+    >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    out = operand(input).clone()
+    part, src = diagonal(out, offset, dim1, dim2), operand(src, "src")
+    if src.array.shape != part.array.shape:
+        raise RuntimeError(f"expected src to have shape {part.array.shape}, the diagonal's, got {describe(src)}")
+    part.copy_(src)
+    return out

@@ -1,0 +1,298 @@
+"""The larger and the smaller of two, bounds, finite numbers for others, signs of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.mutation import apply_inplace
+from ...core.primitive import Primitive, apply, apply2, operand
+from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import binary, elementwise
+from ..table.masks import KEEP, WHERE, zero_rule
+from ..table.registry import inplace_method, operator
+from ..table.types import Operand
+from .arithmetic import SIGN
+from .comparison import ISFINITE, ISNAN
+
+
+def _halved_at_ties(g: Any, chosen: Any, tie: Any) -> Any:
+    return WHERE(tie, g * 0.5, KEEP(g, chosen))
+
+
+# Ties share the gradient in halves; where either is NaN both get it (as PyTorch).
+MAXIMUM = binary(
+    "maximum",
+    np.maximum,
+    lambda g, x, y: _halved_at_ties(g, ~(x < y), x == y),
+    lambda g, x, y: _halved_at_ties(g, ~(x > y), x == y),
+)
+MINIMUM = binary(
+    "minimum",
+    np.minimum,
+    lambda g, x, y: _halved_at_ties(g, ~(x > y), x == y),
+    lambda g, x, y: _halved_at_ties(g, ~(x < y), x == y),
+)
+# Ties go to the first (as PyTorch).
+FMAX = binary(
+    "fmax",
+    np.fmax,
+    lambda g, x, y: KEEP(g, (x >= y) | ISNAN(y)),
+    lambda g, x, y: KEEP(g, ~((x >= y) | ISNAN(y))),
+)
+FMIN = binary(
+    "fmin",
+    np.fmin,
+    lambda g, x, y: KEEP(g, (x <= y) | ISNAN(y)),
+    lambda g, x, y: KEEP(g, ~((x <= y) | ISNAN(y))),
+)
+
+
+@operator(numpy=np.maximum, real=True)
+def maximum(input: Operand, other: Operand) -> Tensor:
+    """``max(input, other)``, elementwise; NaN where either is.
+
+    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
+    tensor([3., 4.])
+    """
+    return apply2(MAXIMUM, input, other)
+
+
+@operator(numpy=np.minimum, real=True)
+def minimum(input: Operand, other: Operand) -> Tensor:
+    """``min(input, other)``, elementwise; NaN where either is.
+
+    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return apply2(MINIMUM, input, other)
+
+
+@operator(numpy=np.fmax, real=True)
+def fmax(input: Operand, other: Operand) -> Tensor:
+    """``max(input, other)``, elementwise; the other one where one is NaN.
+
+    Derivative: ``g`` to the larger; to the input at ties.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.fmax(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
+    tensor([3., 2.])
+    """
+    return apply2(FMAX, input, other)
+
+
+@operator(numpy=np.fmin, real=True)
+def fmin(input: Operand, other: Operand) -> Tensor:
+    """``min(input, other)``, elementwise; the other one where one is NaN.
+
+    Derivative: ``g`` to the smaller; to the input at ties.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.fmin(rg.tensor([1.0, float("nan")]), rg.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return apply2(FMIN, input, other)
+
+
+# Bounds: at a bound the gradient passes to the input (as PyTorch).
+CLAMP_MIN = binary("clamp_min", np.maximum, lambda g, x, y: KEEP(g, x >= y), lambda g, x, y: KEEP(g, x < y))
+CLAMP_MAX = binary("clamp_max", np.minimum, lambda g, x, y: KEEP(g, x <= y), lambda g, x, y: KEEP(g, x > y))
+CLAMP = elementwise(
+    "clamp",
+    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "x low high",
+    [
+        lambda g, x, low, high: KEEP(g, (x >= low) & (x <= high)),
+        lambda g, x, low, high: KEEP(g, (x < low) & (low < high)),
+        lambda g, x, low, high: KEEP(g, (x > high) | (low > high)),
+    ],
+    promote="same",
+)
+
+
+CLAMP_TO_NUMBERS = elementwise(
+    "clamp",
+    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "x",
+    [lambda g, x, low, high: KEEP(g, (x >= low) & (x <= high))],
+)
+
+
+def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tuple[Primitive, tuple[Any, ...]]:
+    if low is None and high is None:
+        raise RuntimeError("at least one of min and max must not be None")
+    if high is None:
+        return CLAMP_MIN, (input, low)
+    if low is None:
+        return CLAMP_MAX, (input, high)
+    return CLAMP, (input, low, high)
+
+
+@operator(inplace=CLAMP, aliases=("clip",), real=True)
+def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """``min(max(input, min), max)``: the nearest number to ``input`` in [min, max].
+
+    Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
+    min < max. max: ``g`` where the input is above it, or min > max.
+    Shape: those of the three broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        min: lower bound, a number or a Tensor; None for none.
+        max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+    Raises:
+        RuntimeError: neither bound is given, or the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
+    tensor([-1. ,  0.5,  1. ])
+    """
+    input = operand(input)
+    if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind == "f":
+        return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
+    primitive, inputs = _clamp_call(input, min, max)
+    return apply(primitive, inputs, {})
+
+
+def _clamp_(self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    primitive, inputs = _clamp_call(self, min, max)
+    return apply_inplace(primitive, *inputs)
+
+
+tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
+
+
+@operator(inplace=CLAMP_MIN, real=True)
+def clamp_min(input: Operand, min: Operand) -> Tensor:
+    """``max(input, min)``, elementwise.
+
+    Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+    Shape: that of ``input`` and ``min`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        min: the lower bound, a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
+    tensor([0. , 0.5])
+    """
+    return apply2(CLAMP_MIN, input, min)
+
+
+@operator(inplace=CLAMP_MAX, real=True)
+def clamp_max(input: Operand, max: Operand) -> Tensor:
+    """``min(input, max)``, elementwise.
+
+    Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+    Shape: that of ``input`` and ``max`` broadcast.
+    Dtype: real; the result has PyTorch's result type.
+
+    Args:
+        input: a Tensor.
+        max: the upper bound, a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: a number is complex.
+
+    >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
+    tensor([0.5, 1. ])
+    """
+    return apply2(CLAMP_MAX, input, max)
+
+
+NAN_TO_NUM = elementwise(
+    "nan_to_num",
+    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    "x",
+    [lambda g, x: KEEP(g, ISFINITE(x))],
+)
+
+
+@operator(inplace=True)
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """``input`` with finite numbers for NaN and the infinities.
+
+    Derivative: ``g``, 0 where a value was replaced.
+    Shape: any, kept.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        nan: for NaN, by default 0.
+        posinf: for +inf, by default the largest number of the dtype.
+        neginf: for -inf, by default the smallest number of the dtype.
+
+    >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
+    tensor([0., 9., 1.])
+    """
+    values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
+    return apply(NAN_TO_NUM, (operand(input),), values)
+
+
+COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")
+
+
+@operator(direct=True, inplace=COPYSIGN, numpy=np.copysign)
+def copysign(input: Operand, other: Operand) -> Tensor:
+    """``|input|`` with the sign of ``other`` (that of -0 is negative).
+
+    Derivative: input: ``g`` times the signs of input and result, 0 at 0. other: 0.
+    Shape: that of ``input`` and ``other`` broadcast.
+    Dtype: real; integers become the default dtype.
+
+    Args:
+        input: a Tensor.
+        other: a Tensor or a number.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    >>> rg.copysign(rg.tensor([1.0, -2.0]), rg.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
+    return apply2(COPYSIGN, input, other)

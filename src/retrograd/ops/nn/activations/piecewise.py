@@ -1,0 +1,199 @@
+"""Activations made of straight pieces, other than rectifiers: hard gates, shrinkage, thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.errors import describe
+from ....core.mutation import apply_inplace
+from ....core.primitive import apply, operand
+from ....core.tensor import Tensor
+from ...table.arguments import number
+from ...table.elementwise import elementwise, unary
+from ...table.masks import KEEP, WHERE
+from ...table.registry import operator
+from .application import activate
+from .rectifiers import bounded
+
+HARDSWISH = unary(
+    "hardswish",
+    lambda x: x * bounded(x + 3, 0, 6) * (1 / 6),
+    lambda g, x: WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3))),
+    promote="same",
+)
+HARDSIGMOID = unary(
+    "hardsigmoid",
+    lambda x: bounded(x + 3, 0, 6) * (1 / 6),
+    lambda g, x: KEEP(g * (1 / 6), (x > -3) & (x < 3)),
+    promote="same",
+)
+
+
+@operator(namespace="nn.functional", method=False)
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * min(max(input + 3, 0), 6) / 6``, elementwise.
+
+    Derivative: ``g (input / 3 + 1 / 2)`` between -3 and 3, 0 below and at -3, ``g`` above and at 3.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Howard et al., "Searching for MobileNetV3", 2019.
+
+    >>> F.hardswish(rg.tensor([-1.0, 2.0]))
+    tensor([-0.3333,  1.6667])
+    """
+    return activate(HARDSWISH, input, inplace)
+
+
+@operator(namespace="nn.functional", method=False)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input + 3, 0), 6) / 6``, elementwise.
+
+    Derivative: ``g / 6`` between -3 and 3, 0 outside and at both.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    >>> F.hardsigmoid(rg.tensor([0.0, 4.0]))
+    tensor([0.5, 1. ])
+    """
+    return activate(HARDSIGMOID, input, inplace)
+
+
+def _shrinkage_rule(g: Any, x: Any, lambd: float) -> Any:
+    return KEEP(g, ~((x >= -lambd) & (x <= lambd)))
+
+
+HARDSHRINK = elementwise(
+    "hardshrink",
+    lambda x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, x),
+    "x",
+    [_shrinkage_rule],
+    promote="same",
+)
+SOFTSHRINK = elementwise(
+    "softshrink",
+    lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+    "x",
+    [_shrinkage_rule],
+    promote="same",
+    signals=True,
+)
+
+
+@operator(also=("nn.functional.hardshrink",))
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, else 0.
+
+    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        lambd: the bound; not negative.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
+    tensor([-1.,  0.])
+    """
+    return activate(HARDSHRINK, input, False, lambd=lambd)
+
+
+@operator(namespace="nn.functional", method=False)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``sign(input) max(|input| - lambd, 0)``: moved towards 0 by ``lambd``.
+
+    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        lambd: by how much; not negative.
+
+    Raises:
+        RuntimeError: ``lambd`` is negative.
+        NotImplementedError: the input is not real floating.
+
+    >>> F.softshrink(rg.tensor([-1.0, 0.3]))
+    tensor([-0.5,  0. ])
+    """
+    if lambd < 0:
+        raise RuntimeError(f"lambd must not be negative, got {lambd}")
+    return activate(SOFTSHRINK, input, False, lambd=lambd)
+
+
+THRESHOLD = elementwise(
+    "threshold",
+    lambda x, threshold, value: np.where(x <= threshold, x.dtype.type(value), x),
+    "x",
+    [lambda g, x, threshold: KEEP(g, ~(x <= threshold))],
+    promote="same",
+)
+
+
+@operator(inplace=True, method=False, real=True)
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``input`` where it is greater than ``threshold``, else ``value``.
+
+    Derivative: ``g`` above the threshold, 0 below and at it.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        threshold: the bound.
+        value: what replaces elements up to the bound.
+
+    Raises:
+        NotImplementedError: the input holds bools.
+
+    >>> rg.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
+    tensor([-9.,  2.])
+    """
+    return _threshold(input, threshold, value)
+
+
+@operator(namespace="nn.functional", method=False, name="threshold", real=True)
+def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where it is greater than ``threshold``, else ``value``.
+
+    Derivative: ``g`` above the threshold, 0 below and at it.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        threshold: the bound.
+        value: what replaces elements up to the bound.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input holds bools.
+
+    >>> F.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
+    tensor([-9.,  2.])
+    """
+    params = {"threshold": number(threshold, "threshold"), "value": number(value, "value")}
+    x = operand(input)
+    if x.array.dtype.kind == "b":
+        raise NotImplementedError(f"is not defined for bools, got {describe(x)}")
+    return apply_inplace(THRESHOLD, input, **params) if inplace else apply(THRESHOLD, (x,), params)

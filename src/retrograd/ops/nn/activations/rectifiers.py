@@ -1,0 +1,348 @@
+"""Rectifiers: relu and its bounded, leaky and exponential relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.errors import InvalidValue
+from ....core.mutation import apply_inplace
+from ....core.primitive import apply, apply1, operand
+from ....core.tensor import Tensor
+from ....kernels import mapped
+from ...math.exponential import EXP
+from ...table.arguments import number
+from ...table.elementwise import elementwise, unary
+from ...table.masks import KEEP, WHERE, select
+from ...table.registry import operator
+from .application import activate
+
+
+@mapped("relu")
+def _relu_forward(x: Any) -> Any:
+    if x.dtype.kind in "bc":
+        raise NotImplementedError(f"is not defined for {x.dtype}")
+    return np.maximum(x, 0)
+
+
+RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same")
+
+
+@operator(direct=True, inplace=RELU)
+def relu(input: Tensor) -> Tensor:
+    """``max(input, 0)``, elementwise.
+
+    Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers, kept; bools and complex numbers are refused.
+
+    Raises:
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> rg.relu(rg.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return apply1(RELU, input)
+
+
+@operator(namespace="nn.functional", method=False, name="relu")
+def _relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``, elementwise.
+
+    Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers, kept; bools and complex numbers are refused.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.relu(rg.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return apply_inplace(RELU, input) if inplace else apply1(RELU, input)
+
+
+def bounded(x: Any, low: float, high: float) -> Any:
+    """``min(max(x, low), high)``."""
+    return np.minimum(np.maximum(x, low), high)
+
+
+# Unlike clamp's, the gradient at the bounds is 0 (as PyTorch).
+HARDTANH = elementwise(
+    "hardtanh", bounded, "x", [lambda g, x, low, high: KEEP(g, ~((x <= low) | (x >= high)))], promote="same"
+)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``min(max(input, min_val), max_val)``, elementwise.
+
+    Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        min_val, max_val: the bounds.
+        inplace: write the result over the input.
+
+    Raises:
+        ValueError: ``min_val`` is greater than ``max_val``.
+
+    >>> F.hardtanh(rg.tensor([-2.0, 0.5]))
+    tensor([-1. ,  0.5])
+    """
+    if min_val > max_val:
+        raise InvalidValue(f"min_val must not be greater than max_val, got {min_val} and {max_val}")
+    return _within(input, min_val, max_val, inplace)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input, 0), 6)``, elementwise.
+
+    Derivative: ``g`` between 0 and 6, 0 outside and at both bounds.
+    Shape: any; the result has the input's.
+    Dtype: floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Source: Krizhevsky, "Convolutional deep belief networks on CIFAR-10", 2010.
+
+    >>> F.relu6(rg.tensor([-1.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
+    return _within(input, 0, 6, inplace)
+
+
+def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
+    params = {"low": low, "high": high}
+    return apply_inplace(HARDTANH, input, **params) if inplace else apply(HARDTANH, (operand(input),), params)
+
+
+# Exponential linear units: scale * x for x > 0, scale * alpha * (e^(x / width) - 1) below.
+
+
+def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
+    below = (scale * alpha) * np.expm1(np.minimum(x, 0) * (1 / width))
+    return select(x > 0, scale * x, below)
+
+
+def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
+    # At 0 the first derivative is that from below, the second 0 (as PyTorch).
+    return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
+
+
+ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@operator(namespace="nn.functional", method=False)
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, else ``alpha (exp(input) - 1)``: the exponential linear unit.
+
+    Derivative: ``g`` above 0, ``g alpha exp(input)`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        alpha: minus the limit far below 0.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
+        units", 2016.
+
+    >>> F.elu(rg.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
+    return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=1.0)
+
+
+@operator(inplace=True, method=False)
+def selu(input: Tensor) -> Tensor:
+    """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
+
+    With scale = 1.0507 and alpha = 1.6733 activations keep mean 0 and variance 1 from layer to layer.
+
+    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
+
+    >>> rg.selu(rg.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return _selu(input)
+
+
+@operator(namespace="nn.functional", method=False, name="selu")
+def _selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
+
+    With scale = 1.0507 and alpha = 1.6733 activations keep mean 0 and variance 1 from layer to layer.
+
+    Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
+
+    >>> F.selu(rg.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return activate(ELU, input, inplace, scale=SELU_SCALE, alpha=SELU_ALPHA, width=1.0)
+
+
+@operator(inplace=True, method=False)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``: an ``elu`` smooth for every alpha.
+
+    Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        alpha: minus the limit far below 0.
+
+    Raises:
+        RuntimeError: ``alpha`` is 0.
+        NotImplementedError: the input is not real floating.
+
+    Source: Barron, "Continuously differentiable exponential linear units", 2017.
+
+    >>> rg.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.    ])
+    """
+    return _celu(input, alpha)
+
+
+@operator(namespace="nn.functional", method=False, name="celu")
+def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, else ``alpha (exp(input / alpha) - 1)``: an ``elu`` smooth for every alpha.
+
+    Derivative: ``g`` above 0, ``g exp(input / alpha)`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        alpha: minus the limit far below 0.
+        inplace: write the result over the input.
+
+    Raises:
+        RuntimeError: ``alpha`` is 0.
+        NotImplementedError: the input is not real floating.
+
+    Source: Barron, "Continuously differentiable exponential linear units", 2017.
+
+    >>> F.celu(rg.tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.    ])
+    """
+    if alpha == 0:
+        raise RuntimeError("alpha must not be 0 (ZeroDivisionError)")
+    return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=alpha)
+
+
+# Leaky lines
+
+LEAKY_RELU = elementwise(
+    "leaky_relu",
+    lambda x, slope: select(x > 0, x, slope * x),
+    "x",
+    [lambda g, x, slope: WHERE(x > 0, g, slope * g)],
+    promote="same",
+)
+
+
+@operator(namespace="nn.functional", method=False)
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, else ``negative_slope * input``.
+
+    Derivative: ``g`` above 0, ``g negative_slope`` below and at 0.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        negative_slope: the slope below 0.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Maas, Hannun, Ng, "Rectifier nonlinearities improve neural network acoustic models", 2013.
+
+    >>> F.leaky_relu(rg.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1,  2. ])
+    """
+    return activate(LEAKY_RELU, input, inplace, slope=number(negative_slope, "negative_slope"))
+
+
+PRELU = elementwise(
+    "prelu",
+    lambda x, weight: select(x > 0, x, weight * x),
+    "x weight",
+    [lambda g, x, weight: WHERE(x > 0, g, weight * g), lambda g, x: KEEP(g * x, ~(x > 0))],
+    promote="strict",
+)
+
+
+@operator(also=("nn.functional.prelu",))
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
+
+    Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
+    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+    Dtype: floating, the same of both.
+
+    Args:
+        input: the Tensor.
+        weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+
+    Raises:
+        RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+
+    Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
+
+    >>> rg.prelu(rg.tensor([[-1.0, -1.0]]), rg.tensor([0.1, 0.2]))
+    tensor([[-0.1, -0.2]])
+    """
+    x, w = operand(input), operand(weight, "weight")
+    shape = x.array.shape
+    if w.array.ndim > 1:
+        raise RuntimeError(f"wanted a weight with at most one axis, got {tuple(w.array.shape)}")
+    if w.array.size != 1:
+        channels = shape[1] if len(shape) > 1 else 1
+        if w.array.size != channels:
+            raise RuntimeError(
+                f"wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
+            )
+        w = w.reshape((1, channels) + (1,) * (len(shape) - 2))
+    elif w.array.ndim:
+        w = w.reshape(())
+    return apply(PRELU, (x, w), {})

@@ -1,0 +1,303 @@
+"""Smooth activations: gates, soft rectifiers and soft signs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....core.primitive import apply1, apply2, operand
+from ....core.tensor import Tensor
+from ....kernels import mapped
+from ...math.arithmetic import ABS, MUL, SUB
+from ...math.error_function import ERF
+from ...math.exponential import EXP, SIGMOID
+from ...math.trigonometric import TANH
+from ...table.arguments import dimension, floating_operand
+from ...table.blocks import in_blocks, in_single
+from ...table.elementwise import elementwise, unary
+from ...table.masks import WHERE, select
+from ...table.registry import operator
+from .application import activate
+
+
+@mapped("silu")
+@in_blocks
+@in_single
+def _silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+SILU = unary("silu", _silu, lambda g, x: g * _silu_slope(x), signals=True)
+
+
+@mapped("silu_slope")
+@in_blocks
+def _silu_slope(x: Any) -> Any:
+    s = SIGMOID(x)
+    return s * (1 + x * (1 - s))
+
+
+@operator(namespace="nn.functional", method=False)
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``, elementwise; also called swish.
+
+    Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
+
+    >>> F.silu(rg.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
+    return activate(SILU, input, inplace)
+
+
+@in_blocks
+def log1p_exp(x: Any) -> Any:
+    """``log(1 + exp(x))``, without overflow."""
+    # log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (W. Kahan): five times faster than np.log1p, as accurate.
+    e = np.exp(-np.abs(x))
+    u = 1 + e
+    excess = u - 1
+    tiny = excess == 0
+    return np.maximum(x, 0) + np.where(tiny, e, np.log(u) * (e / (excess + tiny)))
+
+
+def _softplus(x: Any, beta: float, threshold: float) -> Any:
+    z = beta * x
+    return select(z > threshold, x, log1p_exp(z) * (1 / beta))
+
+
+def _softplus_rule(g: Any, x: Any, beta: float, threshold: float) -> Any:
+    z = beta * x
+    return WHERE(z > threshold, g, g * SIGMOID(z))
+
+
+SOFTPLUS = elementwise("softplus", _softplus, "x", [_softplus_rule], signals=True)
+
+
+@operator(namespace="nn.functional", method=False)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta input)) / beta``: a smooth relu; the input itself where ``beta input > threshold``.
+
+    Derivative: ``g sigmoid(beta input)``; ``g`` above the threshold.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        beta: how sharp the bend is.
+        threshold: where the function goes over to the identity.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    >>> F.softplus(rg.tensor([0.0, 100.0]))
+    tensor([  0.6931, 100.    ])
+    """
+    return activate(SOFTPLUS, input, False, beta=beta, threshold=threshold)
+
+
+LOGSIGMOID = unary("logsigmoid", lambda x: -log1p_exp(-x), lambda g, x: g * SIGMOID(-x), signals=True)
+
+
+@operator(namespace="nn.functional", method=False)
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input)) = -log(1 + exp(-input))``, elementwise, without overflow.
+
+    Derivative: ``g sigmoid(-input)``.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    >>> F.logsigmoid(rg.tensor([0.0, -100.0]))
+    tensor([  -0.6931, -100.    ])
+    """
+    return apply1(LOGSIGMOID, floating_operand(input))
+
+
+@in_blocks
+def _mish_slope(x: Any) -> Any:
+    t = TANH(SOFTPLUS(x, beta=1.0, threshold=math.inf))
+    return t + x * SIGMOID(x) * (1 - t * t)
+
+
+MISH = unary("mish", in_blocks(lambda x: x * np.tanh(log1p_exp(x))), lambda g, x: g * _mish_slope(x), signals=True)
+
+
+@operator(namespace="nn.functional", method=False)
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(log(1 + exp(input)))``, elementwise.
+
+    Derivative: ``g (t + input sigmoid(input) (1 - t^2))`` with ``t = tanh(log(1 + exp(input)))``.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        inplace: write the result over the input.
+
+    Raises:
+        NotImplementedError: the input is not real floating.
+
+    Source: Misra, "Mish: a self regularized non-monotonic activation function", 2019.
+
+    >>> F.mish(rg.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.944 ])
+    """
+    return activate(MISH, input, inplace)
+
+
+# x times the normal distribution function, exactly and by a tanh.
+
+_SQRT_HALF = math.sqrt(0.5)
+_NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
+
+
+@mapped("gelu")
+@in_blocks
+def _gelu(x: Any) -> Any:
+    return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
+
+
+@mapped("gelu_slope")
+@in_blocks
+def _gelu_slope(x: Any) -> Any:
+    return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
+
+
+GELU = unary("gelu", _gelu, lambda g, x: g * _gelu_slope(x), signals=True)
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+
+
+@mapped("gelu_tanh")
+@in_blocks
+def _gelu_tanh(x: Any) -> Any:
+    return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
+
+
+@mapped("gelu_tanh_slope")
+@in_blocks
+def _gelu_tanh_slope(x: Any) -> Any:
+    x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
+    square = x * x
+    t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))
+    inner = _TANH_SCALE + 3 * _TANH_SCALE * _TANH_CUBIC * square
+    return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
+
+
+GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: g * _gelu_tanh_slope(x), signals=True)
+
+
+@operator(namespace="nn.functional", method=False)
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``input * Phi(input)`` with the normal distribution function Phi, elementwise.
+
+    Derivative: ``g (Phi(input) + input phi(input))`` with the normal density phi; with ``"tanh"`` that of the
+    approximation itself.
+    Shape: any; the result has the input's.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        approximate: ``"none"`` for Phi by the error function, ``"tanh"`` for
+            ``(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2``.
+
+    Raises:
+        RuntimeError: ``approximate`` is neither.
+        NotImplementedError: the input is not real floating.
+
+    Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
+
+    >>> F.gelu(rg.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return apply1(GELU if approximate == "none" else GELU_TANH, floating_operand(input))
+
+
+@operator(namespace="nn.functional", method=False)
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``, elementwise.
+
+    Derivative: ``g tanh(input)^2``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
+
+    >>> F.tanhshrink(rg.tensor([0.0, 2.0]))
+    tensor([0.   , 1.036])
+    """
+    return apply2(SUB, input, apply1(TANH, input))
+
+
+SOFTSIGN = unary("softsign", lambda x: x / (1 + np.abs(x)), lambda g, x: g / _square(1 + ABS(x)), signals=True)
+
+
+def _square(x: Any) -> Any:
+    return x * x
+
+
+@operator(namespace="nn.functional", method=False)
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``, elementwise.
+
+    Derivative: ``g / (1 + |input|)^2``.
+    Shape: any; the result has the input's.
+    Dtype: floating and complex; integers become the default dtype.
+
+    >>> F.softsign(rg.tensor([-1.0, 3.0]))
+    tensor([-0.5 ,  0.75])
+    """
+    input = operand(input)
+    if input.array.dtype.kind == "c":
+        return input / (1 + apply1(ABS, input))
+    return apply1(SOFTSIGN, input)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """``a * sigmoid(b)`` of the two halves a and b of a dimension: the gated linear unit.
+
+    Derivative: a: ``g sigmoid(b)``; b: ``g a sigmoid(b) (1 - sigmoid(b))``.
+    Shape: the result has half of the input's length along ``dim``.
+    Dtype: real floating, kept; integers become the default dtype.
+
+    Args:
+        input: the Tensor.
+        dim: the dimension that is halved, of even length.
+
+    Raises:
+        RuntimeError: the input is 0-d, or the dimension has an odd length.
+        IndexError: there is no such dimension.
+
+    Source: Dauphin, Fan, Auli, Grangier, "Language modeling with gated convolutional networks", 2017.
+
+    >>> F.glu(rg.tensor([2.0, 4.0, 0.0, 0.0]))
+    tensor([1., 2.])
+    """
+    input = operand(input)
+    shape = input.array.shape
+    if not shape:
+        raise RuntimeError("does not support 0-d Tensors")
+    dim = dimension(dim, len(shape))
+    if shape[dim] % 2:
+        raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
+    half = shape[dim] // 2
+    before = (slice(None),) * dim
+    gate = apply1(SIGMOID, input[before + (slice(half, None),)])
+    return apply2(MUL, input[before + (slice(half),)], gate)

@@ -1,0 +1,185 @@
+"""Losses of probabilities: binary cross entropy and the Kullback-Leibler divergence.
+
+Binary cross entropy is fused with its reduction: one primitive gives the mean, and its rule the whole gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import Primitive, apply, apply1, operand
+from ....core.tensor import Tensor
+from ...math.exponential import SIGMOID
+from ...table.arguments import floating_operand
+from ...table.registry import operator
+from ..activations.smooth import LOGSIGMOID, log1p_exp
+from .reduction import reduced, reduced_array, reduction_of, share_of
+
+
+def _bce_with_logits(x: Any, y: Any, reduction: str) -> Any:
+    """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for sure labels: |x| counts if mistaken."""
+    size = np.abs(x)
+    return reduced_array(size * np.where(x > 0, 1 - y, y) + log1p_exp(-size), reduction)
+
+
+BCE_WITH_LOGITS = Primitive(
+    "binary_cross_entropy_with_logits",
+    _bce_with_logits,
+    "x y",
+    [
+        lambda g, x, y, reduction: share_of(g, x, reduction) * (SIGMOID(x) - y),
+        lambda g, x, reduction: -share_of(g, x, reduction) * x,
+    ],
+    promote="same",
+    signals=True,
+)
+
+
+def _bce(x: Any, y: Any, reduction: str) -> Any:
+    # The logarithms are bounded by -100, so that the loss is finite (as PyTorch).
+    limit = x.dtype.type(-100)
+    return reduced_array((y - 1) * np.maximum(np.log1p(-x), limit) - y * np.maximum(np.log(x), limit), reduction)
+
+
+def _bce_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    return share_of(g, x, reduction) * (x - y) / np.maximum(x * (1 - x), 1e-12)
+
+
+def _bce_vjp_y(g: Any, x: Any, reduction: str) -> Any:
+    return share_of(g, x, reduction) * (np.log1p(-x) - np.log(x))
+
+
+BCE = Primitive("binary_cross_entropy", _bce, "x y", [_bce_vjp_x, _bce_vjp_y], promote="strict", signals=True)
+
+
+@operator(namespace="nn.functional", method=False)
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-(y log(p) + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are bounded by -100.
+
+    Derivative: input: ``g (p - y) / max(p (1 - p), 1e-12)``, finite at 0 and 1; target: ``g (log(1 - p) - log(p))``,
+    which is not bounded.
+    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating, the same of both.
+
+    Args:
+        input: the probabilities p.
+        target: the targets y, in [0, 1].
+        weight: factors that broadcast with the loss.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        ValueError: input and target differ in shape; an unknown reduction.
+        RuntimeError: an element of the input is not between 0 and 1.
+        NotImplementedError: the input is not real floating.
+
+    >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = floating_operand(input), operand(target, "target")
+    if x.array.shape != y.array.shape:
+        raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
+    if x.array.size and not bool(((x.array >= 0) & (x.array <= 1)).all()):
+        raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
+    if weight is None:
+        return apply(BCE, (x, y), {"reduction": reduction})
+    w = operand(weight, "weight")
+    return reduced(apply(BCE, (x, y), {"reduction": "none"}) * w, reduction)
+
+
+@operator(namespace="nn.functional", method=False)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """``-(pos_weight * y log(p) + (1 - y) log(1 - p))`` for ``p = sigmoid(input)``, accurate for logits of any size.
+
+    Derivative: input: ``g (p - y)`` without ``pos_weight``; target: ``-g input``.
+    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; the target's may be another.
+
+    Args:
+        input: logits.
+        target: the targets y, in [0, 1].
+        weight: factors that broadcast with the loss.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        pos_weight: factors of the positive term, which broadcast with the target.
+
+    Raises:
+        ValueError: input and target differ in shape; an unknown reduction.
+        NotImplementedError: the input is not real floating.
+
+    >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
+    tensor(0.3466)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = floating_operand(input), operand(target, "target")
+    if x.array.shape != y.array.shape:
+        raise InvalidValue(f"target size {describe(y)} must be the same as input size {describe(x)}")
+    if weight is None and pos_weight is None:
+        return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
+    loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
+    if pos_weight is not None:
+        # y log p has the factor pos_weight: once is in the loss, the rest is added.
+        loss = loss - (operand(pos_weight, "pos_weight") - 1) * y * apply1(LOGSIGMOID, x)
+    if weight is not None:
+        loss = loss * operand(weight, "weight")
+    return reduced(loss, reduction)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """``y (log(y) - input)``: the Kullback-Leibler divergence of targets y from log-probabilities.
+
+    Derivative: input: ``-g y``; target: ``g (log(y) + 1 - input)``, or with ``log_target`` ``g y (target + 1
+    - input)``.
+    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Dtype: real floating.
+
+    Args:
+        input: log-probabilities.
+        target: probabilities, or with ``log_target`` their logarithms.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
+            dimension, which is the divergence of distributions.
+        log_target: the targets are given by their logarithms.
+
+    Raises:
+        ValueError: an unknown reduction.
+        NotImplementedError: the input is not real floating.
+
+    Source: Kullback, Leibler, "On information and sufficiency", 1951.
+
+    >>> F.kl_div(rg.tensor([[0.5, 0.5]]).log(), rg.tensor([[1.0, 0.0]]), reduction="batchmean")
+    tensor(0.6931)
+    """
+    batchmean = reduction == "batchmean" and size_average is None and reduce is None
+    reduction = reduction_of("sum" if batchmean else reduction, size_average, reduce)
+    x, y = floating_operand(input), operand(target, "target")
+    loss = y.exp() * (y - x) if log_target else y.xlogy(y) - y * x
+    loss = reduced(loss, reduction)
+    return loss / x.array.shape[0] if batchmean and x.array.ndim else loss

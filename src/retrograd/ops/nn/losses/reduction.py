@@ -1,0 +1,50 @@
+"""How losses are reduced: not at all, to their mean, or to their sum."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ....core.errors import InvalidValue
+from ....core.tensor import Tensor
+from ...reduce.reductions import divided
+
+
+def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+    """The reduction asked for, by its name or by PyTorch's older pair of flags.
+
+    Raises:
+        ValueError: it is none of none, mean and sum.
+    """
+    if size_average is not None or reduce is not None:
+        if reduce is False:
+            reduction = "none"
+        else:
+            reduction = "sum" if size_average is False else "mean"
+        warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
+    if reduction not in ("none", "mean", "sum"):
+        raise InvalidValue(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
+    return reduction
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The loss as it is, its mean, or its sum."""
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def reduced_array(loss: Any, reduction: str) -> Any:
+    """``reduced`` on an array."""
+    if reduction == "none":
+        return loss
+    if loss.dtype == np.float16:  # neither sum nor count may overflow where the mean does not
+        return reduced_array(loss.astype(np.float32), reduction).astype(np.float16)
+    total = loss.sum()
+    return total if reduction == "sum" else total / total.dtype.type(loss.size)
+
+
+def share_of(g: Any, x: Any, reduction: str) -> Any:
+    """What each element gets of the cotangent."""
+    return divided(g, math.prod(x.shape)) if reduction == "mean" else g

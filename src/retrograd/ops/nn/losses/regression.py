@@ -1,0 +1,340 @@
+"""Losses of numbers: squared and absolute differences, and the likelihoods of counts and of normal variables.
+
+Those of a difference are fused with their reduction: one primitive gives the mean, and its rule the whole gradient.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor, new_tensor
+from ...table.composites import raw
+from ...table.masks import KEEP
+from ...table.registry import operator
+from ...table.types import Operand
+from .reduction import reduced, reduced_array, reduction_of, share_of
+
+
+def _clipped(d: Any, limit: float) -> Any:
+    """d between -limit and limit; the derivative outside, and at the limits, is 0."""
+    if not isinstance(d, Tensor):
+        return np.clip(d, -limit, limit)
+    inside = np.abs(d.array) < limit
+    outside = np.where(inside, 0, np.sign(d.array) * limit).astype(d.array.dtype)
+    return KEEP(d, inside) + outside
+
+
+def _quadratic_then_linear(d: Any, bound: float) -> Any:
+    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``."""
+    a = np.abs(d)
+    return np.where(a < bound, 0.5 * d * d, bound * (a - 0.5 * bound)).astype(d.dtype, copy=False)
+
+
+def _difference(name: str, value: Callable[..., Any], derivative: Callable[..., Any]) -> Primitive:
+    """A loss of ``x - y``: its value and its derivative, functions of the difference and of one parameter."""
+    return Primitive(
+        name,
+        lambda x, y, reduction, bound: reduced_array(value(x - y, bound), reduction),
+        "x y",
+        [
+            lambda g, x, y, reduction, bound: share_of(g, x, reduction) * derivative(x - y, bound),
+            lambda g, x, y, reduction, bound: -share_of(g, x, reduction) * derivative(x - y, bound),
+        ],
+        promote="same",
+        signals=True,
+    )
+
+
+MSE = _difference("mse_loss", lambda d, _: np.square(d), lambda d, _: 2 * d)
+L1 = _difference("l1_loss", lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)))  # the derivative at 0 is 0
+SMOOTH_L1 = _difference(
+    "smooth_l1_loss", lambda d, beta: _quadratic_then_linear(d, beta) / beta, lambda d, beta: _clipped(d, beta) / beta
+)
+HUBER = _difference("huber_loss", _quadratic_then_linear, _clipped)
+
+
+def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Prediction and target, broadcast (with PyTorch's warning) where their shapes differ."""
+    if x.array.shape == y.array.shape:
+        return x, y
+    shown = f"input {describe(x)} and target {describe(y)}"
+    try:
+        shape = np.broadcast_shapes(x.array.shape, y.array.shape)
+    except ValueError:
+        raise RuntimeError(f"{shown} do not broadcast") from None
+    warnings.warn(f"{shown} differ in shape and are broadcast; is that meant?", stacklevel=5)
+    return x.expand(shape), y.expand(shape)
+
+
+def _loss_of_difference(
+    primitive: Primitive,
+    input: Operand,
+    target: Operand,
+    reduction: str,
+    weight: Operand | None = None,
+    bound: float = 0.0,
+) -> Tensor:
+    x, y = operand(input), operand(target, "target")
+    if x.array.dtype.kind != "f" and y.array.dtype.kind != "f":
+        raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
+    shape = x.array.shape
+    x, y = _broadcast(x, y)
+    if weight is None:
+        return apply(primitive, (x, y), {"reduction": reduction, "bound": bound})
+    w = operand(weight, "weight")
+    if w.array.shape != shape:
+        raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
+    loss = apply(primitive, (x, y), {"reduction": "none", "bound": bound}) * w
+    if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
+        return loss.sum() / w.sum()
+    return reduced(loss, reduction)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """``(input - target)^2``: the squared error, its mean or sum; with ``weight`` the weighted one.
+
+    Derivative: input: ``2 g (input - target)``; target: minus that.
+    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
+    0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; one of both may hold integers.
+
+    Args:
+        input: the prediction.
+        target: what it should be.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        weight: factors of the input's shape; the mean then divides by their sum.
+
+    Raises:
+        ValueError: an unknown reduction, or a weight of another shape.
+        RuntimeError: input and target do not broadcast.
+        NotImplementedError: neither input nor target is real floating.
+
+    >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    return _loss_of_difference(MSE, input, target, reduction, weight)
+
+
+@operator(namespace="nn.functional", method=False)
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
+
+    Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
+    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
+    0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; one of both may hold integers.
+
+    Args:
+        input: the prediction.
+        target: what it should be.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        weight: factors of the input's shape; the mean then divides by their sum.
+
+    Raises:
+        ValueError: an unknown reduction, or a weight of another shape.
+        RuntimeError: input and target do not broadcast.
+        NotImplementedError: neither input nor target is real floating.
+
+    >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    return _loss_of_difference(L1, input, target, reduction, weight)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """``d^2 / (2 beta)`` where ``|d| < beta``, else ``|d| - beta / 2``, for ``d = input - target``.
+
+    Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and for ``beta = 0`` 0 at 0; target:
+    minus that. The second derivative at the bounds is 0.
+    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
+    0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; one of both may hold integers.
+
+    Args:
+        input: the prediction.
+        target: what it should be.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        beta: where the square goes over to the absolute value; not negative.
+
+    Raises:
+        RuntimeError: ``beta`` is negative, or input and target do not broadcast.
+        ValueError: an unknown reduction.
+        NotImplementedError: neither input nor target is real floating.
+
+    Source: Girshick, "Fast R-CNN", 2015.
+
+    >>> F.smooth_l1_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), reduction="none")
+    tensor([0.5, 3.5])
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if beta < 0:
+        raise RuntimeError(f"does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return _loss_of_difference(L1, input, target, reduction)
+    return _loss_of_difference(SMOOTH_L1, input, target, reduction, bound=beta)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """``d^2 / 2`` where ``|d| < delta``, else ``delta * (|d| - delta / 2)``, for ``d = input - target``.
+
+    Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: minus that. The second
+    derivative at the bounds is 0.
+    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
+    0-d, or with reduction ``"none"`` has that shape.
+    Dtype: real floating; one of both may hold integers.
+
+    Args:
+        input: the prediction.
+        target: what it should be.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        delta: where the square goes over to the line; positive.
+        weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
+
+    Raises:
+        RuntimeError: ``delta`` is not positive, or input and target do not broadcast.
+        ValueError: an unknown reduction, or a weight of another shape.
+        NotImplementedError: neither input nor target is real floating.
+
+    Source: Huber, "Robust estimation of a location parameter", 1964.
+
+    >>> F.huber_loss(rg.tensor([0.0, 0.0]), rg.tensor([1.0, 4.0]), delta=2.0, reduction="none")
+    tensor([0.5, 6. ])
+    """
+    reduction = reduction_of(reduction)
+    if delta <= 0:
+        raise RuntimeError(f"does not support non-positive values for delta, got {delta}")
+    return _loss_of_difference(HUBER, input, target, reduction, weight, bound=delta)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``exp(input) - target * input``: minus the log-likelihood of Poisson-distributed counts, less ``log(target!)``.
+
+    Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
+    ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
+    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Dtype: real floating.
+
+    Args:
+        input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
+        target: counts.
+        log_input: what the input is.
+        full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
+            exceeds 1.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        eps: keeps the logarithm finite at the rate 0.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: input and target do not broadcast.
+
+    >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    x, y = operand(input), operand(target, "target")
+    loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
+    if full:
+        large = y.array > 1
+        safe = y.masked_fill(new_tensor(~large), 1.0)  # where no term is added, one that is finite
+        stirling = safe * safe.log() - safe + 0.5 * (2 * math.pi * safe).log()
+        loss = loss + stirling.masked_fill(new_tensor(~large), 0.0)
+    return reduced(loss, reduction)
+
+
+@operator(namespace="nn.functional", method=False, real=True)
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """``(log v + (input - target)^2 / v) / 2``, ``v = max(var, eps)``: minus the log-likelihood of normal variables.
+
+    Derivative: input: ``g (input - target) / v``; target: minus that; var: ``g (1 / v - (input - target)^2 / v^2) /
+    2``, also where ``var < eps``.
+    Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Dtype: real floating.
+
+    Args:
+        input: means.
+        target: the variables' values.
+        var: variances: a number, of the input's shape, or without (or with 1 in) one of its dimensions.
+        full: add the constant ``log(2 pi) / 2``.
+        eps: the least variance.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        ValueError: a negative variance, one of another shape, or an unknown reduction.
+        RuntimeError: ``var`` holds bools.
+
+    Source: Nix, Weigend, "Estimating the mean and variance of the target probability distribution", 1994.
+
+    >>> F.gaussian_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]), rg.tensor([1.0]))
+    tensor(2.)
+    """
+    reduction = reduction_of(reduction)
+    x, y = operand(input), operand(target, "target")
+    if isinstance(var, (int, float)):
+        v = new_tensor(array_module(x).full(x.array.shape, var, x.array.dtype))
+    else:
+        v = operand(var, "var")
+    if v.array.dtype.kind == "b":
+        raise RuntimeError(f"bools cannot be a variance, got {describe(v)}")
+    if v.array.size and bool((v.array < 0).any()):
+        raise InvalidValue(f"var has negative entries, in {describe(v)}")
+    shape = x.array.shape
+    if v.array.shape != shape:
+        if v.array.shape == shape[:-1]:
+            v = v.unsqueeze(-1)
+        elif len(shape) != v.array.ndim or [n for m, n in zip(shape, v.array.shape, strict=True) if m != n] != [1]:
+            raise InvalidValue(f"var is of incorrect size: {describe(v)} for input {describe(x)}")
+    v = v + (np.maximum(v.array, v.array.dtype.type(eps)) - v.array)
+    loss = 0.5 * (v.log() + (x - y) * (x - y) / v)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

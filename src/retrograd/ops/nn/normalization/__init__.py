@@ -1,0 +1,1 @@
+"""Normalization: batches, layers, groups, instances, root mean squares, vectors and channels."""

@@ -1,0 +1,342 @@
+"""Normalization by mean and variance: of layers, groups, batches and instances, and by root mean squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import InvalidValue, describe
+from ....core.modes import no_grad
+from ....core.primitive import apply, operand
+from ....core.quiet import silently
+from ....core.summation import accurate_sum
+from ....core.tensor import Tensor
+from ....kernels import planes, takes
+from ...reduce.reductions import count
+from ...table.arguments import floating_operand, integers, number
+from ...table.registry import operator
+from ...table.types import Operand, Size
+from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
+
+
+def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
+    """A weight or bias, checked against the shape it must have."""
+    if value is None:
+        return None
+    w = operand(value, argument)
+    if w.array.shape != shape:
+        raise RuntimeError(f"wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
+    if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
+        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
+    return w
+
+
+def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(f"wanted a normalized_shape of at least one dimension, got {normalized_shape}")
+    if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
+        shape = integers(shape, "normalized_shape")
+        raise RuntimeError(f"wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
+    return shape
+
+
+@operator(namespace="nn.functional", method=False)
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Size,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance of each example.
+
+    Squares that overflow float32 are taken in double precision; where these overflow, too, and on a GPU, they give NaN.
+
+    Derivative: input: ``rstd (u - mean(u) - xhat mean(u xhat))`` with ``u = g weight``, ``rstd = 1 / sqrt(var + eps)``
+    and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: that of ``g``.
+    Shape: ``(*, *normalized_shape)``; the result has the input's.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+
+    Args:
+        input: the Tensor.
+        normalized_shape: the trailing dimensions that mean and variance are taken over.
+        weight, bias: factors and offsets of that shape; by default none.
+        eps: added to the variance.
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not match.
+        NotImplementedError: the input is not real floating.
+
+    Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
+
+    >>> F.layer_norm(rg.tensor([[1.0, 3.0], [10.0, 30.0]]), (2,))
+    tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    x = floating_operand(input)
+    shape = _normalized_shape(x, normalized_shape)
+    w = _affine("weight", weight, x, shape, "the normalized shape")
+    b = _affine("bias", bias, x, shape, "the normalized shape")
+    layout = Layout(None, tuple(range(-len(shape), 0)), None)
+    return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
+
+
+@operator(namespace="nn.functional", method=False)
+def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """``x / sqrt(mean(x^2) + eps) * weight`` with the mean of each example.
+
+    Derivative: input: ``r (u - xhat mean(u xhat))`` with ``u = g weight``, ``r = 1 / sqrt(mean(x^2) + eps)`` and
+    ``xhat = x r``; weight: the sum of ``g xhat`` over the examples.
+    Shape: ``(*, *normalized_shape)``; the result has the input's.
+    Dtype: real floating, kept; weight has the input's, or is float32 for float16.
+
+    Args:
+        input: the Tensor.
+        normalized_shape: the trailing dimensions that the mean is taken over.
+        weight: factors of that shape; by default none.
+        eps: added to the mean square, by default the machine epsilon of the input's dtype.
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not match.
+        NotImplementedError: the input is not real floating.
+
+    Source: Zhang, Sennrich, "Root mean square layer normalization", 2019.
+
+    >>> F.rms_norm(rg.tensor([[3.0, 3.0, -3.0]]), (3,))
+    tensor([[ 1.,  1., -1.]])
+    """
+    x = floating_operand(input)
+    shape = _normalized_shape(x, normalized_shape)
+    w = _affine("weight", weight, x, shape, "the normalized shape")
+    layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
+    eps = float(np.finfo(x.array.dtype).eps) if eps is None else number(eps, "eps")
+    return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
+
+
+@operator(namespace="nn.functional", method=False)
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's groups of channels.
+
+    Derivative: as that of ``layer_norm``, the means over a group; weight and bias: sums over all but their channel.
+    Shape: ``(N, C, *)``; the result has the input's.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+
+    Args:
+        input: the Tensor.
+        num_groups: the number of groups; divides C.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        eps: added to the (biased) variance.
+
+    Raises:
+        RuntimeError: ``num_groups`` does not divide C, or the shapes or dtypes do not match.
+        ValueError: a group has a single value.
+        NotImplementedError: the input is not real floating.
+
+    Source: Wu, He, "Group normalization", 2018.
+
+    >>> F.group_norm(rg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
+    x = floating_operand(input)
+    if x.array.ndim < 2:
+        raise RuntimeError(f"wanted an input (N, C, *), got {describe(x)}")
+    n, c = x.array.shape[:2]
+    if num_groups < 1 or c % num_groups:
+        raise RuntimeError(f"num_groups={num_groups} does not divide the channels of {describe(x)}")
+    w = _affine("weight", weight, x, (c,), "one per channel")
+    b = _affine("bias", bias, x, (c,), "one per channel")
+    per_channel = int(np.prod(x.array.shape[2:], dtype=np.int64))
+    if n * (c // num_groups) * per_channel == 1:
+        raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
+    group = c // num_groups
+    layout = Layout((n, num_groups, group, per_channel), (2, 3), (1, num_groups, group, 1))
+    return apply(GROUP_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
+
+
+def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
+    if value is not None and value.array.shape != (channels,):
+        raise RuntimeError(f"{argument} should contain {channels} elements, one per channel, got {describe(value)}")
+
+
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
+    """Mean and sum of squared deviations over the axes, and how many numbers went into each."""
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= planes.SHORTEST:
+        return *planes.moments(x), count(x.shape, axes)
+    mean = mean_over(x, axes)
+    squares = accurate_sum(np.square(x - mean), axes)
+    if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
+        return _moments(x.astype(np.float64), axes)  # as where the fused operator's squares overflow
+    return mean, squares, count(x.shape, axes)
+
+
+@silently
+def _update_running(
+    x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> None:
+    """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance."""
+    if x.array.size == 0:
+        return
+    mean, squares, number = _moments(x.array, axes)
+    mean = mean.reshape(squares.shape)
+    variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
+    if mean.ndim == 2:  # instance_norm: the average over the batch
+        mean, variance = mean.mean(axis=0), variance.mean(axis=0)
+    with no_grad():
+        for running, statistic in ((running_mean, mean), (running_var, variance)):
+            if running is not None:
+                dtype = running.array.dtype
+                running.mul_(1 - momentum).add_((momentum * statistic).astype(dtype, copy=False))
+
+
+def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
+    """Normalize with given statistics: a factor and an offset per channel."""
+    channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
+    scale = (var + eps).rsqrt()
+    if w is not None:
+        scale = scale * w
+    shift = -mean * scale
+    if b is not None:
+        shift = shift + b
+    result = x * scale.reshape(channels) + shift.reshape(channels)
+    return result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)
+
+
+@operator(namespace="nn.functional", method=False)
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each channel.
+
+    In training these are those of the batch (with the biased variance), and the running ones are updated in place,
+    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running
+    ones serve.
+
+    Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
+    else that of the formula. weight and bias: sums over all but their channel.
+    Shape: ``(N, C, *)``; the result has the input's.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+
+    Args:
+        input: the Tensor.
+        running_mean, running_var: ``(C,)``, both or neither.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        training: take the statistics from the batch.
+        momentum: the share of the batch in the updated statistics.
+        eps: added to the variance.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match, or the running statistics are missing when not training.
+        ValueError: a channel has a single value in training, or ``eps`` is negative (in training: not positive).
+        IndexError: the input has fewer than two dimensions.
+        NotImplementedError: the input is not real floating.
+
+    Source: Ioffe, Szegedy, "Batch normalization", 2015.
+
+    >>> F.batch_norm(rg.tensor([[1.0, 10.0], [3.0, 30.0]]), None, None, training=True)
+    tensor([[-1., -1.],
+            [ 1.,  1.]])
+    """
+    x = floating_operand(input)
+    shape = x.array.shape
+    if len(shape) < 2:
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+    channels = shape[1]
+    if training:
+        if eps <= 0:
+            raise InvalidValue(f"eps must be positive during training, got {eps}")
+        if shape[0] * count(shape[2:], None) == 1:
+            raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
+        if (running_mean is None) != (running_var is None):
+            raise InvalidValue("running_mean and running_var must either both be None or neither be None")
+    elif eps < 0:
+        raise InvalidValue(f"eps must be non-negative, got {eps}")
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+    _check_running("running_mean", running_mean, channels)
+    _check_running("running_var", running_var, channels)
+    w = _affine("weight", weight, x, (channels,), "one per channel")
+    b = _affine("bias", bias, x, (channels,), "one per channel")
+    if not training:
+        assert running_mean is not None and running_var is not None
+        return _scaled(x, running_mean, running_var, w, b, eps)
+    axes = (0, *range(2, len(shape)))
+    if running_mean is not None:
+        _update_running(x, axes, running_mean, running_var, momentum)
+    layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
+    return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps})
+
+
+@operator(namespace="nn.functional", method=False)
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's channels.
+
+    With ``use_input_stats`` these are over the spatial dimensions, and the running ones, where given, are updated with
+    their average over the batch; otherwise the running ones serve.
+
+    Derivative: as that of ``batch_norm``, the means over one channel of one example.
+    Shape: ``(N, C, *)``; the result has the input's.
+    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16.
+
+    Args:
+        input: the Tensor.
+        running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        use_input_stats: take the statistics from the input.
+        momentum: the share of the input in the updated statistics.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: there is a single value per example and channel.
+        RuntimeError: shapes or dtypes do not match, or statistics are missing.
+        NotImplementedError: the input is not real floating.
+
+    Source: Ulyanov, Vedaldi, Lempitsky, "Instance normalization", 2016.
+
+    >>> F.instance_norm(rg.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
+    x = floating_operand(input)
+    shape = x.array.shape
+    spatial = int(np.prod(shape[2:], dtype=np.int64))
+    if use_input_stats and (len(shape) < 2 or spatial == 1):
+        raise InvalidValue(f"expected more than 1 spatial element when training, got {describe(x)}")
+    if len(shape) < 2:
+        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+    channels = shape[1]
+    _check_running("running_mean", running_mean, channels)
+    _check_running("running_var", running_var, channels)
+    w = _affine("weight", weight, x, (channels,), "one per channel")
+    b = _affine("bias", bias, x, (channels,), "one per channel")
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
+        return _scaled(x, running_mean, running_var, w, b, eps)
+    axes = tuple(range(2, len(shape)))
+    if running_mean is not None or running_var is not None:
+        _update_running(x, axes, running_mean, running_var, momentum)
+    layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
+    return apply(INSTANCE_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})

@@ -1,0 +1,242 @@
+"""Means over sliding windows.
+
+Windows are boxes, so that a sum over one is taken axis by axis: k + k steps instead of k * k.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive, apply
+from ....core.tensor import Tensor
+from ...table.registry import operator
+from ...table.types import Size
+from ..spatial.windows import Window, axis_taps, with_batch
+from .sliding import along, real_operand, sliding_windows
+
+
+def _splits(window: Window, axis: int) -> bool:
+    """Whether the windows split an axis into long pieces, of which a reshape is the faster view."""
+    length, kernel = window.size[axis], window.kernel[axis]
+    return (
+        kernel > 4
+        and window.stride[axis] == kernel
+        and window.padding[axis] == 0
+        and window.out[axis] * kernel == length
+    )
+
+
+def _window_sum(x: Any, window: Window) -> Any:
+    xp = array_module(x)
+    if window.is_partition and prod(window.out) == 1:
+        return x.reshape((*x.shape[:2], prod(window.size))).sum(axis=2).reshape((*x.shape[:2], *window.out))
+    for axis in reversed(range(len(window.size))):
+        place, ndim = axis + 2, x.ndim
+        before, after = x.shape[:place], x.shape[place + 1 :]
+        if _splits(window, axis):
+            x = x.reshape((*before, window.out[axis], window.kernel[axis], *after)).sum(axis=place + 1)
+            continue
+        total: Any = None
+        for _, places, reads in axis_taps(window, axis):
+            source = x[along(place, reads, ndim)]
+            if total is None:
+                if source.shape[place] == window.out[axis]:
+                    total = source.copy()
+                    continue
+                total = xp.zeros((*before, window.out[axis], *after), dtype=x.dtype)
+            total[along(place, places, ndim)] += source
+        x = xp.zeros((*before, window.out[axis], *after), dtype=x.dtype) if total is None else total
+    return x
+
+
+def _window_sum_transpose(g: Any, window: Window) -> Any:
+    """The transpose of ``_window_sum``."""
+    xp = array_module(g)
+    if window.is_partition and prod(window.out) == 1:
+        return xp.broadcast_to(g, (*g.shape[:2], *window.size))
+    for axis in range(len(window.size)):
+        place, ndim = axis + 2, g.ndim
+        if _splits(window, axis):
+            g = xp.repeat(g, window.kernel[axis], axis=place)
+            continue
+        x = xp.zeros(g.shape[:place] + (window.size[axis],) + g.shape[place + 1 :], dtype=g.dtype)
+        for _, places, reads in axis_taps(window, axis):
+            x[along(place, reads, ndim)] += g[along(place, places, ndim)]
+        g = x
+    return g
+
+
+def _mean(x: Any, window: Window, divisor: Any) -> Any:
+    if x.dtype == np.float16:
+        return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
+    total = _window_sum(x, window)
+    if x.dtype.kind == "f":
+        total /= _as_like(divisor, x)
+        return total
+    return np.trunc(total / _as_like(divisor, x)).astype(x.dtype)
+
+
+def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
+    return _window_sum_transpose(g / _as_like(divisor, g), window)
+
+
+def _as_like(divisor: Any, x: Any) -> Any:
+    return array_module(x).asarray(divisor, dtype=x.dtype) if isinstance(divisor, np.ndarray) else divisor
+
+
+AVG_POOL: Primitive = Primitive(
+    "avg_pool", _mean, "x", [lambda g, window, divisor: AVG_POOL_TRANSPOSE(g, window=window, divisor=divisor)]
+)
+AVG_POOL_TRANSPOSE: Primitive = Primitive(
+    "avg_pool_backward", _mean_transpose, "g", [lambda g, window, divisor: AVG_POOL(g, window=window, divisor=divisor)]
+)
+
+
+def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
+    """How many elements each window has along an axis, those of the padding counted or not."""
+    size, p = window.size[axis], window.padding[axis]
+    start = np.arange(window.out[axis]) * window.stride[axis] - p
+    end = np.minimum(start + window.kernel[axis], size + p)
+    return end - start if padded else np.minimum(end, size) - np.maximum(start, 0)
+
+
+@lru_cache(maxsize=256)
+def _divisor(window: Window, count_include_pad: bool) -> Any:
+    """How many elements each window averages: a number, or an array where they differ."""
+    counts = np.ones((), np.int64)
+    for axis in range(len(window.size)):
+        counts = np.multiply.outer(counts, _window_lengths(window, axis, count_include_pad))
+    first = float(counts.flat[0]) if counts.size else 1.0
+    return first if (counts == first).all() else counts.astype(np.float64)
+
+
+def average_pool(
+    axes: int,
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The means over windows along the last ``axes`` axes."""
+    x, single = with_batch(real_operand(input), axes)
+    window = sliding_windows(x, axes, kernel_size, stride, padding, 1, ceil_mode)
+    if divisor_override == 0:
+        raise RuntimeError("divisor_override must be not zero")
+    divisor = _divisor(window, bool(count_include_pad)) if divisor_override is None else divisor_override
+    result = apply(AVG_POOL, (x,), {"window": window, "divisor": divisor})
+    return result[0] if single else result
+
+
+@operator(namespace="nn.functional", method=False)
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 1 dimension.
+
+    Derivative: each element gets ``g / count`` of every window that reads it.
+    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride +
+    1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements of a window; one integer.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: zeros around the input, at most half of the window.
+        ceil_mode: also windows that start inside but end outside of the input.
+        count_include_pad: whether the zeros of the padding count.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[2., 1.]]])
+    """
+    return average_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+@operator(namespace="nn.functional", method=False)
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 2 dimensions.
+
+    Derivative: each element gets ``g / count`` of every window that reads it.
+    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride
+    + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: zeros around the input, at most half of the window.
+        ceil_mode: also windows that start inside but end outside of the input.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: a divisor instead of the count; not 0.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 2.5,  4.5],
+              [10.5, 12.5]]]])
+    """
+    return average_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@operator(namespace="nn.functional", method=False)
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 3 dimensions.
+
+    Derivative: each element gets ``g / count`` of every window that reads it.
+    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) //
+    stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers, kept; means of integers are rounded towards 0.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements of a window; one integer or one per axis, as the next two.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: zeros around the input, at most half of the window.
+        ceil_mode: also windows that start inside but end outside of the input.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: a divisor instead of the count; not 0.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)
+    """
+    return average_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

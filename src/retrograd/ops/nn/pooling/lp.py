@@ -1,0 +1,117 @@
+"""p-norms over sliding windows."""
+
+from __future__ import annotations
+
+from math import inf, prod
+
+from ....core.primitive import operand
+from ....core.tensor import Tensor, new_tensor
+from ...indexing.selection import where
+from ...table.registry import operator
+from ...table.types import Size
+from ..spatial.windows import per_axis
+from .average import average_pool
+from .maximum import maximum_pool
+
+
+def _lp_pool(
+    axes: int, input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None, ceil_mode: bool
+) -> Tensor:
+    x = operand(input)
+    if norm_type in (inf, -inf):
+        sign = 1 if norm_type > 0 else -1
+        return sign * maximum_pool(axes, sign * abs(x), kernel_size, stride, 0, 1, ceil_mode)
+    mean = average_pool(axes, x**norm_type, kernel_size, stride, 0, ceil_mode, True)
+    total = mean * prod(per_axis("kernel_size", kernel_size, axes, 1))
+    # A sum of zero has the gradient zero, where the root has none.
+    return where(new_tensor(total.array != 0), total, 0.0) ** (1.0 / norm_type)
+
+
+@operator(namespace="nn.functional", method=False)
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum_k x_k^p)^(1/p)`` over windows of 1 dimension; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+
+    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
+    for a negative sum.
+
+    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
+    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1`` windows, with
+    ``ceil_mode`` rounded up.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        norm_type: p.
+        kernel_size: elements of a window; one integer.
+        stride: the distance of windows, by default ``kernel_size``.
+        ceil_mode: also windows that start inside but end outside of the input.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+
+    >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@operator(namespace="nn.functional", method=False)
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum_k x_k^p)^(1/p)`` over windows of 2 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+
+    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
+    for a negative sum.
+
+    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
+    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
+    windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        norm_type: p.
+        kernel_size: elements of a window; one integer or one per axis, as the next.
+        stride: the distance of windows, by default ``kernel_size``.
+        ceil_mode: also windows that start inside but end outside of the input.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+
+    >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
+    tensor([[[[2.]]]])
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@operator(namespace="nn.functional", method=False)
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum_k x_k^p)^(1/p)`` over windows of 3 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+
+    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
+    for a negative sum.
+
+    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
+    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis ``L' = (L - kernel_size) // stride + 1``
+    windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating; kept.
+
+    Args:
+        input: the Tensor.
+        norm_type: p.
+        kernel_size: elements of a window; one integer or one per axis, as the next.
+        stride: the distance of windows, by default ``kernel_size``.
+        ceil_mode: also windows that start inside but end outside of the input.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+
+    >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
+    tensor([[[[[8.]]]]])
+    """
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -1,0 +1,433 @@
+"""Maxima over sliding windows.
+
+Windows are boxes, so that a maximum over one is taken axis by axis: k + k steps instead of k * k. The winner of a
+window is the number of its element in the kernel, row by row, in the smallest dtype.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.errors import describe
+from ....core.modes import modes
+from ....core.primitive import Primitive, apply
+from ....core.tensor import Tensor, new_tensor
+from ....kernels import planes, takes
+from ...table.registry import operator
+from ...table.types import Size
+from ..spatial.windows import EVERY, Ints, Window, axis_taps, taps, with_batch
+from .places import READ_AT
+from .sliding import along, real_operand, sliding_windows
+
+
+class MaxPool(NamedTuple):
+    """The maxima, and where in the flattened spatial axes each was found."""
+
+    output: Tensor
+    indices: Tensor
+
+
+def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, kind: Any, exact: bool) -> Any:
+    """Maxima along one axis and, with a dtype ``kind``, the winners: ``weight`` times the offset on this axis, plus the
+    winner further in (None: no axis further in).
+
+    With ``exact`` the last NaN of a window wins, as in PyTorch; else a NaN goes to the maximum but not to the winner.
+    """
+    xp = array_module(value)
+    ndim, place, out = value.ndim, axis + 2, window.out[axis]
+    found = axis_taps(window, axis)
+
+    def number(offset: int, source: Any) -> Any:
+        here = kind.type(offset * weight)
+        return here if winner is None else winner[source] + here
+
+    def beats(new: Any, old: Any) -> Any:
+        return (new > old) | (new != new) if exact else new > old
+
+    if found and all(places == slice(0, out) for _, places, _ in found):
+        offset, _, reads = found[0]
+        source = along(place, reads, ndim)
+        best, won = value[source], number(offset, source) if kind else None
+        for offset, _, reads in found[1:]:
+            source = along(place, reads, ndim)
+            new = value[source]
+            if kind:
+                won = xp.where(beats(new, best), number(offset, source), won)
+            best = xp.maximum(best, new)
+        if kind and len(found) == 1 and winner is None:
+            won = xp.full(best.shape, won, dtype=kind)
+        return best, won
+
+    shape = value.shape[:place] + (out,) + value.shape[place + 1 :]
+    lowest = -inf if value.dtype.kind == "f" else np.iinfo(value.dtype).min
+    best = xp.full(shape, lowest, dtype=value.dtype)
+    won = xp.zeros(shape, dtype=kind) if kind else None
+    # Later offsets reach windows further to the left: those left of `met` have met no element yet, and take the first.
+    met = out
+    for offset, places, reads in found:
+        source = along(place, reads, ndim)
+        fresh, again = slice(places.start, min(places.stop, met)), slice(max(places.start, met), places.stop)
+        split = fresh.stop - fresh.start
+        new = value[source]
+        late, target = new[along(place, slice(split, None), ndim)], along(place, again, ndim)
+        if won is not None:
+            numbers = xp.broadcast_to(number(offset, source), new.shape)
+            won[along(place, fresh, ndim)] = numbers[along(place, slice(0, split), ndim)]
+            late_numbers = numbers[along(place, slice(split, None), ndim)]
+            won[target] = xp.where(beats(late, best[target]), late_numbers, won[target])
+        best[along(place, fresh, ndim)] = new[along(place, slice(0, split), ndim)]
+        best[target] = xp.maximum(best[target], late)
+        met = min(met, places.start)
+    return best, won
+
+
+def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
+    """The maximum of each window, and its winner if asked for."""
+    if len(window.size) == 2 and prod(window.kernel) <= 256 and takes(x):
+        return planes.max_pool(x, window)
+    xp = array_module(x)
+    kind = np.min_scalar_type(prod(window.kernel) - 1) if number else None
+
+    def reduce(exact: bool) -> tuple[Any, Any]:
+        value, winner, weight = x, None, 1
+        for axis in reversed(range(len(window.size))):
+            value, winner = _max_along(value, winner, window, axis, weight, kind, exact)
+            weight *= window.kernel[axis]
+        return value, winner
+
+    # Finding NaN is cheaper than heeding it everywhere, but waits for a GPU.
+    floating = x.dtype.kind == "f"
+    value, winner = reduce(floating and xp is not np)
+    if number and floating and xp is np and value.size and np.isnan(value.max()):
+        value, winner = reduce(True)
+    return value.copy() if prod(window.kernel) == 1 else value, winner
+
+
+def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
+    """Each window's element at the place of its winner; windows that share one are added."""
+    if len(window.size) == 2 and winners.dtype == np.uint8 and takes(g):
+        return planes.max_pool_backward(g, winners, window)
+    xp = array_module(g)
+    apart = window.is_partition
+    x = (xp.empty if apart else xp.zeros)((*g.shape[:2], *window.size), dtype=g.dtype)
+    zero = g.dtype.type(0)
+    for offset, places, reads in taps(window):
+        number = _number(offset, window.kernel)
+        chosen = xp.where(winners[EVERY + places] == number, g[EVERY + places], zero)
+        if apart:
+            x[EVERY + reads] = chosen
+        else:
+            x[EVERY + reads] += chosen
+    return x
+
+
+def _max_gather(x: Any, winners: Any, window: Window) -> Any:
+    """The element of x at the place of each window's winner."""
+    xp = array_module(x)
+    out = xp.zeros(winners.shape, dtype=x.dtype)
+    for offset, places, reads in taps(window):
+        number = _number(offset, window.kernel)
+        target = EVERY + places
+        out[target] = xp.where(winners[target] == number, x[EVERY + reads], out[target])
+    return out
+
+
+def _number(offset: Ints, kernel: Ints) -> int:
+    number = 0
+    for k, length in zip(offset, kernel):
+        number = number * length + k
+    return number
+
+
+def flat_places(winners: Any, window: Window) -> Any:
+    """Winners as places in the flattened spatial axes of the input."""
+    xp = array_module(winners)
+    flat: Any = 0
+    rest = winners.astype(np.int64)
+    step = 1
+    axes = len(window.size)
+    for axis in reversed(range(axes)):
+        offset = rest % window.kernel[axis]
+        rest = rest // window.kernel[axis]
+        starts = xp.arange(window.out[axis]) * window.stride[axis] - window.padding[axis]
+        place = starts.reshape((-1,) + (1,) * (axes - 1 - axis)) + offset * window.dilation[axis]
+        flat = flat + place * step
+        step *= window.size[axis]
+    return flat
+
+
+MAX_POOL: Primitive = Primitive(
+    "max_pool",
+    window_max,
+    "x",
+    [lambda g, winners, window: MAX_SCATTER(g, winners=winners, window=window)],
+    residuals="winners",
+)
+MAX_SCATTER: Primitive = Primitive(
+    "max_pool_backward", _max_scatter, "g", [lambda g, winners, window: MAX_GATHER(g, winners=winners, window=window)]
+)
+MAX_GATHER: Primitive = Primitive(
+    "max_pool_gather", _max_gather, "x", [lambda g, winners, window: MAX_SCATTER(g, winners=winners, window=window)]
+)
+
+
+def maximum_pool(
+    axes: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
+) -> Tensor:
+    """The maxima over windows along the last ``axes`` axes."""
+    x, single = with_batch(real_operand(input), axes)
+    window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    # The winners are for the derivative alone.
+    number = modes.grad_enabled and x._requires
+    result = apply(MAX_POOL, (x,), {"window": window, "number": number})
+    return result[0] if single else result
+
+
+def _maximum_pool_with_indices(
+    axes: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
+) -> MaxPool:
+    x, single = with_batch(real_operand(input), axes)
+    window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    if not all(_meets_all(window, axis) for axis in range(axes)):
+        raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
+    _, winners = window_max(x.array, window, True)
+    return at_maxima(x, flat_places(winners, window), single)
+
+
+def _meets_all(window: Window, axis: int) -> bool:
+    """Whether every window along an axis has an element that is no padding."""
+    met = {t for _, places, _ in axis_taps(window, axis) for t in range(places.start, places.stop)}
+    return len(met) == window.out[axis]
+
+
+def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
+    """The elements of x at these places, and the places."""
+    result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
+    return MaxPool(result[0], new_tensor(index[0])) if single else MaxPool(result, new_tensor(index))
+
+
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> MaxPool: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool: ...
+@operator(namespace="nn.functional", method=False)
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool:
+    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
+
+    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+
+    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements that a window reads; one integer.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: at most half of the window.
+        dilation: the distance of the elements that a window reads.
+        ceil_mode: also windows that start inside but end outside of the input.
+        return_indices: also where each maximum was found.
+
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        axis ``L``.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[3., 2.]]])
+    """
+    pool = _maximum_pool_with_indices if return_indices else maximum_pool
+    return pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> MaxPool: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool: ...
+@operator(namespace="nn.functional", method=False)
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool:
+    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
+
+    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+
+    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: at most half of the window.
+        dilation: the distance of the elements that a window reads.
+        ceil_mode: also windows that start inside but end outside of the input.
+        return_indices: also where each maximum was found.
+
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        flattened ``H * W``.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
+    pool = _maximum_pool_with_indices if return_indices else maximum_pool
+    return pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> MaxPool: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool: ...
+@operator(namespace="nn.functional", method=False)
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | MaxPool:
+    """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
+
+    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+
+    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating and integers; kept.
+
+    Args:
+        input: the Tensor.
+        kernel_size: elements that a window reads; one integer or one per axis, as the next three.
+        stride: the distance of windows, by default ``kernel_size``.
+        padding: at most half of the window.
+        dilation: the distance of the elements that a window reads.
+        ceil_mode: also windows that start inside but end outside of the input.
+        return_indices: also where each maximum was found.
+
+    Returns:
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        flattened ``D * H * W``.
+
+    Raises:
+        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        NotImplementedError: the input holds bools or complex numbers.
+
+    >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
+    (1, 2, 2, 2, 2)
+    """
+    pool = _maximum_pool_with_indices if return_indices else maximum_pool
+    return pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)

@@ -1,0 +1,48 @@
+"""Elements at given places of the flattened spatial axes: reading them, writing them, adding to them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive
+from ..spatial.windows import Ints
+
+
+def _rows(x: Any) -> Any:
+    return x.reshape((x.shape[0] * x.shape[1], prod(x.shape[2:])))
+
+
+def _read_at(x: Any, index: Any, size: Ints) -> Any:
+    xp = array_module(x)
+    rows = _rows(x)
+    places = _rows(index) + xp.arange(rows.shape[0])[:, None] * rows.shape[1]
+    return xp.take(rows.reshape((-1,)), places).reshape(index.shape)
+
+
+def _add_at(values: Any, index: Any, size: Ints) -> Any:
+    xp = array_module(values)
+    count, length = values.shape[0] * values.shape[1], prod(size)
+    shape = (*values.shape[:2], *size)
+    if not values.size or not length:
+        return xp.zeros(shape, dtype=values.dtype)
+    places = _rows(index) + xp.arange(count)[:, None] * length
+    total = xp.bincount(places.reshape((-1,)), weights=values.reshape((-1,)), minlength=count * length)
+    return total.astype(values.dtype).reshape(shape)
+
+
+def _write_at(values: Any, index: Any, size: Ints) -> Any:
+    xp = array_module(values)
+    out = xp.zeros((*values.shape[:2], *size), dtype=values.dtype)
+    if values.size:
+        rows = xp.arange(values.shape[0] * values.shape[1])[:, None]
+        _rows(out)[rows, _rows(index)] = _rows(values)
+    return out
+
+
+READ_AT: Primitive = Primitive("read_at", _read_at, "x", [lambda g, index, size: ADD_AT(g, index=index, size=size)])
+ADD_AT: Primitive = Primitive("add_at", _add_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)])
+WRITE_AT: Primitive = Primitive(
+    "max_unpool", _write_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)]
+)

@@ -1,0 +1,62 @@
+"""What poolings over sliding windows have in common."""
+
+from __future__ import annotations
+
+from ....core.errors import describe
+from ....core.primitive import operand
+from ....core.tensor import Tensor
+from ...table.types import Operand, Size
+from ..spatial.windows import Ints, Window, per_axis
+
+
+def real_operand(value: Operand) -> Tensor:
+    """The input of a pooling as a Tensor.
+
+    Raises:
+        NotImplementedError: it holds bools or complex numbers.
+    """
+    x = operand(value)
+    if x.dtype.kind not in "fiu":
+        raise NotImplementedError(f"not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
+    return x
+
+
+def along(axis: int, places: slice, ndim: int) -> tuple[slice, ...]:
+    """The index of these places along one axis."""
+    return tuple([places if other == axis else slice(None) for other in range(ndim)])
+
+
+def sliding_windows(
+    x: Tensor, axes: int, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
+) -> Window:
+    """The windows of a pooling, checked."""
+    size = tuple(x.array.shape[2:])
+    kernel = per_axis("kernel_size", kernel_size, axes, 1)
+    strides = strides_of(stride, kernel)
+    paddings = per_axis("padding", padding, axes, 0)
+    dilations = per_axis("dilation", dilation, axes, 1)
+    if 0 in x.array.shape[1:]:
+        raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
+    if any(p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)):
+        raise RuntimeError(
+            f"pad should be at most half of effective kernel size, but got padding={paddings}, "
+            f"kernel_size={kernel} and dilation={dilations}"
+        )
+    out = []
+    for length, k, s, p, d in zip(size, kernel, strides, paddings, dilations):
+        room = length + 2 * p - d * (k - 1) - 1
+        count = (room + (s - 1 if ceil_mode else 0)) // s + 1
+        # With ceil_mode a window must still start inside of the input or its left padding.
+        out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
+    if min(out) < 1:
+        raise RuntimeError(
+            f"for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
+        )
+    return Window(size, kernel, strides, paddings, dilations, tuple(out))
+
+
+def strides_of(stride: Size | None, kernel: Ints) -> Ints:
+    """The strides of a pooling, by default the kernel's lengths."""
+    if stride is None or isinstance(stride, (tuple, list)) and not stride:
+        return kernel
+    return per_axis("stride", stride, len(kernel), 1)

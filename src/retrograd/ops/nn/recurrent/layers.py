@@ -1,0 +1,321 @@
+"""Recurrent layers over whole sequences: what ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` run.
+
+Sequences are ``(T, N, features)``, weights ``(gates * H, features)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ....core.errors import describe
+from ....core.primitive import operand
+from ....core.tensor import Tensor
+from ...shape.joining import cat, stack
+from ...table.arguments import tensor_list
+from ...table.registry import operator
+from ...table.types import Operand
+from ..dropout import dropout as dropped
+from .gru import gru_layer
+from .lstm import lstm_layer
+from .rnn import rnn_relu_layer, rnn_tanh_layer
+
+# One layer in one direction: x (T, N, features), states [(N, H), ...], weights, and whether it runs from the end of the
+# sequence, to (outputs, new states).
+Layer: TypeAlias = Callable[[Tensor, list[Tensor], list[Tensor | None], bool], tuple[Tensor, ...]]
+
+
+def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None], gates: int) -> None:
+    """The shapes and dtypes of one layer: input (T, N, features), states (N, H), weights."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    assert w_ih is not None and w_hh is not None
+    shown = f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
+    if x.array.dtype.kind != "f":
+        raise RuntimeError(f"wanted a floating input, {shown}")
+    for tensor in (*states, *weights):
+        if tensor is not None and tensor.array.dtype != x.array.dtype:
+            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(tensor)}; {shown}")
+    if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
+        raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
+    rows = w_hh.array.shape[0]
+    hidden = rows // gates
+    out = hidden if w_hr is None else w_hr.array.shape[0]
+    if rows != gates * hidden or w_ih.array.shape[0] != rows or w_hh.array.shape[1] != out:
+        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
+    for bias in (b_ih, b_hh):
+        if bias is not None and bias.array.shape != (rows,):
+            raise RuntimeError(f"wanted biases ({rows},), got {describe(bias)}")
+    for index, state in enumerate(states):
+        wanted = (x.array.shape[1], hidden if index else out)
+        if state.array.shape != wanted:
+            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}")
+
+
+def _layers(
+    layer: Layer,
+    gates: int,
+    input: Operand,
+    hx: Sequence[Operand],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Tensor]:
+    """The outputs and final states of layers on top of each other, each in one direction or two."""
+    x = operand(input)
+    if x.array.ndim != 3:
+        raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
+    states = [operand(state, "hx") for state in hx]
+    directions = 2 if bidirectional else 1
+    usual = 4 if has_biases else 2
+    count, rest = divmod(len(params), num_layers * directions)
+    has_projection = layer is lstm_layer and count == usual + 1
+    if rest or count != usual + has_projection:
+        raise RuntimeError(f"wanted {usual} params per layer and direction, got {len(params)} in all")
+    for state in states:
+        if state.array.ndim != 3 or state.array.shape[0] != num_layers * directions:
+            raise RuntimeError(
+                f"wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
+            )
+    if batch_first:
+        x = x.transpose(0, 1)
+    finals: list[list[Tensor]] = [[] for _ in states]
+    for index in range(num_layers):
+        outputs = []
+        for direction in range(directions):
+            place = index * directions + direction
+            given = params[place * count : (place + 1) * count]
+            weights: list[Tensor | None] = list(given[:2])
+            weights += list(given[2:4]) if has_biases else [None, None]
+            weights.append(given[-1] if has_projection else None)
+            start = [state[place] for state in states]
+            check_layer(x, start, weights, gates)
+            out, *last = layer(x, start, weights, direction == 1)
+            outputs.append(out)
+            for column, state in zip(finals, last, strict=True):
+                column.append(state)
+        x = outputs[0] if directions == 1 else cat(outputs, -1)
+        if dropout > 0 and train and index < num_layers - 1:
+            x = dropped(x, dropout)
+    if batch_first:
+        x = x.transpose(0, 1)
+    return [x, *map(stack, finals)]
+
+
+def two_states(hx: Sequence[Tensor]) -> list[Tensor]:
+    """The states h and c of an LSTM.
+
+    Raises:
+        RuntimeError: they are not two.
+    """
+    states = tensor_list(hx, "hx")
+    if len(states) != 2:
+        raise RuntimeError(f"expects two hidden states, got {len(states)}")
+    return states
+
+
+@operator(method=False)
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layers of ``c' = f * c + i * g, h' = o * tanh(c')``: long short-term memory over a sequence.
+
+    The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each of its rows of
+    ``a = W_ih x + b_ih + W_hh h + b_hh``.
+
+    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
+    Dtype: real floating, the same of all.
+
+    Args:
+        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        hx: the initial states h and c, each ``(num_layers * directions, N, H)``.
+        params: per layer and direction w_ih ``(4 H, features)``, w_hh ``(4 H, H)``, with ``has_biases`` b_ih and
+            b_hh ``(4 H,)``, and optionally a projection of the hidden state w_hr ``(P, H)``.
+        has_biases: whether there are biases.
+        num_layers: the number of layers, each on the outputs of the one below.
+        dropout: the probability with which outputs between layers are dropped in training.
+        train: whether this is training.
+        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        batch_first: the batch is the first dimension of input and outputs.
+
+    Returns:
+        The last layer's outputs, and the final states h and c, of the initial ones' shape.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match.
+
+    Source: Hochreiter, Schmidhuber, "Long short-term memory", 1997; the projection: Sak, Senior, Beaufays, 2014.
+
+    >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
+    >>> out, h, c = rg.lstm(x, (state, state), [rg.ones(16, 3), rg.ones(16, 4)], False, 1, 0.0, False, False, False)
+    >>> out.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
+    states = two_states(hx)
+    out, h, c = _layers(
+        lstm_layer, 4, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return out, h, c
+
+
+@operator(method=False)
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor]:
+    """Layers of ``h' = (1 - z) * n + z * h``: gated recurrent units over a sequence.
+
+    The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and
+    ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
+
+    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
+    Dtype: real floating, the same of all.
+
+    Args:
+        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        hx: the initial state, ``(num_layers * directions, N, H)``.
+        params: per layer and direction w_ih ``(3 H, features)``, w_hh ``(3 H, H)``, with ``has_biases`` b_ih and
+            b_hh ``(3 H,)``.
+        has_biases: whether there are biases.
+        num_layers: the number of layers, each on the outputs of the one below.
+        dropout: the probability with which outputs between layers are dropped in training.
+        train: whether this is training.
+        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        batch_first: the batch is the first dimension of input and outputs.
+
+    Returns:
+        The last layer's outputs, and the final state, of the initial one's shape.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match.
+
+    Source: Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
+
+    >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
+    >>> out, h = rg.gru(x, state, [rg.ones(12, 3), rg.ones(12, 4)], False, 1, 0.0, False, False, False)
+    >>> out.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
+    out, h = _layers(
+        gru_layer, 3, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return out, h
+
+
+@operator(method=False)
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor]:
+    """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
+
+    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
+    Dtype: real floating, the same of all.
+
+    Args:
+        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        hx: the initial state, ``(num_layers * directions, N, H)``.
+        params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
+            b_hh ``(H,)``.
+        has_biases: whether there are biases.
+        num_layers: the number of layers, each on the outputs of the one below.
+        dropout: the probability with which outputs between layers are dropped in training.
+        train: whether this is training.
+        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        batch_first: the batch is the first dimension of input and outputs.
+
+    Returns:
+        The last layer's outputs, and the final state, of the initial one's shape.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match.
+
+    Source: Elman, "Finding structure in time", 1990.
+
+    >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
+    >>> out, h = rg.rnn_tanh(x, state, [rg.ones(4, 3), rg.ones(4, 4)], False, 1, 0.0, False, False, False)
+    >>> out.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
+    out, h = _layers(
+        rnn_tanh_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return out, h
+
+
+@operator(method=False)
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor]:
+    """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
+
+    Derivative: that of the steps, backwards through time; that of relu at 0 is 0; every argument of floating numbers
+    has one.
+    Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
+    Dtype: real floating, the same of all.
+
+    Args:
+        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        hx: the initial state, ``(num_layers * directions, N, H)``.
+        params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
+            b_hh ``(H,)``.
+        has_biases: whether there are biases.
+        num_layers: the number of layers, each on the outputs of the one below.
+        dropout: the probability with which outputs between layers are dropped in training.
+        train: whether this is training.
+        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        batch_first: the batch is the first dimension of input and outputs.
+
+    Returns:
+        The last layer's outputs, and the final state, of the initial one's shape.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not match.
+
+    Source: Le, Jaitly, Hinton, "A simple way to initialize recurrent networks of rectified linear units", 2015.
+
+    >>> x, state = rg.ones(5, 2, 3), rg.zeros(1, 2, 4)
+    >>> out, h = rg.rnn_relu(x, state, [rg.ones(4, 3), rg.ones(4, 4)], False, 1, 0.0, False, False, False)
+    >>> out.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
+    out, h = _layers(
+        rnn_relu_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return out, h

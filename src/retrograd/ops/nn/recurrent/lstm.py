@@ -1,0 +1,170 @@
+"""Long short-term memory (Hochreiter and Schmidhuber, 1997): one layer in one direction is one primitive.
+
+Its forward multiplies all inputs with their weights at once and then steps through time on raw arrays, keeping the
+gates; its backward kernel steps back, fills the gradients of all gates' arguments, and multiplies once for each weight.
+Gates stand in the order i, f, g, o; with a = W_ih x + b_ih + W_hh h + b_hh
+
+    i, f, o = sigmoid(a_i, a_f, a_o)    g = tanh(a_g)    c' = f * c + i * g    h' = o * tanh(c')
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive, apply
+from ....core.tensor import Tensor
+from ...linear.matmul import linear
+from ...table.composites import raw, second_order, spread
+from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+
+
+def _lstm(
+    x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
+) -> tuple[tuple[Any, Any, Any], Any, Any]:
+    xp = array_module(x)
+    x = ordered(x, reverse)
+    size = h.shape[-1]
+    scale = sigmoid_from_tanh(size, (True, True, False, True), x)
+    offset = 1 - scale
+    offset[2 * size : 3 * size] = 0
+    bias = b_ih if b_hh is None else b_ih + b_hh
+    gates = projected(x, w_ih * scale[:, None], None if bias is None else bias * scale)
+    across = (w_hh * scale[:, None]).T
+    cells = xp.empty((x.shape[0] + 1, *c.shape), x.dtype)
+    out = xp.empty((x.shape[0], *h.shape), x.dtype)
+    cells[0] = c
+    i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
+    for t in range(x.shape[0]):
+        a = gates[t]
+        a += h.dot(across)
+        np.tanh(a, out=a)
+        a *= scale
+        a += offset
+        c = cells[t + 1]
+        np.multiply(f[t], cells[t], out=c)
+        c += i[t] * g[t]
+        h = out[t]
+        np.tanh(c, out=h)
+        h *= o[t]
+    return (ordered(out, reverse), h.copy(), cells[-1].copy()), gates, cells
+
+
+def _lstm_backward(
+    dout: Any,
+    dh: Any,
+    dc: Any,
+    x: Any,
+    h: Any,
+    c: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    out: Any,
+    gates: Any,
+    cells: Any,
+    reverse: bool,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
+    steps, batch, size = out.shape
+    tanh_c = np.tanh(cells[1:])
+    i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
+    # What the gates' arguments get per unit of dc (of dh for o); the loop multiplies it in place.
+    da = array_module(x).empty((steps, batch, 4, size), x.dtype)
+    da[..., 0, :] = g * i * (1 - i)
+    da[..., 1, :] = cells[:-1] * f * (1 - f)
+    da[..., 2, :] = i * (1 - g * g)
+    da[..., 3, :] = tanh_c * o * (1 - o)
+    to_cell = o * (1 - tanh_c * tanh_c)
+    for t in range(steps - 1, -1, -1):
+        dh = dh + dout[t]
+        dc = dc + dh * to_cell[t]
+        a = da[t]
+        a[:, :3] *= dc[:, None]
+        a[:, 3] *= dh
+        dc *= f[t]
+        dh = a.reshape(batch, 4 * size).dot(w_hh)
+    names = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
+    da = da.reshape(steps, batch, 4 * size)
+    wants = dict(zip(names, wanted, strict=True))
+    found = weight_gradients(da, da, x, previous(h, out), w_ih, reverse, wants) | {"h": dh, "c": dc}
+    return tuple(found[name] for name, want in wants.items() if want)
+
+
+def _lstm_composite(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+    reverse: bool,
+    w_hr: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Step by step in plain operators; with ``w_hr`` the hidden state is projected (Sak et al., 2014)."""
+    outputs = []
+    for t in steps_of(x, reverse):
+        i, f, g, o = (linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        if w_hr is not None:
+            h = linear(h, w_hr)
+        outputs.append(h)
+    return stacked(outputs, h, reverse), h, c
+
+
+LSTM_BACKWARD = Primitive(
+    "lstm_backward",
+    _lstm_backward,
+    "dout dh dc x h c w_ih w_hh b_ih b_hh",
+    vjp=lambda g, dout, dh, dc, x, h, c, w_ih, w_hh, b_ih, b_hh, reverse, wanted, needs: second_order(
+        partial(_lstm_composite, reverse=reverse), g, (dout, dh, dc), (x, h, c, w_ih, w_hh, b_ih, b_hh), wanted, needs
+    ),
+    outputs=-1,
+)
+
+
+def _lstm_rule(
+    g: Any,
+    x: Any,
+    h: Any,
+    c: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    ans: Any,
+    gates: Any,
+    cells: Any,
+    reverse: bool,
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    inputs = (x, h, c, w_ih, w_hh, b_ih, b_hh)
+    return spread(
+        LSTM_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, cells=cells, reverse=reverse, wanted=needs), needs
+    )
+
+
+LSTM = Primitive(
+    "lstm",
+    _lstm,
+    "x h c w_ih w_hh b_ih b_hh",
+    vjp=_lstm_rule,
+    outputs=3,
+    residuals="gates cells",
+)
+
+
+def lstm_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
+    """Outputs and last states h and c; with a weight w_hr the hidden state is projected."""
+    (h, c), (w_ih, w_hh, b_ih, b_hh, w_hr) = states, weights
+    if w_hr is not None:
+        assert w_ih is not None and w_hh is not None
+        return _lstm_composite(x, h, c, w_ih, w_hh, b_ih, b_hh, reverse, w_hr)
+    return apply(LSTM, (x, h, c, w_ih, w_hh, b_ih, b_hh), {"reverse": reverse})

@@ -1,0 +1,128 @@
+"""The plain recurrent layer, ``h' = tanh(a)`` or ``relu(a)`` with derivative 0 at 0: one primitive, as in ``lstm``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....core.primitive import Primitive, apply
+from ....core.tensor import Tensor
+from ...linear.matmul import linear
+from ...table.composites import raw, second_order, spread
+from .steps import (
+    ordered,
+    previous,
+    projected,
+    stacked,
+    steps_of,
+    weight_gradients,
+)
+
+
+def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, reverse: bool) -> tuple[Any, Any]:
+    x = ordered(x, reverse)
+    out = projected(x, w_ih, b_ih if b_hh is None else b_ih + b_hh)
+    across = w_hh.T
+    for t in range(x.shape[0]):
+        a = out[t]
+        a += h.dot(across)
+        h = np.maximum(a, 0, out=a) if relu else np.tanh(a, out=a)
+    return ordered(out, reverse), h.copy()
+
+
+def _rnn_backward(
+    dout: Any,
+    dh: Any,
+    x: Any,
+    h: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    out: Any,
+    relu: bool,
+    reverse: bool,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
+    da = (out > 0).astype(out.dtype) if relu else 1 - out * out
+    for t in range(out.shape[0] - 1, -1, -1):
+        da[t] *= dh + dout[t]
+        dh = da[t].dot(w_hh)
+    names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
+    wants = dict(zip(names, wanted, strict=True))
+    found = weight_gradients(da, da, x, previous(h, out), w_ih, reverse, wants)
+    found["h"] = dh
+    return tuple(found[name] for name, want in wants.items() if want)
+
+
+def _rnn_composite(
+    x: Tensor,
+    h: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+    relu: bool,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    outputs = []
+    for t in steps_of(x, reverse):
+        a = linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)
+        h = a.relu() if relu else a.tanh()
+        outputs.append(h)
+    return stacked(outputs, h, reverse), h
+
+
+RNN_BACKWARD = Primitive(
+    "rnn_backward",
+    _rnn_backward,
+    "dout dh x h w_ih w_hh b_ih b_hh",
+    vjp=lambda g, dout, dh, x, h, w_ih, w_hh, b_ih, b_hh, relu, reverse, wanted, needs: second_order(
+        partial(_rnn_composite, relu=relu, reverse=reverse),
+        g,
+        (dout, dh),
+        (x, h, w_ih, w_hh, b_ih, b_hh),
+        wanted,
+        needs,
+    ),
+    outputs=-1,
+)
+
+
+def _rnn_rule(
+    g: Any,
+    x: Any,
+    h: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    ans: Any,
+    relu: bool,
+    reverse: bool,
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
+    return spread(RNN_BACKWARD(*g, *inputs, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs)
+
+
+RNN = Primitive(
+    "rnn",
+    _rnn,
+    "x h w_ih w_hh b_ih b_hh",
+    vjp=_rnn_rule,
+    outputs=2,
+)
+
+
+def rnn_tanh_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
+    """Outputs and last state."""
+    return apply(RNN, (x, *states, *weights[:4]), {"relu": False, "reverse": reverse})
+
+
+def rnn_relu_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
+    """Outputs and last state."""
+    return apply(RNN, (x, *states, *weights[:4]), {"relu": True, "reverse": reverse})

@@ -1,0 +1,73 @@
+"""What the kernels of recurrent layers share.
+
+All work in the order of processing: a reversed sequence is flipped on entry and exit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.tensor import Tensor
+from ...linear.matmul import as_rows
+from ...shape.joining import stack
+
+
+def ordered(x: Any, reverse: bool) -> Any:
+    """x in the order of processing, or back from it."""
+    return x[::-1] if reverse else x
+
+
+def projected(x: Any, w: Any, b: Any) -> Any:
+    """``x @ w.T + b`` for all steps at once."""
+    steps, batch, features = x.shape
+    out = x.reshape(steps * batch, features).dot(w.T)
+    if b is not None:
+        out += b
+    return out.reshape(steps, batch, w.shape[0])
+
+
+def previous(h: Any, out: Any) -> Any:
+    """The hidden state before each step."""
+    return np.concatenate((h[None], out[:-1])) if out.shape[0] else out
+
+
+def weight_gradients(
+    dx_gates: Any, dh_gates: Any, x: Any, before: Any, w_ih: Any, reverse: bool, wanted: dict[str, bool]
+) -> dict[str, Any]:
+    """What follows from the gradients of the gates' arguments: one product each for x and the weights."""
+    flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
+    found = {}
+    if wanted["x"]:
+        found["x"] = ordered(flat_x.dot(w_ih).reshape(x.shape), reverse)
+    if wanted["w_ih"]:
+        found["w_ih"] = flat_x.T.dot(as_rows(x))
+    if wanted["w_hh"]:
+        found["w_hh"] = flat_h.T.dot(as_rows(before))
+    if wanted["b_ih"]:
+        found["b_ih"] = flat_x.sum(axis=0)
+    if wanted["b_hh"]:
+        found["b_hh"] = flat_h.sum(axis=0)
+    return found
+
+
+def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Any) -> Any:
+    """Per gate 1/2 for a sigmoid, else 1: by ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2`` all gates are one tanh."""
+    xp = array_module(like)
+    return xp.concatenate([xp.full(size, 0.5 if is_sigmoid else 1.0, like.dtype) for is_sigmoid in sigmoids])
+
+
+def stacked(outputs: list[Tensor], h: Tensor, reverse: bool) -> Tensor:
+    """The outputs of all steps, given in the order of processing, as a sequence."""
+    if not outputs:
+        return h.new_zeros((0, *h.array.shape))
+    return stack(outputs[::-1] if reverse else outputs)
+
+
+def steps_of(x: Tensor, reverse: bool) -> range:
+    """The steps in the order of processing."""
+    steps = x.array.shape[0]
+    return range(steps - 1, -1, -1) if reverse else range(steps)

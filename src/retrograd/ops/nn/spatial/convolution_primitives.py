@@ -1,0 +1,218 @@
+"""The primitives of convolution, in one to three dimensions.
+
+A convolution is linear in its input ``x`` and in its weight ``w``. With a cotangent ``y`` of its result it is one
+trilinear form
+
+    T(x, w, y) = sum over n, o, t, c, k of  y[n, o, t] w[o, c, k] x[n, c, t * stride + k * dilation - padding]
+
+(c running over the channels of o's group). Its derivatives by y, x and w are the primitives CONV, CONV_TRANSPOSE and
+CONV_WEIGHT, and each one's rules are the other two: every order of derivative is one of these three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive
+from .windows import Window, gather_windows, scatter_windows
+
+CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
+UNROLLED = 1 << 30  # the same on a GPU, where one large product is best
+
+
+class Layout:
+    """How the windows of one image are unrolled into a matrix of columns.
+
+    The windows along the first axis overlap as contiguous rows when its stride is 1. So they need not be unrolled
+    there: step ``u`` of the kernel reads the same columns, ``u * jump`` places later. This copies the image once per
+    offset of the other axes only, and pays where there is much to copy for each channel that comes out.
+    """
+
+    def __init__(self, window: Window, channels: int, outs: int) -> None:
+        self.window = window
+        self.steps = 1
+        self.jump = 0
+        first = window.kernel[0]
+        if window.stride[0] == 1 and first > 1 and channels * prod(window.kernel[1:]) >= outs:
+            self.steps = first
+            self.jump = window.dilation[0] * prod(window.out[1:])
+            reach = window.out[0] + window.dilation[0] * (first - 1)
+            self.window = Window(
+                window.size,
+                (1, *window.kernel[1:]),
+                window.stride,
+                window.padding,
+                window.dilation,
+                (reach, *window.out[1:]),
+            )
+        self.count = prod(window.out)
+        self.rows = channels * prod(self.window.kernel)
+        self.columns = prod(self.window.out)
+
+    def part(self, columns: Any, step: int) -> Any:
+        """The columns that step ``step`` of the kernel reads."""
+        return columns[..., step * self.jump : step * self.jump + self.count]
+
+
+@lru_cache(maxsize=1024)
+def _layout(window: Window, channels: int, outs: int) -> Layout:
+    return Layout(window, channels, outs)
+
+
+def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
+    step = max(1, (CACHED if xp is np else UNROLLED) // max(image_bytes, 1))
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _unrolled(x: Any, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]]:
+    """Blocks of images with their columns ``(images, groups, rows, columns)``, in a buffer that the next one reuses."""
+    xp, n = array_module(x), x.shape[0]
+    window = layout.window
+    shape = (groups, layout.rows, layout.columns)
+    buffer: Any = None
+    for images in _blocks(xp, n, prod(shape) * x.itemsize):
+        block = x[images]
+        if window.is_identity:
+            yield images, block.reshape((block.shape[0], *shape))
+            continue
+        if buffer is None:
+            # The places outside of x stay zero from block to block.
+            buffer = xp.zeros((block.shape[0], x.shape[1], *window.kernel, *window.out), dtype=x.dtype)
+        columns = buffer[: block.shape[0]]
+        gather_windows(block, columns, window)
+        yield images, columns.reshape((block.shape[0], *shape))
+
+
+def _matrices(w: Any, layout: Layout, groups: int) -> Any:
+    """The weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
+    shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
+    matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
+    return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
+
+
+def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Half precision has no fast products, and sums that lose accuracy: such arrays are computed in float32."""
+
+    @wraps(forward)
+    def computed(*arrays: Any, **params: Any) -> Any:
+        if arrays[0].dtype != np.float16:
+            return forward(*arrays, **params)
+        return forward(*[array.astype(np.float32) for array in arrays], **params).astype(np.float16)
+
+    return computed
+
+
+@_in_single_precision
+def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
+    """T by y: the convolution."""
+    n, outs = x.shape[0], w.shape[0]
+    out = array_module(x).empty((n, outs, *window.out), dtype=x.dtype)
+    if out.size == 0:
+        return out
+    layout = _layout(window, w.shape[1], outs // groups)
+    matrices = _matrices(w, layout, groups)
+    results = out.reshape((n, groups, outs // groups, layout.count))
+    for images, columns in _unrolled(x, layout, groups):
+        result = results[images]
+        np.matmul(matrices[0], layout.part(columns, 0), out=result)
+        for step in range(1, layout.steps):
+            result += np.matmul(matrices[step], layout.part(columns, step))
+        if b is not None:
+            result += b.reshape((groups, -1, 1))
+    return out
+
+
+@_in_single_precision
+def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
+    """T by x: what each element of y had read gets it back."""
+    n, outs = y.shape[:2]
+    channels = w.shape[1]
+    outs_per_group = outs // groups
+    if set(window.stride) == {1} and outs_per_group <= 4 * channels:
+        # The same as a convolution of y with the kernel mirrored, inputs and outputs exchanged.
+        padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
+        mirrored = Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
+        w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(window.kernel))]
+        w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
+        w = w.reshape((groups * channels, outs_per_group, *window.kernel))
+        return _conv(y, w, b, window=mirrored, groups=groups)
+    xp = array_module(y)
+    x = xp.zeros((n, groups * channels, *window.size), dtype=y.dtype)
+    if y.size and x.size:
+        layout = _layout(window, channels, outs_per_group)
+        matrices = np.swapaxes(_matrices(w, layout, groups), -1, -2)
+        y = y.reshape((n, groups, outs_per_group, layout.count))
+        shape = (groups, layout.rows, layout.columns)
+        for images in _blocks(xp, n, prod(shape) * y.itemsize):
+            block = y[images]
+            if layout.steps == 1:
+                columns = np.matmul(matrices[0], block)
+            else:
+                columns = xp.zeros((block.shape[0], *shape), dtype=y.dtype)
+                for step in range(layout.steps):
+                    part = layout.part(columns, step)
+                    part += np.matmul(matrices[step], block)
+            inner = layout.window
+            columns = columns.reshape((block.shape[0], groups * channels, *inner.kernel, *inner.out))
+            scatter_windows(columns, x[images], inner)
+    if b is not None:
+        x += b.reshape((-1,) + (1,) * len(window.size))
+    return x
+
+
+@_in_single_precision
+def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
+    """T by w: the correlation of x and y, summed over the batch."""
+    n, outs = y.shape[:2]
+    channels, outs_per_group = x.shape[1] // groups, outs // groups
+    layout = _layout(window, channels, outs_per_group)
+    total = array_module(x).zeros((layout.steps, groups, outs_per_group, layout.rows), dtype=x.dtype)
+    if y.size and x.size:
+        y = y.reshape((n, groups, outs_per_group, layout.count))
+        for images, columns in _unrolled(x, layout, groups):
+            block = y[images]
+            for step in range(layout.steps):
+                product = np.matmul(block, np.swapaxes(layout.part(columns, step), -1, -2))
+                total[step] += product[0] if product.shape[0] == 1 else product.sum(axis=0)
+    if layout.steps > 1:
+        total = np.moveaxis(total.reshape((layout.steps, outs, channels, -1)), 0, 2)
+    return total.reshape((outs, channels, *window.kernel))
+
+
+def _over_channels(g: Any) -> Any:
+    """The cotangent of a bias: the sum over everything but its channel."""
+    return g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2).sum(axis=0)
+
+
+_CONV_VJPS = [
+    lambda g, w, window, groups: CONV_TRANSPOSE(g, w, window=window, groups=groups),
+    lambda g, x, window, groups: CONV_WEIGHT(x, g, window=window, groups=groups),
+]
+_TRANSPOSE_VJPS = [
+    lambda g, w, window, groups: CONV(g, w, window=window, groups=groups),
+    lambda g, y, window, groups: CONV_WEIGHT(g, y, window=window, groups=groups),
+]
+CONV: Primitive = Primitive("convolution", _conv, "x w", _CONV_VJPS, promote="strict")
+CONV_BIAS: Primitive = Primitive("convolution", _conv, "x w b", [*_CONV_VJPS, _over_channels], promote="strict")
+CONV_TRANSPOSE: Primitive = Primitive(
+    "convolution_transpose", _conv_transpose, "y w", _TRANSPOSE_VJPS, promote="strict"
+)
+CONV_TRANSPOSE_BIAS: Primitive = Primitive(
+    "convolution_transpose", _conv_transpose, "y w b", [*_TRANSPOSE_VJPS, _over_channels], promote="strict"
+)
+CONV_WEIGHT: Primitive = Primitive(
+    "convolution_weight",
+    _conv_weight,
+    "x y",
+    [
+        lambda g, y, window, groups: CONV_TRANSPOSE(y, g, window=window, groups=groups),
+        lambda g, x, window, groups: CONV(x, g, window=window, groups=groups),
+    ],
+    promote="strict",
+)

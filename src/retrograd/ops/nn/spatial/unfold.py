@@ -1,0 +1,114 @@
+"""The windows of an image as columns, and back: unfold and fold."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....core.devices import array_module
+from ....core.errors import describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.tensor import Tensor
+from ...table.registry import operator
+from ...table.types import Size
+from .windows import Ints, Window, gather_windows, per_axis, scatter_windows, with_batch
+
+
+def _unfold(x: Any, window: Window) -> Any:
+    columns = array_module(x).zeros(x.shape[:2] + window.kernel + window.out, dtype=x.dtype)
+    gather_windows(x, columns, window)
+    return columns.reshape((x.shape[0], x.shape[1] * prod(window.kernel), prod(window.out)))
+
+
+def _fold(columns: Any, window: Window) -> Any:
+    n, channels = columns.shape[0], columns.shape[1] // prod(window.kernel)
+    x = array_module(columns).zeros((n, channels, *window.size), dtype=columns.dtype)
+    scatter_windows(columns.reshape((n, channels, *window.kernel, *window.out)), x, window)
+    return x
+
+
+UNFOLD: Primitive = Primitive("unfold", _unfold, "x", [lambda g, window: FOLD(g, window=window)])
+FOLD: Primitive = Primitive("fold", _fold, "x", [lambda g, window: UNFOLD(g, window=window)])
+
+
+def _patches(size: Ints, kernel_size: Size, dilation: Size, padding: Size, stride: Size) -> Window:
+    kernel = per_axis("kernel_size", kernel_size, 2, 1)
+    dilations = per_axis("dilation", dilation, 2, 1)
+    paddings = per_axis("padding", padding, 2, 0)
+    strides = per_axis("stride", stride, 2, 1)
+    out = tuple(
+        [
+            (length + 2 * p - d * (k - 1) - 1) // s + 1
+            for length, k, d, p, s in zip(size, kernel, dilations, paddings, strides)
+        ]
+    )
+    if min(out) < 1:
+        raise RuntimeError(
+            f"spatial size {size} with kernel_size={kernel}, dilation={dilations}, padding={paddings}, "
+            f"stride={strides} gives {out} blocks, but there must be at least one per axis"
+        )
+    return Window(size, kernel, strides, paddings, dilations, out)
+
+
+@operator(namespace="nn.functional", method=False)
+def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
+    """``input[n, c, t * stride + k * dilation - padding]`` as columns, one per window t.
+
+    The rows are the pairs of a channel c and an offset k; places outside of the image are zero.
+
+    Derivative: ``fold`` of g: each element gets the ``g`` of all columns that it is in.
+    Shape: ``(N, C, H, W)`` to ``(N, C * kH * kW, T)`` with T windows, or both without N.
+    Dtype: any; kept.
+
+    Args:
+        input: the image.
+        kernel_size, dilation, padding, stride: of the windows; one integer or one per axis.
+
+    Raises:
+        RuntimeError: the input is not 3-D or 4-D, an argument is out of range, or no window fits.
+
+    >>> F.unfold(rg.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
+    tensor([0., 1., 3., 4.])
+    """
+    x, single = with_batch(operand(input), 2)
+    window = _patches(tuple(x.array.shape[2:]), kernel_size, dilation, padding, stride)
+    result = apply(UNFOLD, (x,), {"window": window})
+    return result[0] if single else result
+
+
+@operator(namespace="nn.functional", method=False)
+def fold(
+    input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
+) -> Tensor:
+    """The transpose of ``unfold``: each column is added to its window's place.
+
+    Derivative: ``unfold`` of g.
+    Shape: ``(N, C * kH * kW, T)`` with T windows to ``(N, C, *output_size)``, or both without N.
+    Dtype: any; kept.
+
+    Args:
+        input: the columns.
+        output_size: the image's size; one integer or one per axis, as are the others.
+        kernel_size, dilation, padding, stride: of the windows.
+
+    Raises:
+        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or T is not the number
+            of windows.
+
+    >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
+    tensor([[1., 2., 1.],
+            [2., 4., 2.],
+            [1., 2., 1.]])
+    """
+    x, single = with_batch(operand(input), 1)
+    size = per_axis("output_size", output_size, 2, 1)
+    window = _patches(size, kernel_size, dilation, padding, stride)
+    if x.array.shape[1] % prod(window.kernel):
+        raise RuntimeError(f"the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
+    if x.array.shape[2] != prod(window.out):
+        raise RuntimeError(
+            f"output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "
+            f"but the input {describe(input)} has {x.array.shape[2]}"
+        )
+    result = apply(FOLD, (x,), {"window": window})
+    return result[0] if single else result

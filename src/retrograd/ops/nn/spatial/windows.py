@@ -1,0 +1,122 @@
+"""Windows that slide over the spatial axes of ``(N, C, *size)``.
+
+Convolution, pooling and unfold all read the same places of their input; ``Window`` is where this is said, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from operator import index as as_integer
+from typing import Any
+
+from ....core.errors import describe
+from ....core.tensor import Tensor
+from ...table.types import Size
+
+Ints = tuple[int, ...]
+Tap = tuple[Ints, tuple[slice, ...], tuple[slice, ...]]
+EVERY = (slice(None), slice(None))  # all images and channels, in front of spatial slices
+
+
+@dataclass(frozen=True)
+class Window:
+    """Windows over spatial axes: per axis, offset k of window t reads ``x[t * stride + k * dilation - padding]``.
+
+    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and
+    goes as far as ``out`` windows reach.
+    """
+
+    size: Ints
+    kernel: Ints
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    out: Ints
+
+    @property
+    def is_identity(self) -> bool:
+        """Each window is one element, in order."""
+        ones = (1,) * len(self.size)
+        return self.kernel == ones and self.stride == ones and not any(self.padding) and self.out == self.size
+
+    @property
+    def is_partition(self) -> bool:
+        """The windows do not overlap, and cover every element."""
+        return self.kernel == self.stride and not any(self.padding) and self.dilation == (1,) * len(self.size) and all(
+            t * s == length for t, s, length in zip(self.out, self.stride, self.size)
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def axis_taps(window: Window, axis: int) -> tuple[tuple[int, slice, slice], ...]:
+    """Per offset along one axis: the offset, the windows for which it lies inside of x, and what these read."""
+    size, stride, out = window.size[axis], window.stride[axis], window.out[axis]
+    found = []
+    for k in range(window.kernel[axis]):
+        start = k * window.dilation[axis] - window.padding[axis]
+        first = max(0, -(start // stride))
+        last = min(out, (size - 1 - start) // stride + 1)
+        if last > first:
+            read = slice(start + first * stride, start + (last - 1) * stride + 1, stride)
+            found.append((k, slice(first, last), read))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def taps(window: Window) -> tuple[Tap, ...]:
+    """Per offset in all axes: the offset, the windows for which it lies inside of x, and what these read."""
+    axes = [axis_taps(window, axis) for axis in range(len(window.size))]
+    return tuple(
+        (tuple(k for k, _, _ in tap), tuple(t for _, t, _ in tap), tuple(read for _, _, read in tap))
+        for tap in product(*axes)
+    )
+
+
+def gather_windows(x: Any, columns: Any, window: Window) -> None:
+    """Fill ``columns (N, C, *kernel, *out)``, zero where windows leave x, with what the windows read."""
+    for offset, places, reads in taps(window):
+        columns[EVERY + offset + places] = x[EVERY + reads]
+
+
+def scatter_windows(columns: Any, x: Any, window: Window) -> None:
+    """The transpose of ``gather_windows``: add each element of ``columns`` to the place that it was read from."""
+    for offset, places, reads in taps(window):
+        x[EVERY + reads] += columns[EVERY + offset + places]
+
+
+def per_axis(argument: str, value: Size, axes: int, least: int | None = None) -> Ints:
+    """An argument given as one integer, or one per spatial axis.
+
+    Raises:
+        TypeError: it is no integer, nor a sequence of them.
+        RuntimeError: there is neither one nor one per axis, or one is below ``least``.
+    """
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    try:
+        numbers = tuple([as_integer(number) for number in values])
+    except TypeError:
+        raise TypeError(f"argument {argument!r} must be an integer or integers, got {describe(value)}") from None
+    if len(numbers) == 1:
+        numbers *= axes
+    if len(numbers) != axes:
+        raise RuntimeError(f"argument {argument!r} must be one integer or {axes}, got {describe(value)}")
+    if least is not None and min(numbers) < least:
+        wanted = "negative" if least == 0 else "non-positive"
+        raise RuntimeError(f"{wanted} {argument} is not supported, got {describe(value)}")
+    return numbers
+
+
+def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
+    """The input as ``(N, C, *size)``, and whether it had no batch axis.
+
+    Raises:
+        RuntimeError: it has neither.
+    """
+    ndim = x.array.ndim
+    if ndim == axes + 2:
+        return x, False
+    if ndim == axes + 1:
+        return x[None], True
+    raise RuntimeError(f"expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}")

@@ -1,0 +1,137 @@
+"""Arguments of NumPy's functions as Tensors, and results that are no Tensors yet.
+
+Python numbers, and lists of them, are weak: beside floating Tensors and arrays they take the dtype of these; beside
+integers alone they become what NumPy makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..._generated import toplevel as ops
+from ...core.devices import backend_of, is_array
+from ...core.dtypes import DType, complex_of, promote_types
+from ...core.primitive import operand
+from ...core.tensor import Tensor, new_tensor
+from ..shape.joining import of_one_dtype
+from ..table.arguments import dimension
+
+Arrays: TypeAlias = Sequence[Any]
+Rules: TypeAlias = dict[str, Callable[..., Any]]
+
+
+def tensor(value: Any) -> Tensor:
+    """An array-like argument (a Tensor, an array, a number, a list of them) as a Tensor."""
+    return value if isinstance(value, Tensor) else tensors(value)[0]
+
+
+def tensors(*values: Any) -> list[Tensor]:
+    """Array-like arguments that meet in one computation as Tensors."""
+    kept = list(_leaves(values))
+    dtype: DType | None = None
+    for leaf in kept:
+        if leaf.dtype.kind in "fc":
+            dtype = leaf.dtype if dtype is None else promote_types(dtype, leaf.dtype)
+    beside = next((leaf for leaf in kept if isinstance(leaf, Tensor)), None)
+    return [_as_tensor(value, dtype, beside) for value in values]
+
+
+def alike(*values: Any) -> tuple[Tensor, ...]:
+    """As ``tensors``, in the one dtype that all of them convert to."""
+    return of_one_dtype(tensors(*values))
+
+
+def _leaves(values: Iterable[Any]) -> Iterable[Any]:
+    """What has a dtype of its own among the values, also in lists."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _leaves(value)
+        elif isinstance(value, (Tensor, np.generic)) or is_array(value):
+            yield value
+
+
+def _as_tensor(value: Any, dtype: DType | None, beside: Tensor | None) -> Tensor:
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(leaf, Tensor) for leaf in _leaves(value)):
+            return ops.stack([_as_tensor(item, dtype, beside) for item in value])
+        weak = not any(True for _ in _leaves(value))
+    elif isinstance(value, (bool, int, float, complex)):
+        weak = True
+    else:
+        return operand(value)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"wanted numbers, got elements of {array.dtype}")
+    if weak and dtype is not None:
+        array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind == "f" else dtype)
+    return new_tensor(array if beside is None else backend_of(beside.array).asarray(array))
+
+
+def floating(x: Tensor) -> Tensor:
+    """Integers and bools in float64, as NumPy computes statistics and linear algebra of them."""
+    return x if x.array.dtype.kind in "fc" else x.astype(np.float64)
+
+
+def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
+    """One axis, several, or None for all, counted from the front."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    return tuple(dimension(place, x.ndim) for place in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+
+
+def flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
+    """The operand and axis of a function that flattens for ``axis=None``."""
+    x = tensor(a)
+    return (ops.reshape(x, (-1,)), 0) if axis is None else (x, axis)
+
+
+def only(name: str, argument: str, value: Any, *accepted: Any) -> None:
+    """Refuse what an argument may be in NumPy but not here.
+
+    Raises:
+        TypeError: the value is none of the accepted.
+    """
+    if not any(value is other or value == other for other in accepted):
+        raise TypeError(f"np.{name} on Tensors: {argument}={value!r} is not supported")
+
+
+def unwrapped(value: Any) -> Any:
+    """The arrays inside Tensors, also in lists, tuples and dictionaries."""
+    if isinstance(value, Tensor):
+        return value.array
+    if isinstance(value, (list, tuple)):
+        return type(value)(unwrapped(item) for item in value)
+    if isinstance(value, dict):
+        return {key: unwrapped(item) for key, item in value.items()}
+    return value
+
+
+def _wrapped(value: Any) -> Any:
+    if is_array(value):
+        return new_tensor(value)
+    if isinstance(value, np.generic):
+        return operand(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_wrapped(item) for item in value)
+    return value
+
+
+def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose result is indices, counts or truth values: computed on the arrays."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        return _wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
+
+    return rule
+
+
+def about(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that tells a fact about arrays, in plain Python values."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        return function(*unwrapped(args), **unwrapped(kwargs))
+
+    return rule

@@ -1,0 +1,109 @@
+"""Products and linear algebra of NumPy; as there, integers are decomposed and solved for in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._generated import linalg
+from ..._generated import toplevel as ops
+from ...core.tensor import Tensor
+from .arguments import Rules, alike, flat, floating, tensor
+
+
+def _matrix(a: Any) -> Tensor:
+    return floating(tensor(a))
+
+
+def _matrices(*arrays: Any) -> tuple[Tensor, ...]:
+    return tuple(map(floating, alike(*arrays)))
+
+
+def _vectors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    x, y = alike(a, b)
+    return flat(x, None)[0], flat(y, None)[0]
+
+
+def _dot(a: Any, b: Any) -> Tensor:
+    x, y = alike(a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return x * y
+    if y.ndim <= 2:
+        return ops.matmul(x, y)
+    return ops.tensordot(x, y, ([-1], [-2]))
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    if np.ndim(axes):
+        axes = [list(pair) if np.ndim(pair) else [pair] for pair in axes]
+    x, y = alike(a, b)
+    return ops.tensordot(x, y, axes)
+
+
+def _einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Tensor:
+    if isinstance(subscripts, str):
+        return ops.einsum(subscripts, *alike(*operands))
+    return ops.einsum(subscripts, *operands)  # operands, each with a list of numbers
+
+
+def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = alike(a, b)
+    x, y = ops.broadcast_tensors(ops.movedim(x, axisa, -1), ops.movedim(y, axisb, -1))
+    return ops.movedim(linalg.cross(x, y, dim=-1), -1, axisc)
+
+
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    return ops.sum(ops.diagonal(tensor(a), offset, axis1, axis2), -1)
+
+
+def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
+    x, y = _matrices(a, b)
+    return linalg.tensorsolve(x, y, axes)
+
+
+def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    return linalg.svd(_matrix(a), full_matrices) if compute_uv else linalg.svdvals(_matrix(a))
+
+
+RULES: Rules = {
+    "dot": _dot,
+    "inner": lambda a, b, /: ops.inner(*alike(a, b)),
+    "outer": lambda a, b: ops.outer(*_vectors(a, b)),
+    "vdot": lambda a, b, /: ops.vdot(*_vectors(a, b)),
+    "kron": lambda a, b: ops.kron(*alike(a, b)),
+    "tensordot": _tensordot,
+    "einsum": _einsum,
+    "cross": _cross,
+    "trace": _trace,
+    "linalg.norm": lambda x, ord=None, axis=None, keepdims=False: linalg.norm(_matrix(x), ord, axis, keepdims),
+    "linalg.vector_norm": lambda x, /, *, axis=None, keepdims=False, ord=2: linalg.vector_norm(
+        _matrix(x), ord, axis, keepdims
+    ),
+    "linalg.matrix_norm": lambda x, /, *, keepdims=False, ord="fro": linalg.matrix_norm(
+        _matrix(x), ord, keepdim=keepdims
+    ),
+    "linalg.inv": lambda a: linalg.inv(_matrix(a)),
+    "linalg.pinv": lambda a, rcond=None, hermitian=False: linalg.pinv(_matrix(a), rtol=rcond, hermitian=hermitian),
+    "linalg.det": lambda a: linalg.det(_matrix(a)),
+    "linalg.slogdet": lambda a: linalg.slogdet(_matrix(a)),
+    "linalg.solve": lambda a, b: linalg.solve(*_matrices(a, b)),
+    "linalg.tensorsolve": _tensorsolve,
+    "linalg.tensorinv": lambda a, ind=2: linalg.tensorinv(_matrix(a), ind),
+    "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(_matrix(a), upper=upper),
+    "linalg.qr": lambda a, mode="reduced": linalg.qr(_matrix(a), mode),
+    "linalg.svd": _svd,
+    "linalg.svdvals": lambda x, /: linalg.svdvals(_matrix(x)),
+    "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_matrix(a), UPLO),
+    "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_matrix(a), UPLO),
+    "linalg.matrix_power": lambda a, n: linalg.matrix_power(tensor(a), n),
+    "linalg.multi_dot": lambda arrays: linalg.multi_dot(alike(*arrays)),
+    "linalg.cond": lambda x, p=None: linalg.cond(_matrix(x), p),
+    "linalg.matmul": lambda x1, x2, /: ops.matmul(*alike(x1, x2)),
+    "linalg.outer": lambda x1, x2, /: ops.outer(*alike(x1, x2)),
+    "linalg.trace": lambda x, /, *, offset=0: _trace(x, offset, -2, -1),
+    "linalg.diagonal": lambda x, /, *, offset=0: ops.diagonal(tensor(x), offset, -2, -1),
+    "linalg.vecdot": lambda x1, x2, /, *, axis=-1: linalg.vecdot(*alike(x1, x2), dim=axis),
+}

@@ -1,0 +1,158 @@
+"""Broadcasting: the same elements repeated without a copy, and the sum that undoes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.backward import unbroadcast
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import Primitive, operand
+from ...core.tensor import Tensor
+from ..table.arguments import integers, only_keyword
+from ..table.registry import operator
+from ..table.types import Operand, Size
+from .shape import apply_view, reshape
+
+
+def _expand(x: Any, shape: tuple[int, ...]) -> Any:
+    if x.shape == shape:
+        return x[...]
+    out = array_module(x).broadcast_to(x, shape)
+    if getattr(x.flags, "writeable", False):
+        out.flags.writeable = True  # NumPy locks it; parts that do not overlap may be written.
+    return out
+
+
+EXPAND: Primitive = Primitive(
+    "expand",
+    _expand,
+    "x",
+    [lambda g, x_shape: unbroadcast(g, x_shape)],
+    view=True,
+)
+
+
+@operator(namespace="Tensor")
+def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
+    """A view in which dimensions of length 1 are repeated to the given lengths.
+
+    Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
+    whose own elements do not share memory can.
+
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: (*) to ``sizes``; new dimensions may be put in front.
+    Dtype: any, kept.
+
+    Args:
+        sizes: the lengths, one by one or as a sequence; -1 keeps a length.
+    Raises:
+        RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
+
+    >>> rg.tensor([[1], [2]]).expand(-1, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    if keywords:
+        sizes = (only_keyword("size", sizes, keywords),)
+    lengths = integers(sizes)
+    own = self.array.shape
+    new = len(lengths) - len(own)
+    if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
+        raise RuntimeError(
+            f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
+        )
+    shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
+    return apply_view(EXPAND, self, {"shape": shape})
+
+
+@operator(namespace="Tensor")
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """``self.expand(other.shape)``.
+
+    Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
+    Shape: any that broadcasts to that of ``other``.
+    Dtype: any, kept.
+
+    Args:
+        other: gives the shape.
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
+    (3, 2)
+    """
+    return expand(self, other.shape)
+
+
+@operator()
+def broadcast_to(input: Tensor, size: Size) -> Tensor:
+    """``input.expand(size)``.
+
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: any that broadcasts to ``size``.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        size: the shape of the result.
+    Raises:
+        RuntimeError: the input does not broadcast to the size.
+
+    >>> rg.broadcast_to(rg.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return expand(operand(input), size)
+
+
+@operator(method=False)
+def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
+    """Each Tensor expanded, as a view, to the shape that all of them broadcast to.
+
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: any that broadcast; all results have the one shape.
+    Dtype: any, each its own.
+
+    Args:
+        tensors: the Tensors, one by one.
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
+    [(3, 2), (3, 2)]
+    """
+    inputs = [operand(x, "tensors") for x in tensors]
+    try:
+        shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
+    except ValueError:
+        raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
+    return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
+
+
+@operator(namespace="Tensor")
+def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
+    """The sum over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
+
+    Derivative: ``g`` expanded to the input's shape.
+    Shape: any to ``size``.
+    Dtype: any; where something is summed, integers become int64.
+
+    Args:
+        size: the lengths, one by one or as a sequence.
+    Raises:
+        RuntimeError: ``size`` does not broadcast to the shape.
+
+    >>> rg.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    if keywords:
+        size = (only_keyword("size", size, keywords),)
+    shape, own = integers(size), self.array.shape
+    new = len(own) - len(shape)
+    if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
+        raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
+    dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
+    return reshape(self.sum(tuple(dims)), shape) if dims else reshape(self, shape)

@@ -1,0 +1,191 @@
+"""The dimensions in another order, as views: transposes, permutations and their properties of Tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import describe
+from ...core.primitive import Primitive, operand
+from ...core.tensor import Tensor
+from ..table.arguments import dimension, dimensions, integers, only_keyword
+from ..table.registry import operator
+from ..table.types import Dims, Size
+from .shape import apply_view
+
+TRANSPOSE: Primitive = Primitive(
+    "transpose",
+    lambda x, dim0, dim1: x.swapaxes(dim0, dim1),
+    "x",
+    [lambda g, dim0, dim1: TRANSPOSE(g, dim0=dim0, dim1=dim1)],
+    view=True,
+)
+PERMUTE: Primitive = Primitive(
+    "permute", lambda x, dims: x.transpose(dims), "x", [lambda g, dims: PERMUTE(g, dims=inverse(dims))], view=True
+)
+
+
+def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes the given one."""
+    places = [0] * len(permutation)
+    for place, source in enumerate(permutation):
+        places[source] = place
+    return tuple(places)
+
+
+@operator(aliases=("swapaxes", "swapdims"))
+def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+
+    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
+    has dimensions (unless these are two), gives them a new order.
+
+    Derivative: ``g`` with the same dimensions exchanged.
+    Shape: any; the lengths of the two dimensions are exchanged.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: ``dim0, dim1``, also by these names.
+    Raises:
+        IndexError: a dimension is out of range.
+        RuntimeError: a new order does not name every dimension once.
+
+    >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
+    ((4, 3, 2), (3, 4, 2))
+    """
+    x = operand(input)
+    if keywords:
+        dims = _two_keywords(dims, keywords)
+    if len(dims) != 2:
+        if not dims or dims == (None,):
+            return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
+        return permute(x, *dims)
+    ndim = x.array.ndim
+    dim0, dim1 = dimension(dims[0], ndim), dimension(dims[1], ndim)
+    if not ndim:
+        return apply_view(PERMUTE, x, {"dims": ()})
+    return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
+
+
+def _two_keywords(dims: tuple[Any, ...], keywords: dict[str, Size]) -> tuple[Any, ...]:
+    for names in (("dim0", "dim1"), ("axis0", "axis1"), ("axis1", "axis2")):
+        rest = names[len(dims) :]
+        if rest and set(rest) == set(keywords):
+            return (*dims, *[keywords[name] for name in rest])
+    raise TypeError(f"wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
+
+
+@operator()
+def t(input: Tensor) -> Tensor:
+    """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
+
+    Derivative: the transpose of ``g``.
+    Shape: (m, n) to (n, m); (n,) and () stay.
+    Dtype: any, kept.
+
+    Raises:
+        RuntimeError: there are more than two dimensions.
+
+    >>> rg.zeros(2, 3).t().shape
+    (3, 2)
+    """
+    x = operand(input)
+    if x.ndim > 2:
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
+    return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
+
+
+@operator()
+def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
+    """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
+
+    Derivative: ``g`` with its dimensions in the inverse order.
+    Shape: any; the lengths are permuted.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        dims: per dimension of the result that of the input, one by one or as a sequence.
+    Raises:
+        RuntimeError: ``dims`` does not name every dimension once.
+        IndexError: a dimension is out of range.
+
+    >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
+    (4, 2, 3)
+    """
+    if keywords:
+        dims = (only_keyword("dims", dims, keywords),)
+    x = operand(input)
+    order = integers(dims, "dims")
+    if len(order) != x.array.ndim:
+        raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
+    return apply_view(PERMUTE, x, {"dims": dimensions(order, x.array.ndim)})
+
+
+@operator(aliases=("moveaxis",))
+def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
+    """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+
+    Derivative: ``g`` with the dimensions moved back.
+    Shape: any; the lengths are permuted.
+    Dtype: any, kept.
+
+    Args:
+        input: a Tensor.
+        source: the dimensions to move.
+        destination: per dimension its place in the result.
+    Raises:
+        RuntimeError: they differ in number, or name a dimension twice.
+        IndexError: a dimension is out of range.
+
+    >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = operand(input)
+    sources, places = dimensions(source, x.ndim), dimensions(destination, x.ndim)
+    if len(sources) != len(places):
+        raise RuntimeError(f"source {source} and destination {destination} differ in number")
+    if not x.ndim:
+        return apply_view(PERMUTE, x, {"dims": ()})
+    order = [dim for dim in range(x.ndim) if dim not in sources]
+    for place, dim in sorted(zip(places, sources, strict=True)):
+        order.insert(place, dim)
+    return apply_view(PERMUTE, x, {"dims": tuple(order)})
+
+
+def _matrix_transpose(self: Tensor) -> Tensor:
+    """The matrices of the last two dimensions, transposed. RuntimeError for fewer than two dimensions."""
+    ndim = self.array.ndim
+    if ndim < 2:
+        raise RuntimeError(f"mT: wanted at least 2 dimensions, got {describe(self)}")
+    return apply_view(TRANSPOSE, self, {"dim0": ndim - 2, "dim1": ndim - 1})
+
+
+def _reversed_dimensions(self: Tensor) -> Tensor:
+    """The dimensions in reverse order: the transpose of a matrix."""
+    return apply_view(PERMUTE, self, {"dims": tuple(range(self.array.ndim))[::-1]})
+
+
+def _conjugated(x: Tensor) -> Tensor:
+    return x.conj() if x.array.dtype.kind == "c" else x
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix. RuntimeError for other than two dimensions."""
+    if self.array.ndim not in (0, 2):
+        raise RuntimeError(f"H: wanted a matrix, got {describe(self)}; use mH")
+    return _conjugated(_reversed_dimensions(self))
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    """The matrices of the last two dimensions, conjugated and transposed."""
+    return _conjugated(_matrix_transpose(self))
+
+
+for _name, _function in (
+    ("T", _reversed_dimensions),
+    ("mT", _matrix_transpose),
+    ("H", _adjoint),
+    ("mH", _matrix_adjoint),
+):
+    setattr(Tensor, _name, property(_function))
