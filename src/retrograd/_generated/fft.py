@@ -20,6 +20,8 @@ from ..ops.linear.fourier import rfft
 from ..ops.linear.fourier import rfft2
 from ..ops.linear.fourier import rfftfreq
 from ..ops.linear.fourier import rfftn
+from ..ops.linear.inverse_hermitian import ihfft2
+from ..ops.linear.inverse_hermitian import ihfftn
 
 __all__ = [
     "fft",
@@ -35,6 +37,8 @@ __all__ = [
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",

@@ -65,6 +65,8 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
+from ..ops.linear.spectral import istft
+from ..ops.linear.spectral import stft
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
 from ..ops.make.creation import from_numpy
@@ -94,6 +96,11 @@ from ..ops.make.ranges import tril_indices
 from ..ops.make.ranges import triu_indices
 from ..ops.make.sampling import bernoulli
 from ..ops.make.sampling import multinomial
+from ..ops.make.windows import bartlett_window
+from ..ops.make.windows import blackman_window
+from ..ops.make.windows import hamming_window
+from ..ops.make.windows import hann_window
+from ..ops.make.windows import kaiser_window
 from ..ops.math.arithmetic import abs_ as abs
 from ..ops.math.arithmetic import abs_ as absolute
 from ..ops.math.arithmetic import add
@@ -434,6 +441,7 @@ __all__ = [
     "atleast_2d",
     "atleast_3d",
     "baddbmm",
+    "bartlett_window",
     "bernoulli",
     "bincount",
     "bitwise_and",
@@ -442,6 +450,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "blackman_window",
     "block_diag",
     "bmm",
     "broadcast_tensors",
@@ -542,6 +551,8 @@ __all__ = [
     "gru",
     "gru_cell",
     "gt",
+    "hamming_window",
+    "hann_window",
     "hardshrink",
     "heaviside",
     "histc",
@@ -570,6 +581,8 @@ __all__ = [
     "isnan",
     "isneginf",
     "isposinf",
+    "istft",
+    "kaiser_window",
     "kron",
     "kthvalue",
     "lcm",
@@ -718,6 +731,7 @@ __all__ = [
     "stack",
     "std",
     "std_mean",
+    "stft",
     "sub",
     "subtract",
     "sum",
