@@ -234,6 +234,8 @@ from ..ops.math.trigonometric import sinc
 from ..ops.math.trigonometric import sinh
 from ..ops.math.trigonometric import tan
 from ..ops.math.trigonometric import tanh
+from ..ops.math.zeta import igamma
+from ..ops.math.zeta import igammac
 from ..ops.nn.activations.piecewise import hardshrink
 from ..ops.nn.activations.piecewise import threshold
 from ..ops.nn.activations.rectifiers import celu
@@ -562,6 +564,8 @@ __all__ = [
     "hstack",
     "hypot",
     "i0",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",

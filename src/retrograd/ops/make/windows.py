@@ -7,7 +7,7 @@ is the symmetric window of one point more without its last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import pi
+from math import exp, pi
 from typing import Any
 
 from ...core.errors import InvalidValue
@@ -26,8 +26,9 @@ def _window(
     device: DeviceLike | None,
     requires_grad: bool,
     error: type[Exception] = RuntimeError,
+    single: float = 1.0,
 ) -> Tensor:
-    """``shape(xp, n)`` at ``n = 0, 1, ..., count - 1``, divided by the number of the last point, so in [0, 1]."""
+    """``shape(xp, n)`` at ``n = 0, 1, ..., count - 1``, divided by the number of the last; ``single`` for one."""
     kind = dtype_or_default(dtype)
     if kind.kind != "f":
         raise error(f"wanted a floating dtype, got {kind}")
@@ -37,7 +38,7 @@ def _window(
 
     def make(xp: Any) -> Any:
         if count <= 1:
-            return xp.ones(count, kind)
+            return xp.full(count, single, kind)
         last = count if periodic else count - 1
         return shape(xp, xp.arange(count) / last).astype(kind)
 
@@ -371,7 +372,8 @@ def exponential(
         raise InvalidValue(f"tau must be positive, got {tau}")
     if sym and center is not None:
         raise InvalidValue(f"center must be None for symmetric windows, got {center}")
-    return _window(M, not sym, _decay(M, sym, center, tau), dtype, device, requires_grad, InvalidValue)
+    single = 1.0 if center is None else exp(-abs(center) / tau)
+    return _window(M, not sym, _decay(M, sym, center, tau), dtype, device, requires_grad, InvalidValue, single)
 
 
 @operator(namespace="signal.windows", method=False, differentiable=False, name="gaussian")

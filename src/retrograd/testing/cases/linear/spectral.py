@@ -31,7 +31,7 @@ def spectra(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(n(4, 5), 4, 2, window=window, onesided=False, return_complex=True)
     yield Call(n(4, 5), 4, 2, window=window, center=False)
     yield Call(n(3, 5), 4, 2, window=window, length=12)
-    yield Call(n(3, 4), 5, 1, 4, window, length=6)
+    yield Call(n(3, 4), 5, 1, 4, window, length=3)
 
 
 CASES = [
