@@ -162,7 +162,7 @@ class Stubs:
             self.imports.add((STANDARD[name], name))
         else:
             value = function.__globals__[name]
-            if inspect.isclass(value):
+            if inspect.isclass(value) and value.__name__ == name:
                 home = value.__module__
             else:  # an alias does not say where it stands
                 shared = [module.__name__ for module in (types, dtypes) if vars(module).get(name) is value]

@@ -63,3 +63,49 @@ def test_qr_without_a_derivative_says_so():
     q, _ = rg.linalg.qr(x, "complete")
     with pytest.raises(RuntimeError, match="mode='complete' only for square"):
         q.sum().backward()
+
+
+def of_complex(*shape):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+def test_cholesky_factors_of_complex_matrices_solve():
+    a, b = of_complex(3, 3), of_complex(3, 2)
+    a = a @ a.conj().T + np.eye(3)
+    for upper in (False, True):
+        factor = rg.linalg.cholesky(rg.tensor(a), upper=upper)
+        np.testing.assert_allclose(a @ rg.cholesky_solve(rg.tensor(b), factor, upper).numpy(), b, atol=1e-12)
+        np.testing.assert_allclose(a @ rg.cholesky_inverse(factor, upper).numpy(), np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_lu_factors_of_complex_matrices_solve(left, adjoint):
+    a, b = of_complex(3, 3), of_complex(3, 3)
+    x = rg.linalg.lu_solve(*rg.linalg.lu_factor(rg.tensor(a)), rg.tensor(b), left=left, adjoint=adjoint).numpy()
+    used = a.conj().T if adjoint else a
+    np.testing.assert_allclose(used @ x if left else x @ used, b, atol=1e-12)
+
+
+def test_factors_of_complex_matrices_put_them_together_again():
+    a = of_complex(2, 4)
+    q, r = rg.linalg.qr(rg.tensor(a))
+    np.testing.assert_allclose((q @ r).numpy(), a, atol=1e-12)
+    u, s, v = (factor.numpy() for factor in rg.svd(rg.tensor(a)))
+    np.testing.assert_allclose(u * s @ v.conj().T, a, atol=1e-12)
+
+
+def test_pseudo_inverse_of_a_hermitian_matrix_by_its_lower_triangle():
+    a = of_complex(3, 3)
+    a = a + a.conj().T
+    inverse = rg.linalg.pinv(rg.tensor(np.tril(a)), hermitian=True).numpy()
+    np.testing.assert_allclose(a @ inverse, np.eye(3), atol=1e-12)
+
+
+def test_residuals_of_complex_least_squares_are_real():
+    a, b = of_complex(4, 2), of_complex(4, 1)[::-1].copy()
+    found = rg.linalg.lstsq(rg.tensor(a), rg.tensor(b))
+    wanted = np.linalg.lstsq(a, b, rcond=None)[1]
+    np.testing.assert_allclose(found.residuals.numpy(), wanted, rtol=1e-10)
+    assert found.residuals.dtype == np.float64

@@ -110,6 +110,23 @@ def test_squares_that_overflow_single_precision_give_what_double_precision_gives
     np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-2, atol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(4, 4, 6), (8, 16, 512)], ids=["small", "large"])
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_differences_that_overflow_single_precision_give_what_double_precision_gives(name, shape):
+    torch = pytest.importorskip("torch")
+    x = np.full(shape, 3e38, np.float32)
+    x[..., 1::3] = -3e38
+    x[..., 2::5] = np.random.default_rng(0).uniform(-1e38, 1e38, x[..., 2::5].shape)
+    g = np.linspace(-1, 1, x.size, dtype=np.float32).reshape(shape)
+    ours, theirs = rg.tensor(x, requires_grad=True), torch.tensor(x.astype(np.float64), requires_grad=True)
+    y, wanted = NORMALIZED[name](rg, ours), NORMALIZED[name](torch, theirs)
+    y.backward(rg.tensor(g.reshape(y.shape)))
+    wanted.backward(torch.tensor(g.astype(np.float64)).reshape(wanted.shape))
+    np.testing.assert_allclose(y.detach().numpy(), wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
+    scale = np.abs(theirs.grad.numpy()).max()  # near the smallest number of single precision
+    np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-4, atol=1e-4 * scale)
+
+
 @pytest.mark.parametrize("name", NORMALIZED)
 def test_squares_that_overflow_double_precision_give_nan_not_zero(name):
     x = np.ones((4, 4, 6))

@@ -227,3 +227,108 @@ def test_topk_of_many_equals_a_full_sort():
         ordered, _ = rg.sort(t, descending=largest)
         np.testing.assert_array_equal(values.numpy(), ordered.numpy()[:, :5])
         np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), 1), values.numpy())
+
+
+def both_orders(module, tensor, call, values, weights, second):
+    """The gradient of the weighted result, and the gradient of a weighted sum of that gradient."""
+    x = tensor(values, requires_grad=True)
+    results = call(module, x)
+    results = results if isinstance(results, tuple) else (results,)
+    total = sum((y * tensor(w)).sum() for y, w in zip(results, weights))
+    (g,) = module.autograd.grad(total, x, create_graph=True)
+    if not g.requires_grad:
+        return [g.detach().numpy(), np.zeros_like(values)]
+    (h,) = module.autograd.grad((g * tensor(second)).sum(), x, allow_unused=True)
+    return [g.detach().numpy(), np.zeros_like(values) if h is None else h.detach().numpy()]
+
+
+def compare_both_orders(call, values, shape):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    second = rng.standard_normal(values.shape)
+    weights = [rng.uniform(0.5, 1, shape) for _ in range(2)]
+    ours = both_orders(rg, rg.tensor, call, values, weights, second)
+    theirs = both_orders(torch, torch.tensor, call, values, weights, second)
+    for got, wanted in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["std", "var", "std_mean", "var_mean"])
+@pytest.mark.parametrize("correction", [0, 0.5, 1, 2, 3, 5])
+@pytest.mark.parametrize("dim", [None, -1])
+@pytest.mark.parametrize("values", [[1.0, 2.0], [1.0], [2.0, 2.0], [1.0, 2.0, 4.0], [[1.0, 2.0], [3.0, 3.0]]], ids=str)
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0")  # PyTorch's
+def test_deviations_of_no_more_elements_than_the_correction_are_pytorchs_to_both_orders(name, correction, dim, values):
+    values = np.array(values)
+    shape = () if dim is None else values.shape[:-1]
+    compare_both_orders(lambda m, x: getattr(m, name)(x, dim=dim, correction=correction), values, shape)
+
+
+def test_a_deviation_with_a_correction_beyond_the_count_has_a_gradient_of_zeros_along_a_dimension():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    (g,) = rg.autograd.grad(rg.std(x, dim=0, correction=3), x, create_graph=True)
+    assert g.tolist() == [0, 0]
+    (h,) = rg.autograd.grad(g.sum(), x)
+    assert h.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [-np.inf, 1.0, 2.0],
+        [-np.inf, -np.inf, 0.0, -np.inf],
+        [-np.inf, -np.inf, -np.inf, 1.0, 2.0],
+        [1.0, -np.inf, 2.0],
+        [1.0, -np.inf],
+        [-np.inf, -np.inf],
+        [np.inf, 1.0],
+        [1.0, np.inf, 2.0],
+    ],
+    ids=str,
+)
+def test_running_log_sum_exp_at_infinities_is_pytorchs_to_both_orders(values):
+    values = np.array(values)
+    compare_both_orders(lambda m, x: m.logcumsumexp(x, 0), values, values.shape)
+
+
+def test_second_derivative_of_running_log_sum_exp_behind_minus_infinity_is_that_without_it():
+    def second_order(values):
+        x = rg.tensor(np.array(values), requires_grad=True)
+        (g,) = rg.autograd.grad((rg.logcumsumexp(x, 0) ** 2)[-2:].sum(), x, create_graph=True)
+        (h,) = rg.autograd.grad(g[-1], x)
+        return h.numpy()[-2:]
+
+    np.testing.assert_allclose(second_order([-np.inf, 1.0, 2.0]), second_order([1.0, 2.0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.5, 1.5, 2, 2.5, 3, 4])
+def test_second_derivative_of_a_norm_beside_a_zero_is_that_without_it(p):
+    def second_order(values):
+        x = rg.tensor(np.array(values), requires_grad=True)
+        (g,) = rg.autograd.grad(rg.norm(x, p), x, create_graph=True)
+        (h,) = rg.autograd.grad(g[-1], x)
+        return h.numpy()
+
+    beside = second_order([0.0, 2.0, -3.0])
+    assert beside[0] == 0
+    np.testing.assert_allclose(beside[1:], second_order([2.0, -3.0]), rtol=1e-12)
+
+
+def test_second_derivative_of_the_2_norm_at_a_zero():
+    x = rg.tensor(np.array([0.0, 3.0, 4.0]), requires_grad=True)
+    (g,) = rg.autograd.grad(rg.norm(x), x, create_graph=True)
+    (h,) = rg.autograd.grad(g[0], x)
+    np.testing.assert_allclose(h.numpy(), [0.2, 0, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [-1, -2])
+def test_a_norm_of_negative_p_does_not_move_with_infinite_elements(p):
+    compare_both_orders(lambda m, x: m.linalg.vector_norm(x, p), np.array([np.inf, 1.0]), ())
+
+
+@pytest.mark.parametrize("values", [[1.0, -np.inf], [-np.inf, 2.0, 1.0]], ids=str)
+def test_quantiles_between_infinities_are_pytorchs(values):
+    torch = pytest.importorskip("torch")
+    for q in (0.25, 0.5, 0.75):
+        got, wanted = rg.quantile(rg.tensor(values), q), torch.quantile(torch.tensor(values), q)
+        np.testing.assert_array_equal(got.numpy(), wanted.numpy())

@@ -5,31 +5,18 @@ from ..ops.linear.checked import cholesky_ex
 from ..ops.linear.checked import inv_ex
 from ..ops.linear.checked import lu_factor_ex
 from ..ops.linear.checked import solve_ex
-from ..ops.linear.decompositions import cholesky
-from ..ops.linear.decompositions import eigh
-from ..ops.linear.decompositions import eigvalsh
-from ..ops.linear.decompositions import lstsq
-from ..ops.linear.decompositions import pinv
-from ..ops.linear.decompositions import qr
-from ..ops.linear.decompositions import svd
-from ..ops.linear.decompositions import svdvals
 from ..ops.linear.eigen import eig
 from ..ops.linear.eigen import eigvals
+from ..ops.linear.factorizations import cholesky
+from ..ops.linear.factorizations import qr
 from ..ops.linear.householder import householder_product
-from ..ops.linear.linalg import cross
-from ..ops.linear.linalg import det
-from ..ops.linear.linalg import inv
-from ..ops.linear.linalg import linalg_diagonal as diagonal
-from ..ops.linear.linalg import linalg_matrix_exp as matrix_exp
-from ..ops.linear.linalg import matrix_power
-from ..ops.linear.linalg import multi_dot
-from ..ops.linear.linalg import slogdet
-from ..ops.linear.linalg import solve
-from ..ops.linear.linalg import solve_triangular
-from ..ops.linear.linalg import tensorinv
-from ..ops.linear.linalg import tensorsolve
-from ..ops.linear.linalg import vander
-from ..ops.linear.linalg import vecdot
+from ..ops.linear.inverses import det
+from ..ops.linear.inverses import inv
+from ..ops.linear.inverses import linalg_matrix_exp as matrix_exp
+from ..ops.linear.inverses import matrix_power
+from ..ops.linear.inverses import slogdet
+from ..ops.linear.least_squares import lstsq
+from ..ops.linear.least_squares import pinv
 from ..ops.linear.lu import lu
 from ..ops.linear.lu import lu_factor
 from ..ops.linear.lu import lu_solve
@@ -37,8 +24,21 @@ from ..ops.linear.matmul import matmul
 from ..ops.linear.matrix_norms import cond
 from ..ops.linear.matrix_norms import matrix_norm
 from ..ops.linear.matrix_norms import norm
+from ..ops.linear.products import cross
+from ..ops.linear.products import linalg_diagonal as diagonal
+from ..ops.linear.products import multi_dot
+from ..ops.linear.products import vander
+from ..ops.linear.products import vecdot
 from ..ops.linear.rank import matrix_rank
-from ..ops.reduce.norms import linalg_vector_norm as vector_norm
+from ..ops.linear.spectral import eigh
+from ..ops.linear.spectral import eigvalsh
+from ..ops.linear.spectral import svd
+from ..ops.linear.spectral import svdvals
+from ..ops.linear.systems import solve
+from ..ops.linear.systems import solve_triangular
+from ..ops.linear.systems import tensorinv
+from ..ops.linear.systems import tensorsolve
+from ..ops.reduce.norms import vector_norm
 
 __all__ = [
     "LinAlgError",

@@ -27,25 +27,21 @@ from ..ops.indexing.slices import select_scatter
 from ..ops.indexing.slices import slice_scatter
 from ..ops.linear.chains import adjoint
 from ..ops.linear.chains import chain_matmul
-from ..ops.linear.decompositions import cholesky_ as cholesky
-from ..ops.linear.decompositions import cholesky_inverse
-from ..ops.linear.decompositions import cholesky_solve
-from ..ops.linear.decompositions import pinverse
-from ..ops.linear.decompositions import qr_ as qr
-from ..ops.linear.decompositions import svd_ as svd
+from ..ops.linear.einsum import einsum
+from ..ops.linear.factorizations import cholesky_ as cholesky
+from ..ops.linear.factorizations import cholesky_inverse
+from ..ops.linear.factorizations import cholesky_solve
+from ..ops.linear.factorizations import qr_ as qr
 from ..ops.linear.householder import geqrf
 from ..ops.linear.householder import orgqr
 from ..ops.linear.householder import ormqr
-from ..ops.linear.linalg import cross_ as cross
-from ..ops.linear.linalg import det_ as det
-from ..ops.linear.linalg import inverse
-from ..ops.linear.linalg import kron
-from ..ops.linear.linalg import logdet
-from ..ops.linear.linalg import matrix_exp
-from ..ops.linear.linalg import matrix_power_ as matrix_power
-from ..ops.linear.linalg import slogdet_ as slogdet
-from ..ops.linear.linalg import trace
-from ..ops.linear.linalg import triangular_solve
+from ..ops.linear.inverses import det_ as det
+from ..ops.linear.inverses import inverse
+from ..ops.linear.inverses import logdet
+from ..ops.linear.inverses import matrix_exp
+from ..ops.linear.inverses import matrix_power_ as matrix_power
+from ..ops.linear.inverses import slogdet_ as slogdet
+from ..ops.linear.least_squares import pinverse
 from ..ops.linear.lu import lu_ as lu
 from ..ops.linear.lu import lu_solve_ as lu_solve
 from ..ops.linear.lu_parts import lu_unpack
@@ -56,7 +52,6 @@ from ..ops.linear.matmul import addr
 from ..ops.linear.matmul import baddbmm
 from ..ops.linear.matmul import bmm
 from ..ops.linear.matmul import dot
-from ..ops.linear.matmul import einsum
 from ..ops.linear.matmul import inner
 from ..ops.linear.matmul import matmul
 from ..ops.linear.matmul import mm
@@ -65,8 +60,13 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
-from ..ops.linear.spectral import istft
-from ..ops.linear.spectral import stft
+from ..ops.linear.products import cross_ as cross
+from ..ops.linear.products import kron
+from ..ops.linear.products import trace
+from ..ops.linear.short_time import istft
+from ..ops.linear.short_time import stft
+from ..ops.linear.spectral import svd_ as svd
+from ..ops.linear.systems import triangular_solve
 from ..ops.make.creation import as_tensor
 from ..ops.make.creation import asarray
 from ..ops.make.creation import from_numpy
@@ -257,27 +257,35 @@ from ..ops.nn.softmax import log_softmax
 from ..ops.nn.softmax import logsumexp
 from ..ops.nn.softmax import softmax
 from ..ops.nn.spatial.padding import constant_pad_nd
+from ..ops.reduce.binning import histogram
+from ..ops.reduce.binning import histogramdd
 from ..ops.reduce.differences import cumulative_trapezoid
 from ..ops.reduce.differences import diff
 from ..ops.reduce.differences import gradient
 from ..ops.reduce.differences import trapezoid
 from ..ops.reduce.differences import trapezoid as trapz
-from ..ops.reduce.histograms import histogram
-from ..ops.reduce.histograms import histogramdd
+from ..ops.reduce.extremes import amax
+from ..ops.reduce.extremes import amin
+from ..ops.reduce.extremes import aminmax
+from ..ops.reduce.extremes import argmax
+from ..ops.reduce.extremes import argmin
+from ..ops.reduce.extremes import max_ as max
+from ..ops.reduce.extremes import min_ as min
+from ..ops.reduce.histograms import bincount
+from ..ops.reduce.histograms import histc
 from ..ops.reduce.norms import dist
 from ..ops.reduce.norms import norm
 from ..ops.reduce.norms import renorm
+from ..ops.reduce.order_statistics import kthvalue
+from ..ops.reduce.order_statistics import median
+from ..ops.reduce.order_statistics import mode
+from ..ops.reduce.order_statistics import nanmedian
+from ..ops.reduce.order_statistics import nanquantile
+from ..ops.reduce.order_statistics import quantile
 from ..ops.reduce.reductions import all_ as all
-from ..ops.reduce.reductions import amax
-from ..ops.reduce.reductions import amin
-from ..ops.reduce.reductions import aminmax
 from ..ops.reduce.reductions import any_ as any
-from ..ops.reduce.reductions import argmax
-from ..ops.reduce.reductions import argmin
 from ..ops.reduce.reductions import count_nonzero
-from ..ops.reduce.reductions import max_ as max
 from ..ops.reduce.reductions import mean
-from ..ops.reduce.reductions import min_ as min
 from ..ops.reduce.reductions import nanmean
 from ..ops.reduce.reductions import nansum
 from ..ops.reduce.reductions import prod
@@ -287,29 +295,21 @@ from ..ops.reduce.scans import cummin
 from ..ops.reduce.scans import cumprod
 from ..ops.reduce.scans import cumsum
 from ..ops.reduce.scans import logcumsumexp
+from ..ops.reduce.searching import bucketize
+from ..ops.reduce.searching import nonzero
+from ..ops.reduce.searching import searchsorted
+from ..ops.reduce.searching import unique
+from ..ops.reduce.searching import unique_consecutive
 from ..ops.reduce.sorting import argsort
-from ..ops.reduce.sorting import bucketize
 from ..ops.reduce.sorting import msort
-from ..ops.reduce.sorting import nonzero
-from ..ops.reduce.sorting import searchsorted
 from ..ops.reduce.sorting import sort
 from ..ops.reduce.sorting import topk
-from ..ops.reduce.sorting import unique
-from ..ops.reduce.sorting import unique_consecutive
-from ..ops.reduce.statistics import bincount
-from ..ops.reduce.statistics import corrcoef
-from ..ops.reduce.statistics import cov
-from ..ops.reduce.statistics import histc
-from ..ops.reduce.statistics import kthvalue
-from ..ops.reduce.statistics import median
-from ..ops.reduce.statistics import mode
-from ..ops.reduce.statistics import nanmedian
-from ..ops.reduce.statistics import nanquantile
-from ..ops.reduce.statistics import quantile
-from ..ops.reduce.statistics import std
-from ..ops.reduce.statistics import std_mean
-from ..ops.reduce.statistics import var
-from ..ops.reduce.statistics import var_mean
+from ..ops.reduce.variance import corrcoef
+from ..ops.reduce.variance import cov
+from ..ops.reduce.variance import std
+from ..ops.reduce.variance import std_mean
+from ..ops.reduce.variance import var
+from ..ops.reduce.variance import var_mean
 from ..ops.shape.arrangement import cartesian_prod
 from ..ops.shape.arrangement import combinations
 from ..ops.shape.arrangement import flip

@@ -26,6 +26,7 @@ _NORMAL_PEAK = f(1 / np.sqrt(2 * np.pi))
 _TANH_SCALE = f(np.sqrt(2 / np.pi))
 _TANH_CUBIC = f(np.sqrt(2 / np.pi) * 0.044715)
 _ONE, _HALF = f(1.0), f(0.5)
+_SMALL = 1e-30  # 1 / a standard deviation, below which differences may overflow single precision
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -279,8 +280,12 @@ def layer_norm(x, w, b, eps, out, mean, rstd):
         mean[row, 0] = m
         rstd[row, 0] = r
         m32, r32 = f(m), f(r)
-        for j in range(x.shape[1]):
-            out[row, j] = (x[row, j] - m32) * r32 * w[j] + b[j]
+        if r > _SMALL:
+            for j in range(x.shape[1]):
+                out[row, j] = (x[row, j] - m32) * r32 * w[j] + b[j]
+        else:
+            for j in range(x.shape[1]):
+                out[row, j] = f((x[row, j] - m) * r) * w[j] + b[j]
 
 
 @_loop
@@ -291,8 +296,13 @@ def layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db):
     u = np.empty(width, np.float32)
     for row in range(len(x)):
         m, r = mean[row, 0], rstd[row, 0]
+        if r > _SMALL:
+            for j in range(width):
+                xhat[j] = (x[row, j] - m) * r
+        else:
+            for j in range(width):
+                xhat[j] = (np.float64(x[row, j]) - m) * r
         for j in range(width):
-            xhat[j] = (x[row, j] - m) * r
             u[j] = dy[row, j] * w[j]
             dw[j] += dy[row, j] * xhat[j]
             db[j] += dy[row, j]
@@ -352,8 +362,12 @@ def channel_norm(x, first, last, mean, scale, b, out):
     for n in range(len(x)):
         for c in range(first, last):
             m, s, shift = f(mean[c]), f(scale[c]), f(b[c])
-            for j in range(x.shape[2]):
-                out[n, c, j] = (x[n, c, j] - m) * s + shift
+            if abs(scale[c]) > _SMALL:
+                for j in range(x.shape[2]):
+                    out[n, c, j] = (x[n, c, j] - m) * s + shift
+            else:
+                for j in range(x.shape[2]):
+                    out[n, c, j] = (x[n, c, j] - mean[c]) * scale[c] + shift
 
 
 @_loop
@@ -370,9 +384,15 @@ def channel_norm_backward(first, last, dy, x, mean, rstd, w, dx, dw, db):
         dw[c] = of_products * r
         db[c] = of_dy
         factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
-        for n in range(len(x)):
-            for j in range(x.shape[2]):
-                dx[n, c, j] = factor * (dy[n, c, j] - level - (x[n, c, j] - m) * along)
+        if r > _SMALL:
+            for n in range(len(x)):
+                for j in range(x.shape[2]):
+                    dx[n, c, j] = factor * (dy[n, c, j] - level - (x[n, c, j] - m) * along)
+        else:
+            slope = dw[c] / count * r
+            for n in range(len(x)):
+                for j in range(x.shape[2]):
+                    dx[n, c, j] = factor * (dy[n, c, j] - level - (np.float64(x[n, c, j]) - m) * slope)
 
 
 # Windows over planes (P, H, W). ``places`` has the rows kernel, stride, padding and dilation, each for H and W.

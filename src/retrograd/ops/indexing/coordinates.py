@@ -11,7 +11,7 @@ from ...core.dtypes import promote_types
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
-from ..reduce.sorting import nonzero
+from ..reduce.searching import nonzero
 from ..table.arguments import integer, integers
 from ..table.registry import operator
 from ..table.types import Operand, Size

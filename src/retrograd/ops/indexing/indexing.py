@@ -172,7 +172,8 @@ def read_at(x: Any, index: Index) -> Any:
     """The elements at the index, copied."""
     place = only_positions(index.key)
     if place is None:
-        return x[index.key]
+        out = x[index.key]
+        return out.copy() if index.basic else out  # of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
     return x.take(index.key[place], axis=place)  # several times faster than indexing, in NumPy

@@ -6,7 +6,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
-from .linalg import multi_dot
+from .products import multi_dot
 
 
 @operator()

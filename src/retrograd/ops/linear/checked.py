@@ -15,9 +15,11 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.selection import where
 from ..table.registry import also_named, operator
-from .decompositions import cholesky
-from .linalg import inv, is_vector_batch, matrices, solve
+from .factorizations import cholesky
+from .inverses import inv
 from .lu import lu_factor
+from .matrices import is_vector_batch, matrices
+from .systems import solve
 
 
 class InvExResult(NamedTuple):

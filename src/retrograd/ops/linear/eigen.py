@@ -11,8 +11,9 @@ from ...core.dtypes import complex_of
 from ...core.primitive import Primitive, apply
 from ...core.tensor import Tensor
 from ..table.registry import also_named, operator
-from .linalg import SOLVE, matrices, transposed
 from .matmul import MATMUL
+from .matrices import matrices, transposed
+from .systems import SOLVE
 
 
 def _eig(x: Any) -> tuple[Any, Any]:

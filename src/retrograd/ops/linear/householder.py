@@ -12,7 +12,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.registry import also_named, operator
-from .linalg import matrices
+from .matrices import matrices
 
 
 class GeqrfResult(NamedTuple):

@@ -7,7 +7,7 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import Dims, Size
-from .fourier import rfftn
+from .half_spectra import rfftn
 
 
 def _inverse(input: Tensor, s: Size | None, dim: Dims | None, norm: str | None) -> Tensor:

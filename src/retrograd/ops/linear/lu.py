@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from ...core.devices import array_module
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply1, operand
 from ...core.tensor import Tensor, new_tensor
+from ..indexing.gather import take_along_dim
 from ..shape.joining import cat
-from ..table.registry import OPERATORS, operator
-from .decompositions import lower_part, require_real, upper_part
-from .linalg import SOLVE, matrices, solve_triangular, transposed
-from .matmul import MATMUL, as_rows
+from ..table.registry import operator
+from ..table.types import Operand
+from .matmul import MATMUL
+from .matrices import as_rows, lower_part, matrices, require_real, transposed, upper_part
+from .systems import SOLVE, solve_triangular
 
 
 def _stacked(x: Any) -> Any:
@@ -89,8 +91,7 @@ def _permutation(pivots: Any, rows: int) -> Any:
 
 def _rows(x: Tensor, order: Any) -> Tensor:
     """The rows of each matrix in the given order."""
-    index = order[..., None]
-    return OPERATORS["take_along_dim"].function(x, new_tensor(index), -2)
+    return take_along_dim(x, new_tensor(order[..., None]), -2)
 
 
 def _packed(permuted: Tensor) -> Tensor:
@@ -115,18 +116,33 @@ class LUFactors(NamedTuple):
 
 
 @operator(namespace="linalg", method=False)
-def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
-    """Gaussian elimination with row interchanges: ``A = P @ L @ U``, L and U packed in one matrix.
+def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
+    """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
+
+    Derivative: ``L^-T (tril(L^T gL, -1) + triu(gU U^T)) U^-T`` of square matrices, in the rows' new order; of others
+    the rest goes through triangular systems. The pivots are constant.
+    Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
+    Dtype: float32, float64 and complex; kept; pivots int32. Complex matrices have no derivative here.
+
+    Args:
+        A: the matrices.
+        pivot: interchange rows, so that each pivot is the largest of its column.
+
+    Returns:
+        The named tuple ``(LU, pivots)``; row i was interchanged with row ``pivots[i]``, counted from 1.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
 
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
             [0.5, 1. ]]), pivots=tensor([2, 2], dtype=int32))
     """
-    return _lu_factor(A, pivot)
+    return _lu_factor(A, "A", pivot)
 
 
-def _lu_factor(value: Any, pivot: bool) -> LUFactors:
-    x = matrices(value)
+def _lu_factor(value: Operand, argument: str, pivot: bool) -> LUFactors:
+    x = matrices(value, argument)
     require_real(x)
     if pivot:
         pivots, order = _pivot(x.array)
@@ -137,15 +153,34 @@ def _lu_factor(value: Any, pivot: bool) -> LUFactors:
     return LUFactors(_packed(x), new_tensor(pivots))
 
 
-@operator(name="lu", method=True)
-def lu_(input: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """As ``linalg.lu_factor``; with ``get_infos`` also the index of the first zero pivot of each matrix, or 0.
+@overload
+def lu_(input: Operand, pivot: bool = True, get_infos: Literal[False] = False) -> tuple[Tensor, Tensor]: ...
+@overload
+def lu_(input: Operand, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
+@operator(name="lu")
+def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """``LU, pivots`` with ``input = P @ L @ U``: ``linalg.lu_factor``.
+
+    Derivative: as ``linalg.lu_factor``.
+    Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
+    Dtype: float32, float64 and complex; kept; pivots int32. Complex matrices have no derivative here.
+
+    Args:
+        input: the matrices.
+        pivot: interchange rows.
+        get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+
+    Returns:
+        The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
+
+    Raises:
+        RuntimeError: as ``linalg.lu_factor``.
 
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
     tensor([[2.]])
     """
-    packed, pivots = _lu_factor(input, pivot)
+    packed, pivots = _lu_factor(input, "input", pivot)
     if not get_infos:
         return packed, pivots
     diagonal = np.diagonal(packed.array, axis1=-2, axis2=-1) == 0
@@ -162,15 +197,29 @@ class LUResult(NamedTuple):
 
 
 @operator(namespace="linalg", method=False)
-def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
-    """``A = P @ L @ U``: a permutation, a unit lower triangular and an upper triangular matrix.
+def lu(A: Operand, *, pivot: bool = True) -> LUResult:
+    """``P, L, U`` with ``A = P @ L @ U``: a permutation, a unit lower and an upper triangular matrix.
+
+    Derivative: as ``linalg.lu_factor``; P is constant.
+    Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), k = min(m, n).
+    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+
+    Args:
+        A: the matrices.
+        pivot: interchange rows; without, P is empty.
+
+    Returns:
+        The named tuple ``(P, L, U)``.
+
+    Raises:
+        RuntimeError: as ``linalg.lu_factor``.
 
     >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
             [0., 1.]])
     """
     x = matrices(A)
-    packed, pivots = _lu_factor(x, pivot)
+    packed, pivots = _lu_factor(x, "A", pivot)
     xp = array_module(x)
     rows, columns = x.array.shape[-2:]
     k = min(rows, columns)
@@ -182,7 +231,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LUResult:
     return LUResult(p, packed[..., :k].tril(-1) + eye, packed[..., :k, :].triu())
 
 
-def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: bool) -> Tensor:
+def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint: bool) -> Tensor:
     factors, right = matrices(packed, "LU", square=True), matrices(b, "B")
     swaps = operand(pivots, "pivots").array
     rows = factors.array.shape[-1]
@@ -194,36 +243,65 @@ def _lu_solve(name: str, packed: Any, pivots: Any, b: Any, left: bool, adjoint: 
         raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
-        return _lu_solve(name, factors, pivots, right.mT, True, not adjoint).mT
+        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
-        y = solve_triangular(factors.mT, right, upper=False)
-        y = solve_triangular(factors.mT, y, upper=True, unitriangular=True)
+        y = solve_triangular(factors.mH, right, upper=False)
+        y = solve_triangular(factors.mH, y, upper=True, unitriangular=True)
         return _rows(y, order.argsort(axis=-1))
     y = solve_triangular(factors, _rows(right, order), upper=False, unitriangular=True)
     return solve_triangular(factors, y, upper=True)
 
 
 @operator(namespace="linalg", method=False)
-def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """The X with ``A @ X = B``, given ``lu_factor(A)``; ``X @ A = B`` without ``left``, A transposed with ``adjoint``.
+def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
+
+    Derivative: that of the two triangular systems it solves.
+    Shape: LU (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (...,
+    k, n).
+    Dtype: float32, float64 and complex, the same of LU and B; kept; pivots int32.
+
+    Args:
+        LU: L and U, packed in one matrix.
+        pivots: the row interchanges, counted from 1.
+        B: the right-hand sides.
+        left: False solves ``X @ A = B``.
+        adjoint: solve with ``A^H`` instead of A.
+
+    Raises:
+        RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
+        LinAlgError: a matrix is singular.
 
     >>> factors = rg.linalg.lu_factor(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> rg.linalg.lu_solve(*factors, rg.ones(2, 1))
     tensor([[0.5 ],
             [0.25]])
     """
-    return _lu_solve("linalg.lu_solve", LU, pivots, B, left, adjoint)
+    return _lu_solve(LU, pivots, B, left, adjoint)
 
 
 @operator(name="lu_solve")
-def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """As ``linalg.lu_solve``, with the right-hand side first.
+def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
+    """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
+
+    Derivative: as ``linalg.lu_solve``.
+    Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's.
+    Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
+
+    Args:
+        input: the right-hand sides.
+        LU_data: L and U, packed in one matrix.
+        LU_pivots: the row interchanges, counted from 1.
+
+    Raises:
+        RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
+        LinAlgError: a matrix is singular.
 
     >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
     tensor([[0.5]])
     """
-    return _lu_solve("lu_solve", LU_data, LU_pivots, input, True, False)
+    return _lu_solve(LU_data, LU_pivots, input, True, False)

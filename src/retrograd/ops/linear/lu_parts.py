@@ -11,8 +11,8 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.registry import operator
-from .linalg import matrices
 from .lu import _permutation
+from .matrices import matrices
 
 
 class LUParts(NamedTuple):

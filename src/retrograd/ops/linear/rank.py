@@ -9,7 +9,7 @@ from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.registry import also_named, operator
 from ..table.types import Operand
-from .linalg import matrices
+from .matrices import matrices
 
 
 @operator(namespace="linalg", method=False, differentiable=False)

@@ -1,198 +1,240 @@
-"""Short-time Fourier transforms: spectra of overlapping frames of a signal, and the signal of such spectra."""
+"""Eigenvalues of symmetric matrices, and singular values. Only real matrices can be differentiated."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.errors import describe
-from ...core.primitive import apply, operand
-from ...core.tensor import Tensor, new_tensor
-from ..math.complex_numbers import view_as_real
-from ..nn.spatial.padding import pad_
-from ..shape.views import SUM_WINDOWS, unfold
-from ..table.arguments import integer
-from ..table.registry import operator
-from .fourier import fft, ifft, irfft, rfft
+from ...core.primitive import Primitive, apply
+from ...core.tensor import Tensor
+from ..table.registry import also_named, operator
+from ..table.types import Operand
+from .matmul import MATMUL
+from .matrices import matrices, require_real, symmetric, transposed
+
+# Symmetric eigenvalue problems
 
 
-def _frame(n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[int, int, int]:
-    """The lengths of a frame, of the step between frames, and of the window."""
-    n = integer(n_fft, "n_fft")
-    hop = n // 4 if hop_length is None else integer(hop_length, "hop_length")
-    width = n if win_length is None else integer(win_length, "win_length")
-    if n <= 0:
-        raise RuntimeError(f"expected n_fft > 0, but got n_fft={n}")
-    if hop <= 0:
-        raise RuntimeError(f"expected hop_length > 0, but got hop_length={hop}")
-    if not 0 < width <= n:
-        raise RuntimeError(f"expected 0 < win_length <= n_fft, but got win_length={width} and n_fft={n}")
-    return n, hop, width
+def _eigh_rule(g: Any, ans: Any) -> Any:
+    """V (diag(gw) + (V^T gV) / E) V^T, made symmetric; E_ij = w_j - w_i. Where equal eigenvalues make E 0, infinite."""
+    w, v = ans
+    gw, gv = g
+    inner = MATMUL(transposed(v), gv)
+    gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+    return symmetric(MATMUL(MATMUL(v, _diagonal(gw) + _over(inner, gaps)), transposed(v)))
 
 
-def _window(window: Tensor | None, x: Tensor, n: int, width: int) -> Tensor:
-    """The window in the middle of a frame, zeros around it."""
-    if window is None:
-        w = new_tensor(array_module(x).ones(width, x.array.real.dtype))
-    else:
-        w = operand(window, "window")
-        if w.array.shape != (width,):
-            raise RuntimeError(f"expected a 1D window of size equal to win_length={width}, got {describe(w)}")
-    left = (n - width) // 2
-    return pad_(w, (left, n - width - left)) if width < n else w
+def _diagonal(x: Any) -> Any:
+    """A matrix with the vector x on its diagonal."""
+    return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
-@operator()
-def stft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    pad_mode: Literal["constant", "reflect", "replicate", "circular"] = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> Tensor:
-    """``X[f, t] = sum_k window[k] input[t hop + k] exp(-2 pi i f k / n_fft)``: the spectra of overlapping frames.
+def _over(x: Any, gaps: Any) -> Any:
+    """x / gaps off the diagonal, zero on it and where neither a gradient nor a gap is."""
+    return _quotient(x, gaps, array_module(x).eye(x.shape[-1], dtype=bool))
 
-    Derivative: input, window: those of the products and the Fourier transform, summed where frames overlap.
-    Shape: ``(L,)`` or ``(B, L)``; ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless one-sided, and
-        ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last dimension of length 2
-        unless ``return_complex``.
-    Dtype: float32, float64 and complex; complex, or real parts and imaginary parts.
+
+def _quotient(x: Any, y: Any, nothing: Any = False) -> Any:
+    """x / y; 0 where both are 0, and where ``nothing`` says so."""
+    nothing = nothing | (getattr(y, "array", y) == 0) & (getattr(x, "array", x) == 0)
+    return np.where(nothing, 0, x) / np.where(nothing, 1, y)
+
+
+EIGH = Primitive("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, UPLO=uplo)), "x", [_eigh_rule], outputs=2)
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues, ascending, and eigenvectors, as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
+    """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
+
+    Derivative: the symmetric part of ``V (diag(gw) + (V^T gV) / E) V^T``, ``E_ij = w_j - w_i``; of equal eigenvalues,
+    that of their eigenvectors is not finite.
+    Shape: (..., n, n) to w (..., n) and V (..., n, n).
+    Dtype: float32, float64 and complex, whose eigenvalues are real. Complex matrices have no derivative here.
 
     Args:
-        n_fft: the length of a frame.
-        hop_length: the step between frames, by default ``n_fft // 4``.
-        win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
-        window: the weights within a frame, by default ones.
-        center: pad so that frame t has its middle at ``t hop``.
-        pad_mode: how to pad, as in ``nn.functional.pad``.
-        normalized: divide by ``sqrt(n_fft)``.
-        onesided: leave out the frequencies that follow from the others; by default where input and window are real.
-        return_complex: whether the result is complex; to be given where input and window are real.
-        align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+        A: the matrices, of which one triangle is read.
+        UPLO: which one: the lower or the upper.
+
+    Returns:
+        The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
+
     Raises:
-        RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
-    Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
+            complex and require a gradient.
+        LinAlgError: the algorithm did not converge.
 
-    >>> rg.stft(rg.ones(6), 4, 2, return_complex=True).real
-    tensor([[4., 4., 4., 4.],
-            [0., 0., 0., 0.],
-            [0., 0., 0., 0.]])
+    >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
     """
-    x = operand(input)
-    if x.dtype.kind not in "fc":
-        raise RuntimeError(f"expected a Tensor of floating or complex values, got {describe(x)}")
-    if x.array.ndim not in (1, 2):
-        raise RuntimeError(f"expected a 1D or 2D Tensor, got {describe(x)}")
-    n, hop, width = _frame(n_fft, hop_length, win_length)
-    w = _window(window, x, n, width)
-    is_complex = x.dtype.kind == "c" or w.dtype.kind == "c"
-    if return_complex is None:
-        if not is_complex:
-            raise RuntimeError("return_complex must be given for a real input")
-        return_complex = True
-    if onesided and is_complex:
-        raise RuntimeError("cannot have onesided output if window or input is complex")
-    onesided = not is_complex if onesided is None else onesided
-    if center:
-        if align_to_window is not None:
-            raise RuntimeError("align_to_window should only be given when center is False")
-        lead = x.reshape((1,) * (3 - x.array.ndim) + x.array.shape)
-        x = pad_(lead, (n // 2, n // 2), pad_mode).reshape((*x.array.shape[:-1], x.array.shape[-1] + 2 * (n // 2)))
-    elif align_to_window:
-        x = pad_(x, ((n - width) // 2, (n - width + 1) // 2))
-    if n > x.array.shape[-1]:
-        raise RuntimeError(f"expected 0 < n_fft <= {x.array.shape[-1]}, but got n_fft={n}")
-    frames = unfold(x, -1, n, hop) * w
-    norm = "ortho" if normalized else None
-    spectra = (rfft if onesided else fft)(frames, norm=norm).mT
-    return spectra if return_complex else view_as_real(spectra)
+    x = matrices(A, square=True)
+    require_real(x)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
+    return EighResult(*apply(EIGH, (x,), {"uplo": UPLO.upper()}))
 
 
-@operator()
-def istft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    length: int | None = None,
-    return_complex: bool = False,
-) -> Tensor:
-    """The signal whose frames' spectra come nearest to the given ones: the inverse of ``stft`` with the same arguments.
+@operator(namespace="linalg", method=False)
+@also_named(input="A")
+def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
+    """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
-    The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
-
-    Derivative: input, window: that of these operations.
-    Shape: ``(F, T)`` or ``(B, F, T)``; ``(B, length)``.
-    Dtype: complex; real, or complex with ``return_complex``.
+    Derivative: ``V diag(g) V^T``; of equal eigenvalues, that of one choice of eigenvectors.
+    Shape: (..., n, n) to (..., n).
+    Dtype: float32, float64 and complex, whose eigenvalues are real. Complex matrices have no derivative here.
 
     Args:
-        n_fft: the length of a frame.
-        hop_length: the step between frames, by default ``n_fft // 4``.
-        win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
-        window: the weights within a frame, by default ones.
-        center: whether ``stft`` padded; the padding is cut off.
-        normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
-        onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
-        length: the length of the result, cut or filled up with zeros; by default what the frames cover.
-        return_complex: whether the signal is complex.
+        A: the matrices, of which one triangle is read.
+        UPLO: which one: the lower or the upper.
+
     Raises:
-        RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
-    Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
+            complex and require a gradient.
+        LinAlgError: the algorithm did not converge.
 
-    >>> x = rg.arange(8.0)
-    >>> rg.istft(rg.stft(x, 4, 1, return_complex=True), 4, 1).round()
-    tensor([0., 1., 2., 3., 4., 5., 6., 7.])
+    >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([1., 2.])
     """
-    x = operand(input)
-    if x.dtype.kind != "c":
-        raise RuntimeError(f"requires a complex input, as stft with return_complex=True gives it, got {describe(x)}")
-    if x.array.ndim not in (2, 3) or not x.array.size:
-        raise RuntimeError(f"expected a Tensor with 2 or 3 dimensions and elements, got {describe(x)}")
-    n, hop, width = _frame(n_fft, hop_length, win_length)
-    frequencies, count = x.array.shape[-2:]
-    onesided = frequencies != n if onesided is None else onesided
-    if frequencies != (n // 2 + 1 if onesided else n):
-        raise RuntimeError(f"expected {n // 2 + 1 if onesided else n} frequencies of n_fft={n}, got {describe(x)}")
-    w = _window(window, x, n, width)
-    if return_complex and onesided:
-        raise RuntimeError("cannot have onesided input if the output is complex")
-    if not return_complex and w.dtype.kind == "c":
-        raise RuntimeError("complex windows are incompatible with return_complex=False")
-    norm = "ortho" if normalized else None
-    spectra = x.mT
-    if return_complex:
-        frames = ifft(spectra, norm=norm)
-    else:  # of a real signal the first half of the spectrum counts, as in PyTorch
-        frames = irfft(spectra[..., : n // 2 + 1], n, norm=norm)
-    covered = n + hop * (count - 1)
-    total = _overlapped(frames * w, hop, covered)
-    weight = _overlapped((w * w).expand(count, n), hop, covered)
-    start = n // 2 if center else 0
-    end = covered - n // 2 if center else covered
-    if length is not None:
-        end = min(start + integer(length, "length"), covered)
-    total, weight = total[..., start:end], weight[start:end]
-    if not weight.array.size or float(np.abs(weight.array).min()) < 1e-11:
-        raise RuntimeError(f"the windows leave a gap: their squares add up to less than 1e-11 with hop_length={hop}")
-    signal = total / weight
-    missing = 0 if length is None else length - (end - start)
-    return pad_(signal, (0, missing)) if missing > 0 else signal
+    return eigh(A, UPLO).eigenvalues
 
 
-def _overlapped(frames: Tensor, hop: int, covered: int) -> Tensor:
-    """The frames ``(..., T, n)``, each ``hop`` after the one before, added where they overlap."""
-    lead = frames.array.shape[:-2]
-    params = {"dim": len(lead), "size": frames.array.shape[-1], "step": hop, "shape": (*lead, covered)}
-    return apply(SUM_WINDOWS, (frames,), params)
+# Singular values
+
+
+def _svd_rule(g: Any, ans: Any) -> Any:
+    """With skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend 2016):
+
+    U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
+    """
+    u, s, vh = ans
+    gu, gs, gvh = g
+    # Of the further vectors of full_matrices only the space they span is determined: they have no gradient (PyTorch).
+    u, gu = u[..., : s.shape[-1]], gu[..., : s.shape[-1]]
+    vh, gvh = vh[..., : s.shape[-1], :], gvh[..., : s.shape[-1], :]
+    ut = transposed(u)
+    k = s.shape[-1]
+    columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
+    gaps = (columns - rows) * (columns + rows)
+    left, right = MATMUL(ut, gu), MATMUL(vh, transposed(gvh))
+    inner = (
+        _over(left - transposed(left), gaps) * columns + rows * _over(right - transposed(right), gaps) + _diagonal(gs)
+    )
+    result = MATMUL(MATMUL(u, inner), vh)
+    if u.shape[-2] > k:
+        result = result + MATMUL(_quotient(gu - MATMUL(u, left), columns), vh)
+    if vh.shape[-1] > k:
+        result = result + MATMUL(u, _quotient(gvh - MATMUL(transposed(right), vh), rows))
+    return result
+
+
+SVD = Primitive("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full_matrices=full)), "x", [_svd_rule], outputs=3)
+
+
+class SVDResult(NamedTuple):
+    """The factors of ``A = U @ diag(S) @ Vh``."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@operator(namespace="linalg", method=False)
+def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
+    """``U, S, Vh`` with ``A = U @ diag(S) @ Vh``: orthonormal U and Vh, and the singular values, descending.
+
+    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^T``:
+    ``U (skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gS)) V^T + (1 - U U^T) gU S^-1 V^T + U S^-1 gV^T (1 - V V^T)``; of
+    equal singular values, that of U and Vh is not finite.
+    Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), k = min(m, n); U (..., m, m) and Vh (..., n, n)
+    with ``full_matrices``.
+    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+
+    Args:
+        A: the matrices.
+        full_matrices: complete U and Vh to square matrices, by vectors that have no gradient.
+        driver: accepted and ignored.
+
+    Returns:
+        The named tuple ``(U, S, Vh)``.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        LinAlgError: the algorithm did not converge.
+
+    Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
+
+    >>> rg.linalg.svd(rg.tensor([[3.0, 0.0], [0.0, -2.0]])).S
+    tensor([3., 2.])
+    """
+    x = matrices(A)
+    require_real(x)
+    return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
+
+
+class OldSVDResult(NamedTuple):
+    """The factors of ``A = U @ diag(S) @ V^T``."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+@operator(name="svd")
+def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
+    """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
+
+    Derivative: as ``linalg.svd``.
+    Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), k = min(m, n); square U and V without ``some``.
+    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+
+    Args:
+        input: the matrices.
+        some: False completes U and V to square matrices.
+        compute_uv: False gives zeros for U and V.
+
+    Returns:
+        The named tuple ``(U, S, V)``.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        LinAlgError: the algorithm did not converge.
+
+    >>> rg.svd(rg.ones(3, 2)).V.shape
+    (2, 2)
+    """
+    u, s, vh = svd(input, full_matrices=not some)
+    if not compute_uv:
+        return OldSVDResult(u.detach() * 0, s, vh.detach().mH * 0)
+    return OldSVDResult(u, s, vh.mH)
+
+
+@operator(namespace="linalg", method=False)
+def svdvals(A: Operand, *, driver: str | None = None) -> Tensor:
+    """``S`` with ``A = U @ diag(S) @ Vh``: the singular values of each matrix, descending.
+
+    Derivative: ``U diag(g) Vh``; of equal singular values, that of one choice of U and Vh.
+    Shape: (..., m, n) to (..., min(m, n)).
+    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+
+    Args:
+        A: the matrices.
+        driver: accepted and ignored.
+
+    Raises:
+        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        LinAlgError: the algorithm did not converge.
+
+    >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))
+    tensor([3., 2.])
+    """
+    return svd(A, full_matrices=False).S

@@ -237,7 +237,7 @@ def new_tensor_(
 
 @operator(method=False, differentiable=False)
 def is_tensor(obj: object) -> bool:
-    """Whether the object is a Tensor.
+    """``isinstance(obj, Tensor)``: whether the object is a Tensor.
 
     Derivative: none.
     Shape: any.

@@ -107,7 +107,7 @@ def empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """Whatever the memory held, everywhere.
+    """``out[i]`` is whatever the memory held.
 
     Derivative: none.
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
@@ -376,7 +376,7 @@ def new_empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """Whatever the memory held, in the dtype and device of this Tensor.
+    """``out[i]`` is whatever the memory held, in the dtype and device of this Tensor.
 
     Derivative: none.
     Shape: ``size``.

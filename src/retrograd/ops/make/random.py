@@ -75,7 +75,7 @@ def randn(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """Numbers normal with mean 0 and variance 1.
+    """``out[i] ~ N(0, 1)``: numbers normal with mean 0 and variance 1.
 
     Derivative: none.
     Shape: ``randn(2, 3)`` and ``randn((2, 3))`` are of shape (2, 3).

@@ -63,7 +63,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """Positions drawn with probabilities in proportion to the weights, for each row.
+    """``P(out = i) = input[i] / sum(input)``: positions drawn in proportion to the weights, for each row.
 
     Derivative: none.
     Shape: (n) to (num_samples); (m, n) to (m, num_samples).
@@ -169,7 +169,7 @@ def uniform_(
 
 @operator(namespace="Tensor", name="normal_", differentiable=False)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers normal with the given mean and standard deviation over every element.
+    """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
 
     Derivative: zero for what was there before.
     Shape: any.

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply2
 from ...core.tensor import Tensor, tensor_method
+from ..table.elementwise import elementwise
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 from .exponential import EXP, LOG
@@ -37,31 +38,28 @@ def _density(a: Any, x: Any) -> Any:
     return EXP((a - 1) * LOG(x) - x - LGAMMA(a))
 
 
-ZETA: Primitive = Primitive(
+ZETA: Primitive = elementwise(
     "special.zeta",
     _from_library("zeta"),
     "x q",
     [_no_rule("special.zeta"), lambda g, x, q: -g * x * ZETA(x + 1, q)],
     promote="float",
-    elementwise=True,
     signals=True,
 )
-IGAMMA = Primitive(
+IGAMMA = elementwise(
     "igamma",
     _from_library("gammainc"),
     "a x",
     [_no_rule("igamma"), lambda g, a, x: g * _density(a, x)],
     promote="float",
-    elementwise=True,
     signals=True,
 )
-IGAMMAC = Primitive(
+IGAMMAC = elementwise(
     "igammac",
     _from_library("gammaincc"),
     "a x",
     [_no_rule("igammac"), lambda g, a, x: -g * _density(a, x)],
     promote="float",
-    elementwise=True,
     signals=True,
 )
 

@@ -14,7 +14,7 @@ from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
 from ..make.filled import empty_like, zeros_like
-from ..reduce.reductions import converted, kept, reduce_
+from ..reduce.common import converted, kept, reduce_
 from ..table.arguments import dimension
 from ..table.blocks import in_single
 from ..table.composites import raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +14,32 @@ from ...core.tensor import Tensor
 from ..shape.joining import cat
 from ..table.arguments import dimension, dimensions
 from ..table.registry import numpy_names, operator
-from .reductions import converted
-from .scans import along, cumsum
+from ..table.types import Dim, Dims, Number, Operand
+from .common import along, converted
+from .scans import cumsum
 
 
 @operator()
 @numpy_names
 def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    input: Operand, n: int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None
 ) -> Tensor:
-    """The ``n``-th differences of neighbours along ``dim``: ``y[i] = x[i+1] - x[i]``; of bools ``xor``.
+    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+
+    Derivative: ``g_(i-1) - g_i``, ``n`` times.
+    Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
+    Dtype: any; kept.
 
     Args:
-        input: a Tensor of at least one dimension.
-        n: how many times.
-        dim: the dimension.
-        prepend, append: values that are set before and after the input first.
+        input: the values.
+        n: how many times; 0 gives a copy.
+        dim: the dimension, the last by default.
+        prepend: what is set before the input first, of its shape but along ``dim``.
+        append: what is set after it.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is 0-d, or ``n`` is negative.
+        RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -43,13 +50,15 @@ def diff(
     if n < 0:
         raise RuntimeError(f"n must not be negative, got {n}")
     dim = dimension(dim, x.array.ndim)
-    parts = [each for each in (prepend, x, append) if each is not None]
+    parts = [operand(part) for part in (prepend, x, append) if part is not None]
+    if n == 0:
+        return x.clone()  # prepend and append do not count then, in PyTorch
     if len(parts) > 1:
-        x = cat([operand(part) for part in parts], dim)
+        x = cat(parts, dim)
     for _ in range(min(n, x.array.shape[dim])):
         later, earlier = x[along(dim, slice(1, None))], x[along(dim, slice(0, -1))]
         x = later ^ earlier if x.dtype.kind == "b" else later - earlier
-    return x[:] if n == 0 else x
+    return x
 
 
 def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
@@ -57,7 +66,7 @@ def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
     return x.reshape([-1 if axis == dim else 1 for axis in range(ndim)]) if x.ndim == 1 else x
 
 
-def _areas(y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
+def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) -> tuple[Tensor, int]:
     """The areas of the trapezoids between neighbours."""
     values = operand(y, "y")
     if values.array.ndim == 0:
@@ -80,18 +89,23 @@ def _areas(y: Any, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
 
 @operator(method=False, aliases=("trapz",))
 @numpy_names
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The integral of y along ``dim`` by the trapezoidal rule: ``sum_i (y[i] + y[i+1]) / 2 (x[i+1] - x[i])``.
+def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1) -> Tensor:
+    """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
+
+    Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points, of y's shape or its length; by default they lie ``dx`` (1) apart.
-        dx: the distance of the points.
-        dim: the dimension.
+        x: the points; by default they lie ``dx`` apart.
+        dx: the distance of the points, 1 by default.
+        dim: the dimension, the last by default.
 
     Raises:
-        IndexError: ``dim`` is out of range.
-        RuntimeError: the lengths of y and x differ.
+        IndexError: ``dim`` is out of range, or y is 0-d.
+        RuntimeError: the lengths of y and x differ, or y holds bools.
+        TypeError: both x and dx are given.
 
     >>> rg.trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
@@ -102,8 +116,25 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 
 @operator(method=False)
 @numpy_names
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The running integral of y along ``dim`` by the trapezoidal rule, one element shorter than y; see ``trapezoid``.
+def cumulative_trapezoid(
+    y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1
+) -> Tensor:
+    """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
+
+    Derivative: that of ``trapezoid``, summed over the ``g_k`` that an area is part of.
+    Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
+    Dtype: any but bool; integers become the default dtype.
+
+    Args:
+        y: the values.
+        x: the points; by default they lie ``dx`` apart.
+        dx: the distance of the points, 1 by default.
+        dim: the dimension, the last by default.
+
+    Raises:
+        IndexError: ``dim`` is out of range, or y is 0-d.
+        RuntimeError: the lengths of y and x differ, or y holds bools.
+        TypeError: both x and dx are given.
 
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor([1.5, 4. ])
@@ -114,24 +145,34 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
 
 @operator(method=False)
 @numpy_names
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The derivative of a sampled function along each dimension, by second-order central differences.
+def gradient(
+    input: Operand,
+    *,
+    spacing: Number | Tensor | Sequence[Number | Tensor] = 1,
+    dim: Dims | None = None,
+    edge_order: int = 1,
+) -> tuple[Tensor, ...]:
+    """``(f(x + h) - f(x - h)) / 2h``: the derivative of a sampled function along each dimension.
 
-    At inner points ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``, at the edges
-    one-sided differences of first or second order.
+    At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
+    of second order; at the edges one-sided differences of first or second order.
+
+    Derivative: input: the transpose of this linear map; spacing: through the formulas.
+    Shape: any; a result of the input's shape per dimension.
+    Dtype: any but bool; integers become the default dtype.
 
     Args:
-        input: the values.
+        input: the values of the function.
         spacing: the distance of the points, a number or one per dimension; or per dimension a Tensor of coordinates.
         dim: the dimensions, all by default.
-        edge_order: 1 or 2.
+        edge_order: the order of the differences at the edges, 1 or 2.
 
     Returns:
-        A Tensor per dimension.
+        A tuple, with a Tensor per dimension.
 
     Raises:
         IndexError: a dimension is out of range.
-        RuntimeError: too few points, a wrong number of spacings, or another ``edge_order``.
+        RuntimeError: too few points, a wrong number of spacings, another ``edge_order``, or bools.
 
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
@@ -140,7 +181,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     if edge_order not in (1, 2):
         raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
     dims = tuple(range(x.ndim)) if dim is None else dimensions(dim, x.ndim)
-    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    spacings: list[Any] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":

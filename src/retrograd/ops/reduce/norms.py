@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ..indexing.selection import where
+from ..math.arithmetic import sub
 from ..table.arguments import dimension
-from ..table.registry import OPERATORS, also_named, numpy_names, operator
-from .reductions import count, floating, kept, reduced
+from ..table.registry import also_named, numpy_names, operator
+from ..table.types import Dim, Dims, DTypeLike, Operand
+from .common import count, floating, kept, reduced
 
 INFINITY = float("inf")
 
@@ -38,7 +40,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
 
 
 def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, for p < 2, where x is 0, as in PyTorch."""
+    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)
@@ -53,80 +55,115 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
     g = np.where(zero, 0, g)
     if p == 2:
         return g / size * x
-    ratio = np.abs(x) / size
-    if p < 2:
-        nothing = x == 0
-        return np.where(nothing, 0, g * np.sign(x) * np.where(nothing, 1, ratio) ** (p - 1))
-    return g * (x / size) * ratio ** (p - 2)
+    length = np.abs(x)
+    # Elements that do not move the norm; a norm of NaN has no gradient anywhere.
+    nothing = ((length == 0) | (length == INFINITY) & (p < 0)) & (ans == ans)
+    ratio = np.where(nothing, 1, length) / size
+    return g * np.where(nothing, 0, np.sign(x) * ratio ** (p - 1))
 
 
 # The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
 NORM = Primitive("norm", _norm, "x", [_norm_vjp], signals=True)
 
 
-def vector_norm(name: str, x: Tensor, p: Any, dim: Any, keepdim: bool) -> Tensor:
-    """The p-norm over all dimensions, one, or several, for operator ``name``.
+def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
+    """The p-norm over all dimensions, one, or several.
 
     Raises:
         IndexError: a dimension is out of range.
         RuntimeError: the infinity norms, or those for negative p, of no elements.
     """
     if x.array.dtype.kind == "c":
-        x = OPERATORS["abs"].function(x)
-    axes = reduced(name, dim, x.array.ndim)
+        x = abs(x)
+    axes = reduced(dim, x.array.ndim)
     if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
         raise RuntimeError(f"the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
-AT_ZERO = "the gradient is 0 where the norm is 0; p = inf: ties share it evenly"
-
-
-@operator(note=AT_ZERO)
+@operator()
 @numpy_names
-def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """The p-norm ``(sum |x|^p)^(1/p)`` of all elements, or over one or several dimensions.
+def norm(
+    input: Operand,
+    p: float | Literal["fro", "nuc"] | None = "fro",
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
+
+    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where ``x`` is 0.
+    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. p = 0: zeros.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose norm is real.
 
     Args:
-        input: a floating or complex Tensor.
-        p: a number, ``inf``, ``-inf``, ``"fro"`` (the 2-norm) or ``"nuc"`` (the sum of a matrix's singular values).
+        input: the elements of the vector.
+        p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
+            ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
         dim: the dimensions, all by default.
         keepdim: keep the reduced dimensions with length 1.
         dtype: converts the input first.
 
     Raises:
-        RuntimeError: the input holds integers, or ``p`` is another word.
+        RuntimeError: the input holds integers, ``p`` is another word, or the norm of no elements does not exist.
         IndexError: a dimension is out of range.
 
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
-    x = floating("norm", input, dtype)
+    x = floating(input, dtype)
     if p == "nuc":
-        return OPERATORS["linalg.matrix_norm"].function(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
-    if isinstance(p, str) and p != "fro":
+        from ..linear.matrix_norms import matrix_norm  # which is built on the norms here
+
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if p in ("fro", None):
+        p = 2
+    elif isinstance(p, str):
         raise RuntimeError(f"argument p must be a number, 'fro' or 'nuc', not {p!r}")
-    return vector_norm("norm", x, 2 if p in ("fro", None) else p, dim, keepdim)
+    return p_norm(x, p, dim, keepdim)
 
 
-@operator(namespace="linalg", method=False, note=AT_ZERO, name="vector_norm")
+@operator(namespace="linalg", method=False)
 @also_named(input="x", axis="dim", keepdims="keepdim")
-def linalg_vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm ``(sum |x|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
+def vector_norm(
+    x: Operand, ord: float = 2, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
+) -> Tensor:
+    """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
+
+    Derivative: as ``norm``.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose norm is real.
+
+    Args:
+        x: the elements of the vector.
+        ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
+        dim: the dimensions, all by default.
+        keepdim: keep the reduced dimensions with length 1.
+        dtype: converts the input first.
 
     Raises:
-        RuntimeError: the input holds integers.
+        RuntimeError: the input holds integers, or the norm of no elements does not exist.
         IndexError: a dimension is out of range.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
     """
-    return vector_norm("linalg.vector_norm", floating("linalg.vector_norm", x, dtype), ord, dim, keepdim)
+    return p_norm(floating(x, dtype), ord, dim, keepdim)
 
 
-@operator(note=AT_ZERO)
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of ``input - other``, which may broadcast.
+@operator()
+def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
+    """``norm(input - other, p)``: the distance of all elements, as two vectors.
+
+    Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
+    Shape: any that broadcast; the result is 0-d.
+    Dtype: floating and complex, whose distance is real.
+
+    Args:
+        input: one vector.
+        other: the other vector.
+        p: which norm, any number.
 
     Raises:
         RuntimeError: the shapes do not broadcast, or the inputs hold integers.
@@ -134,14 +171,23 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     >>> rg.dist(rg.tensor([1.0, 2.0]), rg.tensor([4.0, 6.0]))
     tensor(5.)
     """
-    difference = OPERATORS["sub"].function(operand(input), operand(other, "other"))
-    return vector_norm("dist", floating("dist", difference), p, None, False)
+    return p_norm(floating(sub(operand(input), operand(other, "other"))), p, None, False)
 
 
 @operator(inplace=True)
 @numpy_names
-def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """The input with every slice along ``dim`` whose p-norm is larger than ``maxnorm`` scaled down to that norm.
+def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
+    """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
+
+    Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
+    Shape: at least 2 dimensions; the result has the input's.
+    Dtype: floating and complex.
+
+    Args:
+        input: the slices.
+        p: which norm, positive.
+        dim: the dimension whose slices are scaled.
+        maxnorm: the largest norm, at least 0.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -151,13 +197,12 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     tensor([[0.6, 0.8],
             [0.3, 0.4]])
     """
-    x = floating("renorm", input)
+    x = floating(input)
     if x.array.ndim < 2:
         raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
     if p <= 0 or maxnorm < 0:
         raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension(dim, x.array.ndim)
-    others = tuple(axis for axis in range(x.array.ndim) if axis != dim)
-    size: Any = vector_norm("renorm", x, p, others, True)
+    size = p_norm(x, p, tuple(axis for axis in range(x.array.ndim) if axis != dim), True)
     # 1e-7 is PyTorch's guard against a division by zero.
     return x * where(size > maxnorm, maxnorm / (size + 1e-7), 1)

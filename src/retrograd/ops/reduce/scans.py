@@ -12,15 +12,11 @@ from ...core.dtypes import get_default_dtype, int64
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
 from ...kernels import by_rows
-from ..shape.conversion import CAST
 from ..table.arguments import dimension
 from ..table.registry import numpy_names, operator
+from ..table.types import Dim, DTypeLike, Operand
+from .common import along, converted
 from .sorting import ValuesIndices, picking, selected
-
-
-def along(dim: int, part: slice) -> tuple[slice, ...]:
-    """The index of a part of one dimension."""
-    return (slice(None),) * dim + (part,)
 
 
 def shifted(x: Any, dim: int, first: float) -> Any:
@@ -110,22 +106,30 @@ def product_of_others(x: Any, dim: int) -> Any:
     return before * np.flip(after, dim)
 
 
-def _scan(primitive: Primitive, input: Any, dim: Any, dtype: Any) -> Tensor:
+def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | None) -> Tensor:
     x = operand(input)
     dim = dimension(dim, x.array.ndim)
     if dtype is None and x.array.dtype.kind in "biu":
         dtype = int64
-    if dtype is not None and x.array.dtype != dtype:
-        x = apply(CAST, (x,), {"dtype": np.dtype(dtype)})
+    x = converted(x, dtype)
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
 @operator(inplace=True)
 @numpy_names
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The running sum along ``dim``: ``y[i] = x[0] + ... + x[i]``. Integers give int64.
+def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+    """``y_i = x_0 + ... + x_i`` along ``dim``.
 
     float16 and float32 run in double precision and are rounded once.
+
+    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Shape: any; the result has the input's.
+    Dtype: any; integers and bools give int64.
+
+    Args:
+        input: the summands.
+        dim: the dimension.
+        dtype: converts the input first.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -138,10 +142,18 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @operator(inplace=True)
 @numpy_names
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The running product along ``dim``: ``y[i] = x[0] * ... * x[i]``. Integers give int64.
+def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+    """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Its derivatives are computed without division and are right where elements are zero.
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    every order.
+    Shape: any; the result has the input's.
+    Dtype: any; integers and bools give int64.
+
+    Args:
+        input: the factors.
+        dim: the dimension.
+        dtype: converts the input first.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -160,7 +172,7 @@ CUMMAX = picking("cummax", repeats=True)
 CUMMIN = picking("cummin", repeats=True)
 
 
-def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> ValuesIndices:
+def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim) -> ValuesIndices:
     x = operand(input)
     dim = dimension(dim, x.array.ndim)
     array = x.array
@@ -175,13 +187,25 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Any, dim: Any) -> 
     return selected(primitive, x, index, dim)
 
 
-@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
+@operator(real=True)
 @numpy_names
-def cummax(input: Tensor, dim: int) -> ValuesIndices:
-    """The running maximum along ``dim`` and its index, the latest one among equal elements. NaN stays.
+def cummax(input: Operand, dim: Dim) -> ValuesIndices:
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Shape: any; the results have the input's.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements.
+        dim: the dimension.
+
+    Returns:
+        The named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is complex.
 
     >>> rg.cummax(rg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
@@ -189,13 +213,25 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
     return _extremes(CUMMAX, np.maximum, input, dim)
 
 
-@operator(note="ties: the gradient goes to the latest of equal elements", real=True)
+@operator(real=True)
 @numpy_names
-def cummin(input: Tensor, dim: int) -> ValuesIndices:
-    """The running minimum along ``dim`` and its index, the latest one among equal elements. NaN stays.
+def cummin(input: Operand, dim: Dim) -> ValuesIndices:
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+
+    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Shape: any; the results have the input's.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements.
+        dim: the dimension.
+
+    Returns:
+        The named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is complex.
 
     >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
     ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
@@ -209,28 +245,33 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
     before = shifted(ans, dim, -np.inf)
-    factors = np.where(before == ans, 1, np.exp(before - ans))  # infinities have no difference
-    return np.exp(x - ans) * reverse_recurrence(factors, g, dim)
+    same = before == ans  # infinities have no difference
+    factors = np.exp(np.where(same, 0, before) - np.where(same, 0, ans))
+    undefined = (x == ans) & (np.abs(x) == np.inf)
+    weights = np.exp(np.where(undefined, 0, x) - np.where(undefined, 0, ans))
+    return np.where(undefined, np.nan, weights * reverse_recurrence(factors, g, dim))
 
 
 def _logcumsumexp(x: Any, dim: int) -> Any:
     return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
 
 
-LOGCUMSUMEXP = Primitive(
-    "logcumsumexp",
-    _logcumsumexp,
-    "x",
-    [_logcumsumexp_vjp],
-    promote="float",
-    signals=True,
-)
+LOGCUMSUMEXP = Primitive("logcumsumexp", _logcumsumexp, "x", [_logcumsumexp_vjp], signals=True)
 
 
 @operator()
 @numpy_names
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """The logarithm of the running sum of exponentials: ``y[i] = log(exp(x[0]) + ... + exp(x[i]))``, without overflow.
+def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
+    """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
+
+    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
+    at ``inf`` and at a ``-inf`` that no number precedes.
+    Shape: any; the result has the input's.
+    Dtype: floating; integers become the default dtype.
+
+    Args:
+        input: the exponents.
+        dim: the dimension.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -238,4 +279,5 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     >>> rg.logcumsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor([100.    , 100.6931])
     """
-    return _scan(LOGCUMSUMEXP, input, dim, get_default_dtype() if operand(input).dtype.kind in "biu" else None)
+    x = operand(input)
+    return _scan(LOGCUMSUMEXP, x, dim, get_default_dtype() if x.array.dtype.kind in "biu" else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from operator import index as as_integer
 from typing import Any, NamedTuple
 
@@ -15,6 +14,8 @@ from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import dimension
 from ..table.registry import numpy_names, operator
+from ..table.types import Dim, Operand
+from .common import along
 
 
 class ValuesIndices(NamedTuple):
@@ -110,13 +111,25 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
 
 @operator(real=True)
 @numpy_names
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
-    """The elements in ascending order along ``dim``, with their indices. NaN counts as the largest number.
+def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
+    """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
 
-    Equal elements keep their order (``stable`` may be given; every sort here is stable).
+    Derivative: ``g`` at the place each element came from; equal elements keep their order.
+    Shape: any; the results have the input's.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements to sort.
+        dim: the dimension, the last by default.
+        descending: largest first.
+        stable: accepted; every sort here is stable.
+
+    Returns:
+        The named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is complex.
 
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
@@ -128,11 +141,22 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 @operator(differentiable=False, real=True)
 @numpy_names
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that sort the input along ``dim``; see ``sort``.
+def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """``i_0, i_1, ...`` with ``x[i_0] <= x[i_1] <= ...``: the indices that sort the input along ``dim``.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: any but complex; gives int64.
+
+    Args:
+        input: the elements to sort.
+        dim: the dimension, the last by default.
+        descending: largest first.
+        stable: accepted; every sort here is stable.
 
     Raises:
         IndexError: ``dim`` is out of range.
+        NotImplementedError: the input is complex.
 
     >>> rg.argsort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([2, 0, 1])
@@ -142,8 +166,15 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @operator(real=True)
-def msort(input: Tensor) -> Tensor:
-    """The elements in ascending order along the first dimension.
+def msort(input: Operand) -> Tensor:
+    """``sort(input, 0).values``: the elements in ascending order along the first dimension.
+
+    Derivative: ``g`` at the place each element came from; equal elements keep their order.
+    Shape: any; the result has the input's.
+    Dtype: any but complex; kept.
+
+    Raises:
+        NotImplementedError: the input is complex.
 
     >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([1., 2., 3.])
@@ -153,12 +184,29 @@ def msort(input: Tensor) -> Tensor:
 
 @operator(real=True)
 @numpy_names
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
-    """The ``k`` largest (or smallest) elements along ``dim``, in order, with their indices. NaN counts as the largest.
+def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+    """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
+
+    NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
+
+    Derivative: ``g`` at the place each element came from.
+    Shape: any; the results have length ``k`` along ``dim``.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements to sort.
+        k: how many, from 0 to the length.
+        dim: the dimension, the last by default.
+        largest: the largest elements; otherwise the smallest.
+        sorted: accepted; the elements always come in order.
+
+    Returns:
+        The named tuple ``(values, indices)``.
 
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: ``k`` is negative or larger than the dimension.
+        NotImplementedError: the input is complex.
 
     >>> rg.topk(rg.tensor([2.0, 3.0, 1.0]), 2)
     ValuesIndices(values=tensor([3., 2.]), indices=tensor([1, 0]))
@@ -176,166 +224,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         xp = array_module(array)
         # Candidates in linear time, in the order of their places, then sorted among themselves.
         part = xp.argpartition(array, length - k if largest else k - 1, axis=dim)
-        part = xp.sort(part[_along(dim, slice(length - k, None) if largest else slice(0, k))], axis=dim)
+        part = xp.sort(part[along(dim, slice(length - k, None) if largest else slice(0, k))], axis=dim)
         index = part[mesh(argsorted(array[mesh(part, dim)], dim, largest), dim)]
     else:
-        index = argsorted(array, dim, largest)[_along(dim, slice(0, k))]
+        index = argsorted(array, dim, largest)[along(dim, slice(0, k))]
     return selected(TOPK, x, index, dim)
-
-
-def _along(dim: int, part: slice) -> tuple[slice, ...]:
-    return (slice(None),) * dim + (part,)
-
-
-# Distinct elements and places of elements
-
-
-def _results(*arrays: Any) -> Any:
-    """Arrays that are wanted, as Tensors: one by itself, several as a tuple."""
-    tensors = tuple(new_tensor(array) for array in arrays if array is not None)
-    return tensors[0] if len(tensors) == 1 else tensors
-
-
-@operator(differentiable=False)
-@numpy_names
-def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:
-    """The distinct elements in ascending order, or the distinct slices along ``dim``.
-
-    Returns:
-        The elements; with ``return_inverse`` also, per element, its index among them; with ``return_counts`` how often
-        each occurs.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-
-    >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
-    """
-    x = operand(input)
-    array = x.array
-    if dim is not None:
-        dim = dimension(dim, array.ndim)
-    found, inverse, counts = array_module(array).unique(
-        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
-    )
-    inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],)) if return_inverse else None
-    return _results(found, inverse, counts if return_counts else None)
-
-
-@operator(differentiable=False)
-@numpy_names
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """The input (flattened, or its slices along ``dim``) with all but the first of equal neighbours left out.
-
-    Returns:
-        As ``unique``.
-
-    Raises:
-        IndexError: ``dim`` is out of range.
-
-    >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
-    tensor([1, 2, 1])
-    """
-    x = operand(input)
-    array = x.array
-    xp = array_module(array)
-    shape: tuple[int, ...] = array.shape
-    if dim is None:
-        array, dim = array.reshape(-1), 0
-    else:
-        dim = dimension(dim, array.ndim)
-        shape = (array.shape[dim],) if array.ndim else (1,)
-        array = array.reshape(1) if not array.ndim else array
-    length = array.shape[dim]
-    rows = xp.moveaxis(array, dim, 0).reshape(length, array.size // max(1, length))
-    new = xp.ones(length, bool)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    starts = new.nonzero()[0]
-    counts = xp.diff(xp.concatenate([starts, xp.full(1, length, starts.dtype)])) if return_counts else None
-    inverse = (xp.cumsum(new) - 1).reshape(shape) if return_inverse else None
-    return _results(xp.take(array, starts, axis=dim), inverse, counts)
-
-
-@operator(method=False, differentiable=False, real=True)
-def searchsorted(
-    sorted_sequence: Tensor,
-    input: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    """Where to insert each value to keep the sequence sorted: before equal elements, or with ``right`` after them.
-
-    A sequence of several dimensions is a stack of sequences, for values with the same leading dimensions.
-
-    Raises:
-        RuntimeError: the leading dimensions differ, or ``side`` and ``right`` disagree.
-
-    >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
-    tensor([1, 3])
-    """
-    sequence, values = operand(sorted_sequence, "sorted_sequence"), operand(input)
-    if side not in (None, "left", "right") or side == "left" and right:
-        raise RuntimeError(f"side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
-    rows, wanted = sequence.array, values.array
-    if not rows.ndim:
-        raise RuntimeError(f"sorted_sequence must have a dimension, got {describe(sequence)}")
-    xp = array_module(rows)
-    if sorter is not None:
-        if sorter.shape != sequence.shape:
-            raise RuntimeError(f"sorter {describe(sorter)} must have the shape of {describe(sequence)}")
-        rows = rows[mesh(sorter.array, rows.ndim - 1)]
-    place = "right" if right or side == "right" else "left"
-    if rows.ndim == 1:
-        out = xp.searchsorted(rows, wanted, side=place)
-    else:
-        if rows.shape[:-1] != wanted.shape[:-1]:
-            raise RuntimeError(f"the leading dimensions of {describe(sequence)} and {describe(values)} must be equal")
-        lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
-        flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
-        found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
-        out = xp.stack(found).reshape(wanted.shape) if found else xp.zeros(wanted.shape, np.int64)
-    return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
-
-
-@operator(method=False, differentiable=False, real=True)
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The index of the bucket of each value: ``boundaries[i-1] < x <= boundaries[i]``, with ``right`` ``<= x <``.
-
-    Raises:
-        RuntimeError: ``boundaries`` is not 1-dimensional.
-
-    >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
-    tensor([0, 1, 3])
-    """
-    edges = operand(boundaries, "boundaries")
-    if edges.array.ndim != 1:
-        raise RuntimeError(f"boundaries must have 1 dimension, got {describe(edges)}")
-    return searchsorted(edges, input, out_int32=out_int32, right=right)
-
-
-@operator(differentiable=False)
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not zero: a row per element, or with ``as_tuple`` a Tensor per dimension.
-
-    >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
-    tensor([[0, 1],
-            [1, 0]])
-    """
-    x = operand(input)
-    array = x.array
-    found = (array.reshape(1) if not array.ndim else array).nonzero()
-    if as_tuple:
-        return tuple(new_tensor(index) for index in found)
-    xp = array_module(array)
-    return new_tensor(xp.stack(found, axis=1) if array.ndim else xp.zeros((len(found[0]), 0), np.int64))

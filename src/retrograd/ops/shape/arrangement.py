@@ -414,7 +414,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
 
 @operator(method=False)
 def cartesian_prod(*tensors: Operand) -> Tensor:
-    """All combinations of one element of each vector, as rows; of a single vector, itself.
+    """``x_1 × ... × x_n``: all combinations of one element of each vector, as rows; of a single vector, itself.
 
     Derivative: each element's sum of ``g`` over the rows that hold it.
     Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
@@ -564,4 +564,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     x = reshape(x, (n, count, channels // count, *rest))
-    return reshape(transpose(x, 1, 2), (n, channels, *rest))
+    return reshape(transpose(x, 1, 2).clone(), (n, channels, *rest))

@@ -37,7 +37,7 @@ EXPAND: Primitive = Primitive(
 
 @operator(namespace="Tensor")
 def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
-    """A view in which dimensions of length 1 are repeated to the given lengths.
+    """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
     Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
     whose own elements do not share memory can.
@@ -110,7 +110,7 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
 
 @operator(method=False)
 def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
-    """Each Tensor expanded, as a view, to the shape that all of them broadcast to.
+    """``broadcast_to(x, shape)`` of each Tensor, as a view, to the shape that all of them broadcast to.
 
     Derivative: ``g`` summed over the repeated dimensions.
     Shape: any that broadcast; all results have the one shape.

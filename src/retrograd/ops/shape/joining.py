@@ -61,7 +61,7 @@ def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
 @operator(method=False, aliases=("concat", "concatenate"))
 @numpy_names
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
-    """The Tensors one after the other along an existing dimension.
+    """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
@@ -225,7 +225,7 @@ BLOCK_DIAG: Primitive = Primitive(
 
 @operator(method=False)
 def block_diag(*tensors: Operand) -> Tensor:
-    """The matrices along the diagonal of a larger one of zeros.
+    """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
 
     Derivative: each matrix's block of ``g``.
     Shape: (m_i, n_i) to (sum of m_i, sum of n_i); (n,) stands for (1, n) and () for (1, 1).
@@ -321,7 +321,7 @@ def _even(length: int, size: int) -> tuple[int, ...]:
 @operator()
 @numpy_names
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces of the given lengths along a dimension.
+    """``[x[:n_1], x[n_1:n_1 + n_2], ...]``: views of pieces of the given lengths along a dimension.
 
     Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, split_sizes[i], *).
@@ -382,7 +382,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @operator()
 @also_named(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of nearly equal pieces along a dimension, or of the pieces between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -433,7 +433,9 @@ def _split_along(input: Operand, indices_or_sections: Dims | Tensor, least: int,
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """Views of equal pieces along dimension 1, of a vector along dimension 0, or of those between the given positions.
+    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+
+    Vectors are split along dimension 0.
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: pieces that are equal but in that dimension.
@@ -454,7 +456,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """Views of equal pieces along dimension 0, or of those between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: pieces that are equal but in that dimension.
@@ -475,7 +477,7 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 @operator()
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """Views of equal pieces along dimension 2, or of those between the given positions.
+    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
     Derivative: the pieces' ``g``, each in its place.
     Shape: pieces that are equal but in that dimension.

@@ -13,7 +13,7 @@ from ..table.registry import operator
 
 @operator(differentiable=False, aliases=("nelement",))
 def numel(input: Tensor) -> int:
-    """The number of elements: the product of the lengths.
+    """``shape[0] * ... * shape[n - 1]``: the number of elements.
 
     Derivative: none.
     Shape: any.
@@ -68,7 +68,7 @@ def dim(self: Tensor) -> int:
 
 @operator(namespace="Tensor", differentiable=False)
 def element_size(self: Tensor) -> int:
-    """Bytes per element.
+    """``nbytes / numel``: bytes per element.
 
     Derivative: none.
     Shape: any.
@@ -86,7 +86,7 @@ def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
 def stride(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
-    """How many elements of memory lie between neighbours, per dimension or along one.
+    """``&x[i + 1] - &x[i]`` in elements: how far neighbours lie apart in memory, per dimension or along one.
 
     Derivative: none.
     Shape: any.
@@ -106,7 +106,7 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 
 @operator(namespace="Tensor", differentiable=False)
 def is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie in memory without gaps, in row-major order.
+    """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
 
     Derivative: none.
     Shape: any.
@@ -120,7 +120,7 @@ def is_contiguous(self: Tensor) -> bool:
 
 @operator(namespace="Tensor", differentiable=False)
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element in memory, in bytes.
+    """``&x[0, ..., 0]``: the address of the first element in memory, in bytes.
 
     Derivative: none.
     Shape: any.
@@ -135,7 +135,7 @@ def data_ptr(self: Tensor) -> int:
 
 @operator(differentiable=False)
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are real floating numbers.
+    """``dtype in (float16, float32, float64)``: whether the elements are real floating numbers.
 
     Derivative: none.
     Shape: any.
@@ -149,7 +149,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 @operator(differentiable=False)
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers.
+    """``dtype in (complex64, complex128)``: whether the elements are complex numbers.
 
     Derivative: none.
     Shape: any.

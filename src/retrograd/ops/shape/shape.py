@@ -328,7 +328,7 @@ def atleast_1d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 def atleast_1d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
 def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
-    """Each Tensor with at least one dimension, as a view.
+    """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
     Derivative: ``g`` in the input's shape.
     Shape: () becomes (1,); more dimensions stay.
@@ -352,7 +352,7 @@ def atleast_2d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 def atleast_2d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
 def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
-    """Each Tensor with at least two dimensions, as a view.
+    """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
     Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
@@ -380,7 +380,7 @@ def atleast_3d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 def atleast_3d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
 @operator(method=False)
 def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
-    """Each Tensor with at least three dimensions, as a view.
+    """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
     Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.

@@ -85,6 +85,7 @@ HARDSHRINK = elementwise(
     "x",
     [_shrinkage_rule],
     promote="same",
+    piecewise_linear=True,
 )
 SOFTSHRINK = elementwise(
     "softshrink",
@@ -92,6 +93,7 @@ SOFTSHRINK = elementwise(
     "x",
     [_shrinkage_rule],
     promote="same",
+    piecewise_linear=True,
     signals=True,
 )
 
@@ -147,6 +149,7 @@ THRESHOLD = elementwise(
     "x",
     [lambda g, x, threshold: KEEP(g, ~(x <= threshold))],
     promote="same",
+    piecewise_linear=True,
 )
 
 

@@ -26,7 +26,7 @@ def _relu_forward(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same")
+RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same", piecewise_linear=True)
 
 
 @operator(direct=True, inplace=RELU)
@@ -74,7 +74,12 @@ def bounded(x: Any, low: float, high: float) -> Any:
 
 # Unlike clamp's, the gradient at the bounds is 0 (as PyTorch).
 HARDTANH = elementwise(
-    "hardtanh", bounded, "x", [lambda g, x, low, high: KEEP(g, ~((x <= low) | (x >= high)))], promote="same"
+    "hardtanh",
+    bounded,
+    "x",
+    [lambda g, x, low, high: KEEP(g, ~((x <= low) | (x >= high)))],
+    promote="same",
+    piecewise_linear=True,
 )
 
 
@@ -276,6 +281,7 @@ LEAKY_RELU = elementwise(
     "x",
     [lambda g, x, slope: WHERE(x > 0, g, slope * g)],
     promote="same",
+    piecewise_linear=True,
 )
 
 

@@ -8,7 +8,7 @@ from ....core.dtypes import DType, bool_
 from ....core.errors import describe
 from ....core.primitive import operand
 from ....core.tensor import Tensor
-from ...linear.matmul import linear
+from ...linear.affine import linear
 from ...shape.joining import cat
 from ...table.registry import operator
 from ...table.types import Operand

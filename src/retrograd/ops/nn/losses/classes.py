@@ -112,6 +112,7 @@ NLL: Primitive = Primitive(
     "x",
     [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
     signals=True,
+    piecewise_linear=True,
 )
 NLL_TRANSPOSE: Primitive = Primitive(
     "nll_loss_backward", _nll_transpose, "g", [lambda g, classes: NLL(g, classes=classes)], signals=True

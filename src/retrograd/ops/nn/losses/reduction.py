@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.errors import InvalidValue
 from ....core.tensor import Tensor
-from ...reduce.reductions import divided
+from ...reduce.common import divided
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:

@@ -38,7 +38,9 @@ def _quadratic_then_linear(d: Any, bound: float) -> Any:
     return np.where(a < bound, 0.5 * d * d, bound * (a - 0.5 * bound)).astype(d.dtype, copy=False)
 
 
-def _difference(name: str, value: Callable[..., Any], derivative: Callable[..., Any]) -> Primitive:
+def _difference(
+    name: str, value: Callable[..., Any], derivative: Callable[..., Any], piecewise_linear: bool = False
+) -> Primitive:
     """A loss of ``x - y``: its value and its derivative, functions of the difference and of one parameter."""
     return Primitive(
         name,
@@ -50,11 +52,12 @@ def _difference(name: str, value: Callable[..., Any], derivative: Callable[..., 
         ],
         promote="same",
         signals=True,
+        piecewise_linear=piecewise_linear,
     )
 
 
 MSE = _difference("mse_loss", lambda d, _: np.square(d), lambda d, _: 2 * d)
-L1 = _difference("l1_loss", lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)))  # the derivative at 0 is 0
+L1 = _difference("l1_loss", lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)), piecewise_linear=True)
 SMOOTH_L1 = _difference(
     "smooth_l1_loss", lambda d, beta: _quadratic_then_linear(d, beta) / beta, lambda d, beta: _clipped(d, beta) / beta
 )

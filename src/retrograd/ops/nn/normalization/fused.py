@@ -23,7 +23,7 @@ from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels import planes, rows, takes
-from ...reduce.reductions import count
+from ...reduce.common import count
 from ...table.composites import raw, second_order, spread
 
 
@@ -175,6 +175,7 @@ def _fused(name: str) -> Primitive:
         ),
         residuals="mean rstd",
         signals=True,
+        piecewise_linear=True,
     )
 
 

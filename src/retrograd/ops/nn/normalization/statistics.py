@@ -9,13 +9,14 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.modes import no_grad
-from ....core.primitive import apply, operand
+from ....core.primitive import apply, apply1, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels import planes, takes
-from ...reduce.reductions import count
+from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
+from ...table.elementwise import STAYS_ATTACHED
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
@@ -203,7 +204,7 @@ def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | 
         scale = scale * w
     shift = -mean * scale
     if b is not None:
-        shift = shift + b
+        shift = shift + (apply1(STAYS_ATTACHED, b) if b._requires else b)
     result = x * scale.reshape(channels) + shift.reshape(channels)
     return result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)
 

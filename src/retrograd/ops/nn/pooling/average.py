@@ -90,7 +90,11 @@ def _as_like(divisor: Any, x: Any) -> Any:
 
 
 AVG_POOL: Primitive = Primitive(
-    "avg_pool", _mean, "x", [lambda g, window, divisor: AVG_POOL_TRANSPOSE(g, window=window, divisor=divisor)]
+    "avg_pool",
+    _mean,
+    "x",
+    [lambda g, window, divisor: AVG_POOL_TRANSPOSE(g, window=window, divisor=divisor)],
+    piecewise_linear=True,
 )
 AVG_POOL_TRANSPOSE: Primitive = Primitive(
     "avg_pool_backward", _mean_transpose, "g", [lambda g, window, divisor: AVG_POOL(g, window=window, divisor=divisor)]

@@ -166,6 +166,7 @@ MAX_POOL: Primitive = Primitive(
     "x",
     [lambda g, winners, window: MAX_SCATTER(g, winners=winners, window=window)],
     residuals="winners",
+    piecewise_linear=True,
 )
 MAX_SCATTER: Primitive = Primitive(
     "max_pool_backward", _max_scatter, "g", [lambda g, winners, window: MAX_GATHER(g, winners=winners, window=window)]

@@ -41,7 +41,9 @@ def _write_at(values: Any, index: Any, size: Ints) -> Any:
     return out
 
 
-READ_AT: Primitive = Primitive("read_at", _read_at, "x", [lambda g, index, size: ADD_AT(g, index=index, size=size)])
+READ_AT: Primitive = Primitive(
+    "read_at", _read_at, "x", [lambda g, index, size: ADD_AT(g, index=index, size=size)], piecewise_linear=True
+)
 ADD_AT: Primitive = Primitive("add_at", _add_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)])
 WRITE_AT: Primitive = Primitive(
     "max_unpool", _write_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)]

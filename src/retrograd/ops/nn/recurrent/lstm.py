@@ -17,7 +17,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
-from ...linear.matmul import linear
+from ...linear.affine import linear
 from ...table.composites import raw, second_order, spread
 from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 

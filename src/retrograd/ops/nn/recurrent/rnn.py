@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
-from ...linear.matmul import linear
+from ...linear.affine import linear
 from ...table.composites import raw, second_order, spread
 from .steps import (
     ordered,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.tensor import Tensor
-from ...linear.matmul import as_rows
+from ...linear.matrices import as_rows
 from ...shape.joining import stack
 
 

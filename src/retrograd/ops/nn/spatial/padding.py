@@ -67,6 +67,7 @@ PAD_EDGES: Primitive = Primitive(
     lambda x, widths, mode: array_module(x).pad(x, widths, _NUMPY_MODE[mode]),
     "x",
     [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
+    piecewise_linear=True,
 )
 FOLD_EDGES: Primitive = Primitive(
     "pad_backward", _fold_edges, "x", [lambda g, widths, mode: PAD_EDGES(g, widths=widths, mode=mode)]

@@ -121,4 +121,5 @@ RESAMPLE: Primitive = Primitive(
     "x",
     [lambda g, maps: RESAMPLE(g, maps=tuple([None if linear is None else linear.transposed for linear in maps]))],
     signals=True,
+    piecewise_linear=True,
 )

@@ -30,31 +30,6 @@ def scaled(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Iterator
     return calls
 
 
-def einsum_calls(rng: np.random.Generator) -> Iterator[Call]:
-    for equation, *shapes in (
-        ("ij,jk->ik", (2, 3), (3, 4)),
-        ("ij,jk", (2, 3), (3, 4)),
-        ("bij,bjk->bik", (2, 2, 3), (2, 3, 2)),
-        ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 2, 2)),
-        ("i,j->ij", (3,), (2,)),
-        ("ij->ji", (2, 3)),
-        ("ij->", (2, 3)),
-        ("ii->i", (3, 3)),
-        ("ii", (3, 3)),
-        ("iij->j", (2, 2, 3)),
-        ("...ij,...jk->...ik", (2, 1, 2, 3), (4, 3, 2)),
-        ("ij,ij->i", (2, 3), (2, 3)),
-        ("ij,kj,kl->il", (2, 3), (4, 3), (4, 2)),
-        ("ijk,jk->i", (2, 3, 2), (3, 1)),
-        ("i,i->", (3,), (3,)),
-        ("ij,k->i", (2, 3), (2,)),
-    ):
-        yield Call(equation, *(rng.standard_normal(shape) for shape in shapes))
-    yield Call(rng.standard_normal((2, 3)), [0, 1], rng.standard_normal((3, 4)), [1, 2], [2, 0])
-    yield Call(rng.standard_normal((2, 3)), [0, 27], rng.standard_normal((3, 4)), [27, 2])
-    yield Call(rng.standard_normal((2, 3, 3)), [..., 1, 1], [..., 1])
-
-
 def tensordot_calls(rng: np.random.Generator) -> Iterator[Call]:
     draw = rng.standard_normal
     yield Call(draw((2, 3, 4)), draw((3, 4, 2)))
@@ -88,20 +63,9 @@ CASES = [
     Case("outer", products(((3,), (2,))), np.outer),
     Case("inner", products(((2, 3), (4, 3)), ((3,), (3,)), ((), (2,))), np.inner),
     Case("tensordot", tensordot_calls),
-    Case("einsum", einsum_calls, np.einsum),
     Case("addmm", scaled((2, 4), (2, 3), (3, 4))),
     Case("addmv", scaled((2,), (2, 3), (3,))),
     Case("addr", scaled((2, 3), (2,), (3,))),
     Case("baddbmm", scaled((2, 2, 2), (2, 2, 3), (2, 3, 2))),
     Case("addbmm", scaled((2, 2), (3, 2, 3), (3, 3, 2))),
-    Case(
-        "nn.functional.linear",
-        products(
-            ((2, 3), (4, 3), (4,)), ((3,), (2, 3)), ((2, 2, 3), (4, 3), (4,)), ((2, 3), (3,)), ((0, 3), (2, 3), (2,))
-        ),
-    ),
-    Case(
-        "nn.functional.bilinear",
-        products(((4, 2), (4, 3), (2, 2, 3), (2,)), ((2,), (3,), (2, 2, 3)), ((2, 2, 2), (2, 2, 3), (1, 2, 3), (1,))),
-    ),
 ]

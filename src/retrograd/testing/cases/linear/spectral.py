@@ -1,41 +1,37 @@
-"""Cases of short-time Fourier transforms, and of the inverse Hermitian ones in several dimensions."""
+"""Cases of eigenvalues and singular values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-
-from ...case import Call, Case
-from .fourier import along_several
+from .factorizations import TALL, WIDE, without_signs
+from .inverses import SQUARE, Function, chained, drawn, names
 
 
-def signals(rng: np.random.Generator) -> Iterator[Call]:
-    n = rng.standard_normal
-    yield Call(n(9), 4, return_complex=True)
-    yield Call(n((2, 10)), 4, 2, window=n(4), return_complex=True)
-    yield Call(n(10), 5, 3, 3, n(3), pad_mode="constant", normalized=True, return_complex=False)
-    yield Call(n(10), 4, 2, center=False, onesided=False, return_complex=True)
-    yield Call(n(8) + 1j * n(8), 4, 2, window=n(4))
-    yield Call(n(10), 6, 2, 3, n(3), center=False, align_to_window=True, return_complex=True)
+def of_symmetric(function: Function) -> Function:
+    """A function of symmetric matrices as one of any matrix."""
+    return lambda x, *args, **kwargs: function(x + x.mT, *args, **kwargs)
 
 
-def spectra(rng: np.random.Generator) -> Iterator[Call]:
-    def n(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.complex128]]:
-        return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+def with_determined_vectors(function: Function) -> Function:
+    """Singular values and the vectors that belong to them."""
 
-    window = rng.uniform(0.5, 1.5, 4)
-    yield Call(n(3, 5), 4)
-    yield Call(n(2, 3, 5), 4, 2, window=window)
-    yield Call(n(3, 5), 4, 2, window=window, normalized=True, length=6)
-    yield Call(n(4, 5), 4, 2, window=window, onesided=False, return_complex=True)
-    yield Call(n(4, 5), 4, 2, window=window, center=False)
-    yield Call(n(3, 5), 4, 2, window=window, length=12)
-    yield Call(n(3, 4), 5, 1, 4, window, length=3)
+    def determined(x: Any, **options: Any) -> Any:
+        u, s, vh = function(x, **options)
+        return u[..., : s.shape[-1]], s, vh[..., : s.shape[-1], :]
+
+    return determined
 
 
 CASES = [
-    Case("stft", signals, dtypes=("float32",)),
-    Case("istft", spectra, dtypes=("float32",)),
-    *(Case(f"fft.{name}", along_several(False), dtypes=()) for name in ("ihfft2", "ihfftn")),
+    *names("linalg.eigh", calls=drawn(*SQUARE), wrap=lambda f: of_symmetric(without_signs(f)), tolerance=1e-5),
+    *names("linalg.eigvalsh", calls=drawn(*SQUARE), wrap=of_symmetric),
+    *names(
+        "linalg.svd",
+        calls=chained(drawn(*TALL, *WIDE, full_matrices=False), drawn(*TALL, *WIDE)),
+        wrap=lambda f: without_signs(with_determined_vectors(f)),
+        tolerance=1e-5,
+    ),
+    *names("svd", calls=drawn(*TALL, *WIDE), wrap=without_signs, tolerance=1e-5),
+    *names("linalg.svdvals", calls=drawn(*TALL, *WIDE)),
 ]

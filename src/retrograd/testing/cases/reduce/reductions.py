@@ -60,21 +60,21 @@ def plain(draw: Draw = normal) -> Calls:
     return calls
 
 
-def together(*each: Calls) -> Calls:
-    """The calls of each, one after another."""
+def together(*parts: Calls) -> Calls:
+    """The calls of all parts, one after another."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for one in each:
-            yield from one(rng)
+        for part in parts:
+            yield from part(rng)
 
     return calls
 
 
-def calls_of(*made: Callable[[np.random.Generator], Call]) -> Calls:
+def calls_of(*makers: Callable[[np.random.Generator], Call]) -> Calls:
     """Calls written out one by one."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for make in made:
+        for make in makers:
             yield make(rng)
 
     return calls
@@ -106,7 +106,6 @@ zero_in_products = calls_of(
     lambda rng: Call(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 3.0], [1.0, 2.0, 3.0]]), 1),
     lambda rng: Call(np.zeros((3, 2)), 0),
 )
-pairs = calls_of(lambda rng: Call(distinct(rng, (3, 4)), distinct(rng, (4,)) + 0.5))
 long = calls_of(
     lambda rng: Call(rng.standard_normal((700, 8)), 0), lambda rng: Call(rng.standard_normal((2, 70, 40)), 1)
 )
@@ -124,39 +123,6 @@ CASES = [
         "prod",
         together(plain(away_from_zero), one_dim(away_from_zero)),
         edge_calls=together(zero_in_products, empty(0, 1)),
-    ),
-    Case("amax", all_dims(distinct), edge_calls=all_dims(with_ties)),
-    Case("amin", all_dims(distinct), edge_calls=all_dims(with_ties)),
-    Case(
-        "max",
-        together(plain(distinct), one_dim(distinct), pairs),
-        edge_calls=together(plain(with_ties), one_dim(with_nan)),
-    ),
-    Case(
-        "min",
-        together(plain(distinct), one_dim(distinct), pairs),
-        edge_calls=together(plain(with_ties), one_dim(with_nan)),
-    ),
-    Case(
-        "aminmax",
-        calls_of(
-            lambda rng: Call(distinct(rng, (3, 4))),
-            lambda rng: Call(distinct(rng, (3, 4)), dim=0),
-            lambda rng: Call(distinct(rng, (3, 4)), dim=-1, keepdim=True),
-        ),
-        edge_calls=plain(with_ties),
-    ),
-    Case(
-        "argmax",
-        together(plain(distinct), one_dim(distinct)),
-        edge_calls=together(one_dim(with_ties), plain(with_nan)),
-        order=0,
-    ),
-    Case(
-        "argmin",
-        together(plain(distinct), one_dim(distinct)),
-        edge_calls=together(one_dim(with_ties), plain(with_nan)),
-        order=0,
     ),
     Case("all", all_dims(with_ties), edge_calls=together(all_dims(integers), empty(0, 1)), order=0),
     Case("any", all_dims(with_ties), edge_calls=together(all_dims(integers), empty(0, 1)), order=0),

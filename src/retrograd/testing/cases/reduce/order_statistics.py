@@ -1,4 +1,4 @@
-"""Cases of the statistics."""
+"""Cases of the order statistics."""
 
 from __future__ import annotations
 
@@ -7,22 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...case import Call, Case, Fixed
-from ..math.arithmetic import normal
 from .reductions import calls_of, distinct, one_dim, plain, together, with_nan
-
-
-def spreads(rng: np.random.Generator) -> Iterator[Call]:
-    yield Call(normal(rng, (3, 4)))
-    yield Call(normal(rng, (3, 4)), False)
-    yield Call(normal(rng, (3, 4)), 0)
-    yield Call(normal(rng, (2, 3, 4)), (0, -1), False, True)
-    yield Call(normal(rng, (2, 3, 4)), dim=1, correction=0, keepdim=True)
-    yield Call(normal(rng, (5,)), dim=None, correction=2)
-
-
-no_spread = calls_of(
-    lambda rng: Call(np.ones((3, 4)), 0), lambda rng: Call(np.ones(4)), lambda rng: Call(np.ones(()), correction=0)
-)
 
 
 def quantiles(rng: np.random.Generator) -> Iterator[Call]:
@@ -54,19 +39,7 @@ repeated = calls_of(
 )
 
 
-def covariances(rng: np.random.Generator) -> Iterator[Call]:
-    yield Call(normal(rng, (3, 5)))
-    yield Call(normal(rng, (5,)))
-    yield Call(normal(rng, (3, 5)), correction=0)
-    yield Call(normal(rng, (3, 4)), fweights=np.array([1, 2, 3, 1]))
-    yield Call(normal(rng, (3, 4)), aweights=Fixed(rng.uniform(0.5, 1, 4)), fweights=np.array([1, 2, 3, 1]))
-
-
 CASES = [
-    Case("var", spreads, edge_calls=no_spread),
-    Case("std", spreads, edge_calls=no_spread),
-    Case("var_mean", spreads),
-    Case("std_mean", spreads),
     Case(
         "median", together(plain(distinct), one_dim(distinct)), edge_calls=together(plain(with_nan), one_dim(with_nan))
     ),
@@ -86,22 +59,4 @@ CASES = [
     ),
     Case("quantile", quantiles, edge_calls=nan_quantiles, dtypes=("float32",)),
     Case("nanquantile", quantiles, edge_calls=nan_quantiles, dtypes=("float32",)),
-    Case("cov", covariances, dtypes=("float32",)),
-    Case("corrcoef", calls_of(lambda rng: Call(normal(rng, (3, 5)))), dtypes=("float32",)),
-    Case(
-        "histc",
-        calls_of(
-            lambda rng: Call(Fixed(normal(rng, (4, 5))), 7),
-            lambda rng: Call(Fixed(normal(rng, (20,))), bins=4, min=-1, max=1),
-        ),
-        order=0,
-    ),
-    Case(
-        "bincount",
-        calls_of(
-            lambda rng: Call(rng.integers(0, 5, 9)),
-            lambda rng: Call(rng.integers(0, 5, 9), Fixed(normal(rng, (9,))), 8),
-        ),
-        order=0,
-    ),
 ]

@@ -1,0 +1,127 @@
+"""Affine maps of the last dimension: what linear and bilinear layers compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.summation import accurate_sum
+from ...core.tensor import Tensor
+from ..table.registry import operator
+from ..table.types import Operand
+from .matmul import MATMUL, MM, matmul, mm, require_ndim
+from .matrices import as_rows
+
+# A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
+
+
+def _linear(x: Any, w: Any, b: Any = None) -> Any:
+    if x.ndim == 2:
+        out = x.dot(w.T)
+    elif x.ndim > 2:
+        out = as_rows(x).dot(w.T).reshape(x.shape[:-1] + w.shape[:1])
+    else:
+        out = np.matmul(x, w.T)
+    if b is not None:
+        out += b
+    return out
+
+
+def _linear_vjp_w(g: Any, x: Any) -> Any:
+    if x.ndim == 1:
+        return np.expand_dims(g, -1) * x
+    if x.ndim > 2:
+        g, x = as_rows(g), as_rows(x)
+    return MM(g.T, x)
+
+
+def _linear_vjp_b(g: Any) -> Any:
+    rows = g if g.ndim == 2 else as_rows(g)
+    return rows.sum(axis=0) if isinstance(g, Tensor) else accurate_sum(rows, (0,))
+
+
+LINEAR = Primitive(
+    "linear",
+    _linear,
+    "x w b",
+    [lambda g, w: MATMUL(g, w), _linear_vjp_w, _linear_vjp_b],
+    promote="strict",
+)
+LINEAR_NO_BIAS = Primitive("linear", _linear, "x w", [lambda g, w: MATMUL(g, w), _linear_vjp_w], promote="strict")
+
+
+@operator(namespace="nn.functional", method=False)
+def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
+    """``input @ weight^T + bias``.
+
+    Derivative: input: ``g @ weight``; weight: ``g^T @ input``; bias: ``g``, both summed over the batch.
+    Shape: input (..., in), weight (out, in) and bias (out) to (..., out); weight (in) gives (...).
+    Dtype: any, the same of all; kept.
+
+    Args:
+        input: the rows.
+        weight: a row per output.
+        bias: what is added; nothing by default.
+
+    Raises:
+        RuntimeError: the lengths do not match, or the dtypes differ.
+
+    >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
+    (2, 4)
+    """
+    x, w = operand(input), operand(weight, "weight")
+    if w.array.ndim == 1 and bias is None:
+        return matmul(x, w)
+    if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
+        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+    if bias is None:
+        return apply(LINEAR_NO_BIAS, (x, w), {})
+    b = operand(bias, "bias")
+    if b.array.shape != w.array.shape[:1]:
+        if b.array.ndim == 0 or b.array.shape == (1,):
+            return apply(LINEAR_NO_BIAS, (x, w), {}) + b
+        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+    return apply(LINEAR, (x, w, b), {})
+
+
+@operator(namespace="nn.functional", method=False)
+def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
+    """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
+
+    Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
+    Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
+    Dtype: any, the same of all; kept.
+
+    Args:
+        input1: the rows on the left.
+        input2: the rows on the right.
+        weight: a matrix per output.
+        bias: what is added; nothing by default.
+
+    Raises:
+        RuntimeError: the lengths do not match, or the dtypes differ.
+
+    >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
+    (5, 4)
+    """
+    x, y = operand(input1, "input1"), operand(input2, "input2")
+    w = operand(weight, "weight")
+    require_ndim("weight", w, 3)
+    out, left, right = w.array.shape
+    batch = x.array.shape[:-1]
+    if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
+        raise RuntimeError(
+            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
+            f"{describe(y)}"
+        )
+    product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
+    result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
+    if bias is None:
+        return result
+    b = operand(bias, "bias")
+    if b.array.shape != (out,):
+        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+    return result + b

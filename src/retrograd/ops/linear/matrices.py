@@ -1,0 +1,78 @@
+"""What operators on stacks of matrices have in common."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import operand
+from ...core.tensor import Tensor
+from ..table.types import Operand
+
+
+def transposed(x: Any) -> Any:
+    """The last two axes swapped."""
+    return x.T if len(x.shape) == 2 else np.swapaxes(x, -1, -2)
+
+
+def as_rows(x: Any) -> Any:
+    """All axes but the last as one. Where there are no elements, -1 would not say how long it is."""
+    return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
+
+
+def identity_like(x: Any) -> Any:
+    """The unit matrix of x's last axis."""
+    return array_module(x).eye(x.shape[-1], dtype=x.dtype)
+
+
+def lower_part(x: Any, diagonal: float) -> Any:
+    """The lower triangle, the diagonal times a factor."""
+    xp = array_module(x)
+    n = x.shape[-1]
+    weights = xp.tri(n, n, -1, dtype=x.dtype) + diagonal * xp.eye(n, dtype=x.dtype)
+    return x * weights
+
+
+def upper_part(x: Any, diagonal: float) -> Any:
+    """The upper triangle, the diagonal times a factor."""
+    return transposed(lower_part(transposed(x), diagonal))
+
+
+def symmetric(x: Any) -> Any:
+    """The symmetric part of each matrix."""
+    return (x + transposed(x)) / 2
+
+
+def matrices(value: Operand, argument: str = "A", *, square: bool = False) -> Tensor:
+    """The argument as a stack of floating matrices.
+
+    Raises:
+        RuntimeError: it is none, or holds integers or float16.
+    """
+    x = operand(value, argument)
+    if x.array.ndim < 2:
+        raise RuntimeError(f"the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")
+    if square and x.array.shape[-1] != x.array.shape[-2]:
+        raise RuntimeError(f"{argument} must be batches of square matrices, got {describe(x)}")
+    if x.dtype.kind not in "fc" or x.dtype == np.float16:
+        raise RuntimeError(f"expected float32, float64 or complex numbers, got {describe(x)}")
+    return x
+
+
+def require_real(x: Tensor) -> None:
+    """Refuse complex matrices that are to be differentiated.
+
+    Raises:
+        RuntimeError: they are.
+    """
+    if x.dtype.kind == "c" and x.requires_grad:
+        raise RuntimeError(f"derivatives are implemented for real matrices only, got {describe(x)}")
+
+
+def is_vector_batch(a: Tensor, b: Tensor) -> bool:
+    """PyTorch's rule: b is a batch of vectors when it has one axis, or exactly a's shape without its last axis."""
+    return b.array.ndim == 1 or (b.array.ndim == a.array.ndim - 1 and b.array.shape == a.array.shape[:-1])

@@ -1,0 +1,75 @@
+"""What operators along dimensions have in common: which dimensions, the shapes that result, the dtypes they take."""
+
+from __future__ import annotations
+
+from math import prod as product
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ..shape.conversion import CAST
+from ..table.arguments import dimensions
+from ..table.types import Dims, DTypeLike, Operand
+
+
+def reduced(dim: Dims | None, ndim: int) -> tuple[int, ...] | None:
+    """The dimensions to reduce, counted from the front; None for all of them, as which PyTorch reads ``()``, too."""
+    if dim is None:
+        return None
+    axes = dimensions(dim, ndim)
+    return (axes if ndim else None) or None
+
+
+def kept_shape(shape: tuple[int, ...], dim: tuple[int, ...] | int | None) -> tuple[int, ...]:
+    """The shape of a reduction of ``shape`` with the reduced dimensions kept as 1."""
+    if dim is None:
+        return (1,) * len(shape)
+    axes = dim if isinstance(dim, tuple) else (dim,)
+    return tuple([1 if axis in axes else length for axis, length in enumerate(shape)])
+
+
+def kept(r: Any, shape: tuple[int, ...], dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
+    """The result of a reduction (or its cotangent) as with ``keepdim``, so that it broadcasts with the input."""
+    return r if keepdim else r.reshape(kept_shape(shape, dim))
+
+
+def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
+    """How many elements each result of a reduction comes from."""
+    return product(shape) if dim is None else product([shape[axis] for axis in dim])
+
+
+def divided(g: Any, n: int) -> Any:
+    """``g / n``, also for counts that float16 does not reach."""
+    return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
+
+
+def along(dim: int, part: slice) -> tuple[slice, ...]:
+    """The index of a part of one dimension."""
+    return (slice(None),) * dim + (part,)
+
+
+def converted(x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """``x`` in ``dtype``, or as it is for None."""
+    if dtype is None or x.array.dtype == dtype:
+        return x
+    return apply(CAST, (x,), {"dtype": np.dtype(dtype)})
+
+
+def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
+    """The input of an operator that is defined on floating numbers only, converted to ``dtype`` where that is given.
+
+    Raises:
+        RuntimeError: it holds integers and no floating ``dtype`` is asked for.
+    """
+    x = converted(operand(input), dtype)
+    if x.array.dtype.kind not in "fc":
+        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
+    return x
+
+
+def reduce_(primitive: Primitive, x: Tensor, dim: Dims | None, keepdim: bool, **params: Any) -> Tensor:
+    """Apply a primitive with the parameters ``dim`` and ``keepdim``, after checking them."""
+    return apply(primitive, (x,), {"dim": reduced(dim, x.array.ndim), "keepdim": keepdim, **params})

@@ -1,0 +1,321 @@
+"""The largest and smallest elements over some of the dimensions, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
+
+from ...core.devices import array_module
+from ...core.dtypes import int64
+from ...core.errors import describe
+from ...core.plan import Rule
+from ...core.primitive import Primitive, operand
+from ...core.tensor import Tensor, new_tensor
+from ..math.bounds import maximum, minimum
+from ..table.arguments import dimension, dimensions
+from ..table.registry import numpy_names, operator
+from ..table.types import Dim, Dims, Operand
+from .common import kept, kept_shape, reduce_
+from .sorting import ValuesIndices, picking, selected
+
+
+def _not_empty(x: Tensor, dim: Dims | None) -> None:
+    """Refuse to reduce no elements, as PyTorch does: RuntimeError without dimensions, IndexError with."""
+    shape = x.array.shape
+    if dim is None or dim == ():
+        if x.array.size == 0:
+            raise RuntimeError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
+        return
+    for axis in dimensions(dim, len(shape)):
+        if shape and shape[axis] == 0:
+            raise IndexError(f"expected dimension {axis} of {describe(x)} to have non-zero size")
+
+
+def _extreme_vjp(g: Any, x: Any, ans: Any, dim: Any, keepdim: bool) -> Any:
+    """The cotangent in equal parts to all elements that equal the extreme, as PyTorch's amax and max() give it."""
+    hits = x == kept(ans, x.shape, dim, keepdim)
+    ties = hits.sum(axis=dim, keepdims=True, dtype=g.dtype)
+    return kept(g, x.shape, dim, keepdim) / ties * hits
+
+
+def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
+    """The cotangent in equal parts to all elements that equal the answer; NaN equals NaN here, as in PyTorch."""
+    hits = (x == ans) | ((x != x) & (ans != ans))
+    return g / hits.sum(dtype=g.dtype) * hits
+
+
+def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
+    def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        return getattr(x, method)(axis=dim, keepdims=keepdim)
+
+    return Primitive(name, forward, "x", [rule], signals=True)
+
+
+AMAX, AMIN = _extreme("amax", "max"), _extreme("amin", "min")
+MAX_OF_ALL, MIN_OF_ALL = _extreme("max", "max", equal_share_vjp), _extreme("min", "min", equal_share_vjp)
+MAX, MIN = picking("max"), picking("min")
+
+
+@operator(real=True)
+@numpy_names
+def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+
+    Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: a dimension or several; all of them by default.
+        keepdim: keep the reduced dimensions with length 1.
+
+    Raises:
+        RuntimeError: there are no elements at all.
+        IndexError: a dimension has no elements, or is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+    tensor([5., 4.])
+    """
+    x = operand(input)
+    _not_empty(x, dim)
+    return reduce_(AMAX, x, dim, keepdim)
+
+
+@operator(real=True)
+@numpy_names
+def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+
+    Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: a dimension or several; all of them by default.
+        keepdim: keep the reduced dimensions with length 1.
+
+    Raises:
+        RuntimeError: there are no elements at all.
+        IndexError: a dimension has no elements, or is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+    tensor([1., 3.])
+    """
+    x = operand(input)
+    _not_empty(x, dim)
+    return reduce_(AMIN, x, dim, keepdim)
+
+
+@operator(differentiable=False, real=True)
+@numpy_names
+def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
+    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+
+    Derivative: none.
+    Shape: any; the result is 0-d, or lacks the dimension; with ``keepdim`` it has length 1 instead.
+    Dtype: any but bool and complex; gives int64.
+
+    Args:
+        input: the elements.
+        dim: the dimension; all of them by default.
+        keepdim: keep the reduced dimensions with length 1.
+
+    Raises:
+        IndexError: there are no elements, or ``dim`` is out of range.
+        RuntimeError: the input holds bools.
+        NotImplementedError: the input is complex.
+
+    >>> rg.argmax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+    tensor([1, 1])
+    """
+    return _index_of_extreme("argmax", input, dim, keepdim)
+
+
+@operator(differentiable=False, real=True)
+@numpy_names
+def argmin(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
+    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+
+    Derivative: none.
+    Shape: any; the result is 0-d, or lacks the dimension; with ``keepdim`` it has length 1 instead.
+    Dtype: any but bool and complex; gives int64.
+
+    Args:
+        input: the elements.
+        dim: the dimension; all of them by default.
+        keepdim: keep the reduced dimensions with length 1.
+
+    Raises:
+        IndexError: there are no elements, or ``dim`` is out of range.
+        RuntimeError: the input holds bools.
+        NotImplementedError: the input is complex.
+
+    >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
+    tensor([0, 0])
+    """
+    return _index_of_extreme("argmin", input, dim, keepdim)
+
+
+def _index_of_extreme(name: Literal["argmax", "argmin"], input: Operand, dim: Dim | None, keepdim: bool) -> Tensor:
+    x = operand(input)
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
+    if dim is None:
+        if x.array.size == 0:
+            raise IndexError(f"expected a dimension to reduce for {describe(x)}, which has no elements")
+        index = getattr(x.array.reshape(-1), name)()
+        return new_tensor(array_module(x).asarray(index).reshape((1,) * x.array.ndim if keepdim else ()))
+    return new_tensor(_indices(name, x, dimension(dim, x.array.ndim), keepdim))
+
+
+def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Any:
+    """argmax or argmin along one dimension, as an array."""
+    _not_empty(x, dim)
+    array = x.array
+    if array.ndim == 0:
+        return array_module(array).zeros((), int64)
+    index = getattr(array, name)(axis=dim)
+    shape = kept_shape(array.shape, dim)
+    return array_module(array).asarray(index).reshape(shape if keepdim else shape[:dim] + shape[dim + 1 :])
+
+
+def _form(
+    of_all: Primitive,
+    along: Primitive,
+    of_two: Callable[[Tensor, Tensor], Tensor],
+    input: Operand,
+    dim: Dim | Tensor | None,
+    keepdim: bool,
+    other: Operand | None,
+) -> Tensor | ValuesIndices:
+    """``f(x)``, ``f(x, dim)`` with indices, to whose elements the gradient goes, and ``f(x, y)``."""
+    x = operand(input)
+    if other is not None:
+        return of_two(x, operand(other, "other"))
+    if isinstance(dim, Tensor) or hasattr(dim, "__array_interface__"):
+        return of_two(x, operand(dim))
+    if dim is not None:
+        dim = dimension(dim, x.array.ndim)
+        return selected(along, x, _indices("argmax" if along is MAX else "argmin", x, dim, True), dim, keepdim)
+    _not_empty(x, None)
+    return reduce_(of_all, x, None, False)
+
+
+@overload
+def max_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def max_(
+    input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor: ...
+@operator(real=True)
+@numpy_names
+def max_(
+    input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor | ValuesIndices:
+    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+
+    Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
+    that the index names; ``max(x, y)``: as ``maximum``.
+    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: the dimension; or a Tensor, which is ``other``.
+        keepdim: keep the reduced dimension with length 1.
+        other: what the input is compared with, elementwise; it broadcasts.
+
+    Returns:
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+    Raises:
+        RuntimeError: there are no elements at all.
+        IndexError: ``dim`` has no elements, or is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
+    >>> rg.max(x)
+    tensor(5.)
+    >>> rg.max(x, 1)
+    ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
+    """
+    return _form(MAX_OF_ALL, MAX, maximum, input, dim, keepdim, other)
+
+
+@overload
+def min_(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def min_(
+    input: Operand, dim: Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor: ...
+@operator(real=True)
+@numpy_names
+def min_(
+    input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
+) -> Tensor | ValuesIndices:
+    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+
+    Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
+    that the index names; ``min(x, y)``: as ``minimum``.
+    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: the dimension; or a Tensor, which is ``other``.
+        keepdim: keep the reduced dimension with length 1.
+        other: what the input is compared with, elementwise; it broadcasts.
+
+    Returns:
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+
+    Raises:
+        RuntimeError: there are no elements at all.
+        IndexError: ``dim`` has no elements, or is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
+    tensor([1., 3.])
+    """
+    return _form(MIN_OF_ALL, MIN, minimum, input, dim, keepdim, other)
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Tensor
+    max: Tensor
+
+
+@operator(real=True)
+@numpy_names
+def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) -> MinMax:
+    """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
+
+    Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
+    Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: the dimension; all of them by default.
+        keepdim: keep the reduced dimensions with length 1.
+
+    Returns:
+        The named tuple ``(min, max)``.
+
+    Raises:
+        RuntimeError: there are no elements at all.
+        IndexError: ``dim`` has no elements, or is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
+    MinMax(min=tensor(1.), max=tensor(3.))
+    """
+    x = operand(input)
+    _not_empty(x, dim)
+    return MinMax(reduce_(AMIN, x, dim, keepdim), reduce_(AMAX, x, dim, keepdim))

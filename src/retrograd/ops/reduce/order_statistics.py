@@ -1,0 +1,350 @@
+"""Order statistics: medians, quantiles, and what else is found by sorting."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.quiet import silent
+from ...core.tensor import Tensor, new_tensor
+from ..indexing.selection import where
+from ..math.interpolation import lerp
+from ..shape.permutation import movedim
+from ..table.arguments import dimension
+from ..table.registry import numpy_names, operator
+from ..table.types import Dim, Operand
+from .common import along, floating
+from .extremes import equal_share_vjp
+from .scans import running
+from .sorting import ValuesIndices, argsorted, mesh, picking, selected
+
+
+def _dimension_of(x: Tensor, dim: int) -> int:
+    """The dimension, which must have elements to select from."""
+    dim = dimension(dim, x.array.ndim)
+    if x.array.ndim and x.array.shape[dim] == 0:
+        raise IndexError(f"expected dimension {dim} of {describe(x)} to have non-zero size")
+    return dim
+
+
+def _column(array: Any, place: Any, dim: int) -> Any:
+    """The elements at one place (a number, or an array of places with length 1 there) along ``dim``, which is kept."""
+    if not array.ndim:
+        return array
+    if isinstance(place, int):
+        return array[along(dim, slice(place, place + 1))]
+    return array[mesh(place, dim)]
+
+
+KTHVALUE, MEDIAN, NANMEDIAN, MODE = picking("kthvalue"), picking("median"), picking("nanmedian"), picking("mode")
+
+
+@operator(real=True)
+@numpy_names
+def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
+    """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
+
+    NaN counts as the largest.
+
+    Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
+    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements.
+        k: which, counted from 1.
+        dim: the dimension, the last by default.
+        keepdim: keep the reduced dimension with length 1.
+
+    Returns:
+        The named tuple ``(values, indices)``.
+
+    Raises:
+        IndexError: ``dim`` is out of range or empty.
+        RuntimeError: ``k`` is out of range.
+        NotImplementedError: the input is complex.
+
+    >>> rg.kthvalue(rg.tensor([3.0, 1.0, 2.0]), 2)
+    ValuesIndices(values=tensor(2.), indices=tensor(2))
+    """
+    x = operand(input)
+    dim = _dimension_of(x, dim)
+    length = x.array.shape[dim] if x.array.ndim else 1
+    if not 1 <= k <= length:
+        raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
+    return selected(KTHVALUE, x, _column(argsorted(x.array, dim), k - 1, dim), dim, keepdim)
+
+
+def _median_of_all(x: Any, ignore_nan: bool) -> Any:
+    flat = x.reshape(-1)
+    if not x.size:
+        return array_module(x).full((), np.nan, x.dtype)
+    return _column(flat, _median_index(flat, 0, ignore_nan), 0).reshape(())
+
+
+def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
+    """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
+    order = argsorted(x, dim)
+    if not x.ndim:
+        return order
+    missing = (x != x).sum(axis=dim, keepdims=True)
+    length = x.shape[dim]
+    if ignore_nan:
+        xp = array_module(x)
+        return _column(order, xp.maximum(length - missing - 1, 0) // 2, dim)
+    place = array_module(x).where(missing > 0, length - missing, (length - 1) // 2)
+    return _column(order, place, dim)
+
+
+MEDIAN_OF_ALL = Primitive("median", _median_of_all, "x", [equal_share_vjp], signals=True)
+
+
+def _median(primitive: Primitive, input: Operand, dim: Dim | None, keepdim: bool) -> Tensor | ValuesIndices:
+    x = operand(input)
+    ignore_nan = primitive is NANMEDIAN
+    if dim is None:
+        return apply(MEDIAN_OF_ALL, (x,), {"ignore_nan": ignore_nan})
+    dim = _dimension_of(x, dim)
+    return selected(primitive, x, _median_index(x.array, dim, ignore_nan), dim, keepdim)
+
+
+@overload
+def median(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def median(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@operator(real=True)
+@numpy_names
+def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+
+    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
+    that the index names.
+    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: the dimension; all of them by default.
+        keepdim: keep the reduced dimension with length 1.
+
+    Returns:
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+    Raises:
+        IndexError: ``dim`` is out of range or empty.
+        NotImplementedError: the input is complex.
+
+    >>> rg.median(rg.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
+    ValuesIndices(values=tensor(2.), indices=tensor(2))
+    """
+    return _median(MEDIAN, input, dim, keepdim)
+
+
+@overload
+def nanmedian(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def nanmedian(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@operator(real=True)
+@numpy_names
+def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """``median`` of the elements that are not NaN; NaN where there are none.
+
+    Derivative: as ``median``.
+    Shape: any; the result is 0-d, or lacks the dimension (length 1 there with ``keepdim``).
+    Dtype: any but complex; kept.
+
+    Args:
+        input: the elements.
+        dim: the dimension; all of them by default.
+        keepdim: keep the reduced dimension with length 1.
+
+    Returns:
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``.
+
+    Raises:
+        IndexError: ``dim`` is out of range or empty.
+        NotImplementedError: the input is complex.
+
+    >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
+    tensor(1.)
+    """
+    return _median(NANMEDIAN, input, dim, keepdim)
+
+
+@operator(real=True)
+@numpy_names
+def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+
+    Derivative: ``g`` at the element that the index names.
+    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+    Dtype: any but complex; values keep it, indices are int64.
+
+    Args:
+        input: the elements.
+        dim: the dimension, the last by default.
+        keepdim: keep the reduced dimension with length 1.
+
+    Returns:
+        The named tuple ``(values, indices)``.
+
+    Raises:
+        IndexError: ``dim`` is out of range or empty.
+        NotImplementedError: the input is complex.
+
+    >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
+    ValuesIndices(values=tensor(3.), indices=tensor(2))
+    """
+    x = operand(input)
+    dim = _dimension_of(x, dim)
+    order = argsorted(x.array, dim)
+    if not x.array.ndim:
+        return selected(MODE, x, order, dim, keepdim)
+    xp = array_module(order)
+    ordered = x.array[mesh(order, dim)]
+    steps = xp.arange(order.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(order.ndim)])
+    same = ordered == xp.roll(ordered, 1, axis=dim)
+    starts = running(np.maximum, xp.where(same & (steps > 0), 0, steps), dim)
+    lengths = steps - starts
+    longest = lengths.argmax(axis=dim).reshape(_column(order, 0, dim).shape)
+    return selected(MODE, x, _column(order, longest, dim), dim, keepdim)
+
+
+QUANTILE = picking("quantile", repeats=True)
+Interpolation: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
+
+
+def _quantile(
+    input: Operand,
+    q: float | Tensor,
+    dim: Dim | None,
+    keepdim: bool,
+    interpolation: Interpolation,
+    ignore_nan: bool = False,
+) -> Tensor:
+    x = floating(input)
+    if x.array.dtype.itemsize < 4 or x.array.dtype.kind == "c":
+        raise RuntimeError(f"wanted float32 or float64, got {describe(x)}")
+    choices = get_args(Interpolation)
+    if interpolation not in choices:
+        raise RuntimeError(f"argument interpolation must be one of {', '.join(choices)}, not {interpolation!r}")
+    if x.array.size == 0:
+        raise RuntimeError(f"the input {describe(x)} has no elements")
+    xp = array_module(x)
+    levels = operand(q, "q") if not isinstance(q, float | int) else new_tensor(xp.asarray(q, x.array.dtype))
+    if levels.array.ndim > 1:
+        raise RuntimeError(f"argument q must be a number or have 1 dimension, got {describe(levels)}")
+    if levels.array.dtype != x.array.dtype:
+        raise RuntimeError(f"argument q must have the dtype of the input, {x.dtype}, not {levels.dtype}")
+    if not bool(((levels.array >= 0) & (levels.array <= 1)).all()):
+        raise RuntimeError(f"argument q must lie in [0, 1], got {describe(q)}")
+    shape = x.array.shape
+    if dim is None:
+        rows = x.reshape((-1,))
+        outer = (1,) * len(shape) if keepdim else ()
+    else:
+        dim = dimension(dim, len(shape))
+        rows = movedim(x, dim, -1) if shape else x.reshape((1,))
+        outer = shape[:dim] + ((1,) if keepdim else ()) + shape[dim + 1 :] if shape else ()
+    array = rows.array
+    last = array.ndim - 1
+    missing = (array != array).sum(axis=-1, keepdims=True)
+    highest = array.shape[-1] - 1
+    if ignore_nan:
+        top = xp.maximum(highest - missing, 0)
+    else:
+        top = xp.where(missing > 0, -1, highest)
+    # Ranks (rows, q); of a row with NaN that is not ignored the last element, NaN, whatever the level.
+    ranks = levels.reshape((1,) * last + (-1,)) * new_tensor(xp.maximum(top, 0).astype(array.dtype))
+    place = xp.where(top < 0, highest, ranks.array)
+    if interpolation in ("lower", "higher", "nearest"):
+        place = {"lower": xp.floor, "higher": xp.ceil, "nearest": xp.round}[interpolation](place)
+    below, above = xp.floor(place).astype(np.int64), xp.ceil(place).astype(np.int64)
+    order = argsorted(array, last)
+
+    def pick(at: Any) -> Tensor:
+        return apply(QUANTILE, (rows, new_tensor(order[mesh(at, last)])), {"dim": last, "keepdim": True})
+
+    result = pick(below)
+    if interpolation in ("linear", "midpoint"):
+        weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))
+        # Where both neighbours are one element the weight is 0, also for infinities, whose difference is NaN.
+        one = new_tensor(below == above)
+        with silent():
+            result = where(one, result, lerp(where(one, 0, result), where(one, 0, pick(above)), weight))
+    return movedim(result, -1, 0).reshape(levels.array.shape + outer)
+
+
+@operator()
+@numpy_names
+def quantile(
+    input: Operand,
+    q: float | Tensor,
+    dim: Dim | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: Interpolation = "linear",
+) -> Tensor:
+    """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
+
+    Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+    their difference, 0 where the rank is an integer or rounded.
+    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
+    Dtype: float32 and float64, also of q; kept.
+
+    Args:
+        input: the elements.
+        q: a number or a 1-dimensional Tensor, in [0, 1].
+        dim: the dimension, by default the flattened input.
+        keepdim: keep the reduced dimension with length 1.
+        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+            ``"midpoint"`` or ``"nearest"``.
+
+    Raises:
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    tensor(2.5)
+    """
+    return _quantile(input, q, dim, keepdim, interpolation)
+
+
+@operator()
+@numpy_names
+def nanquantile(
+    input: Operand,
+    q: float | Tensor,
+    dim: Dim | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: Interpolation = "linear",
+) -> Tensor:
+    """``quantile`` of the elements that are not NaN; NaN where there are none.
+
+    Derivative: as ``quantile``.
+    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
+    Dtype: float32 and float64, also of q; kept.
+
+    Args:
+        input: the elements.
+        q: a number or a 1-dimensional Tensor, in [0, 1].
+        dim: the dimension, by default the flattened input.
+        keepdim: keep the reduced dimension with length 1.
+        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+            ``"midpoint"`` or ``"nearest"``.
+
+    Raises:
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
+    return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=True)

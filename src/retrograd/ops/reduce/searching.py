@@ -1,0 +1,253 @@
+"""Distinct elements, and the places of elements: nothing here has a derivative."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import operand
+from ...core.tensor import Tensor, new_tensor
+from ..table.arguments import dimension
+from ..table.registry import numpy_names, operator
+from ..table.types import Dim, Operand
+from .sorting import mesh
+
+
+def _results(*arrays: Any) -> Tensor | tuple[Tensor, ...]:
+    """Arrays that are wanted, as Tensors: one by itself, several as a tuple."""
+    tensors = tuple(new_tensor(array) for array in arrays if array is not None)
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+@overload
+def unique(
+    input: Operand,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: Dim | None = None,
+) -> Tensor: ...
+@overload
+def unique(
+    input: Operand,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Dim | None = None,
+) -> Tensor | tuple[Tensor, ...]: ...
+@operator(differentiable=False)
+@numpy_names
+def unique(
+    input: Operand,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Dim | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
+
+    Derivative: none.
+    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+    Dtype: any; kept, the indices and counts are int64.
+
+    Args:
+        input: the elements.
+        sorted: accepted; the elements always come in order.
+        return_inverse: give also, per element (slice), its index among the distinct ones.
+        return_counts: give also how often each occurs.
+        dim: the dimension of the slices; by default the flattened input's elements.
+
+    Returns:
+        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    x = operand(input)
+    array = x.array
+    if dim is not None:
+        dim = dimension(dim, array.ndim)
+    found, inverse, counts = array_module(array).unique(
+        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
+    inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],)) if return_inverse else None
+    return _results(found, inverse, counts if return_counts else None)
+
+
+@overload
+def unique_consecutive(
+    input: Operand,
+    *,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: Dim | None = None,
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
+) -> Tensor | tuple[Tensor, ...]: ...
+@operator(differentiable=False)
+@numpy_names
+def unique_consecutive(
+    input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
+) -> Tensor | tuple[Tensor, ...]:
+    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+
+    Derivative: none.
+    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
+    Dtype: any; kept, the indices and counts are int64.
+
+    Args:
+        input: the elements.
+        return_inverse: give also, per element (slice), its index in the result.
+        return_counts: give also how many neighbours each stands for.
+        dim: the dimension of the slices; by default the flattened input's elements.
+
+    Returns:
+        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+
+    >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    x = operand(input)
+    array = x.array
+    xp = array_module(array)
+    shape: tuple[int, ...] = array.shape
+    if dim is None:
+        array, dim = array.reshape(-1), 0
+    else:
+        dim = dimension(dim, array.ndim)
+        shape = (array.shape[dim],) if array.ndim else (1,)
+        array = array.reshape(1) if not array.ndim else array
+    length = array.shape[dim]
+    rows = xp.moveaxis(array, dim, 0).reshape(length, array.size // max(1, length))
+    new = xp.ones(length, bool)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    starts = new.nonzero()[0]
+    counts = xp.diff(xp.concatenate([starts, xp.full(1, length, starts.dtype)])) if return_counts else None
+    inverse = (xp.cumsum(new) - 1).reshape(shape) if return_inverse else None
+    return _results(xp.take(array, starts, axis=dim), inverse, counts)
+
+
+@operator(method=False, differentiable=False, real=True)
+def searchsorted(
+    sorted_sequence: Operand,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Literal["left", "right"] | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """``i`` with ``s[i-1] < x <= s[i]``: where to insert each value to keep the sequence sorted.
+
+    Derivative: none.
+    Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
+    leading dimensions; the result has the input's.
+    Dtype: any but complex; gives int64.
+
+    Args:
+        sorted_sequence: in ascending order along the last dimension.
+        input: the values.
+        out_int32: give int32.
+        right: after equal elements: ``s[i-1] <= x < s[i]``.
+        side: ``"left"`` or ``"right"``, NumPy's way to say it.
+        sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
+
+    Raises:
+        RuntimeError: the leading dimensions differ, ``side`` and ``right`` disagree, the sequence is 0-d, or
+            ``sorter`` has another shape.
+        NotImplementedError: an input is complex.
+
+    >>> rg.searchsorted(rg.tensor([1.0, 3.0, 5.0]), rg.tensor([3.0, 6.0]))
+    tensor([1, 3])
+    """
+    sequence, values = operand(sorted_sequence, "sorted_sequence"), operand(input)
+    if side not in (None, "left", "right") or side == "left" and right:
+        raise RuntimeError(f"side={side!r} and right={right} disagree, or side is not 'left' or 'right'")
+    rows, wanted = sequence.array, values.array
+    if not rows.ndim:
+        raise RuntimeError(f"sorted_sequence must have a dimension, got {describe(sequence)}")
+    xp = array_module(rows)
+    if sorter is not None:
+        if sorter.shape != sequence.shape:
+            raise RuntimeError(f"sorter {describe(sorter)} must have the shape of {describe(sequence)}")
+        rows = rows[mesh(sorter.array, rows.ndim - 1)]
+    place = "right" if right or side == "right" else "left"
+    if rows.ndim == 1:
+        out = xp.searchsorted(rows, wanted, side=place)
+    else:
+        if rows.shape[:-1] != wanted.shape[:-1]:
+            raise RuntimeError(f"the leading dimensions of {describe(sequence)} and {describe(values)} must be equal")
+        lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
+        flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
+        found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
+        out = xp.stack(found).reshape(wanted.shape) if found else xp.zeros(wanted.shape, np.int64)
+    return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
+
+
+@operator(method=False, differentiable=False, real=True)
+def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
+
+    Derivative: none.
+    Shape: any input, ``boundaries`` (n); the result has the input's.
+    Dtype: any but complex; gives int64.
+
+    Args:
+        input: the values.
+        boundaries: in ascending order.
+        out_int32: give int32.
+        right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
+
+    Raises:
+        RuntimeError: ``boundaries`` is not 1-dimensional.
+        NotImplementedError: an input is complex.
+
+    >>> rg.bucketize(rg.tensor([0.5, 3.0, 9.0]), rg.tensor([1.0, 3.0, 5.0]))
+    tensor([0, 1, 3])
+    """
+    edges = operand(boundaries, "boundaries")
+    if edges.array.ndim != 1:
+        raise RuntimeError(f"boundaries must have 1 dimension, got {describe(edges)}")
+    return searchsorted(edges, input, out_int32=out_int32, right=right)
+
+
+@overload
+def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@operator(differentiable=False)
+def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
+
+    Derivative: none.
+    Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+    Dtype: any; gives int64.
+
+    Args:
+        input: the elements.
+        as_tuple: a Tensor per dimension, with which the input may be indexed.
+
+    >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    x = operand(input)
+    array = x.array
+    found = (array.reshape(1) if not array.ndim else array).nonzero()
+    if as_tuple:
+        return tuple(new_tensor(index) for index in found)
+    xp = array_module(array)
+    return new_tensor(xp.stack(found, axis=1) if array.ndim else xp.zeros((len(found[0]), 0), np.int64))

@@ -1,0 +1,317 @@
+"""Variances, standard deviations, covariances and correlations."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.errors import describe
+from ...core.primitive import Primitive, operand
+from ...core.summation import accurate_sum
+from ...core.tensor import Tensor, new_tensor
+from ..math.bounds import clamp
+from ..math.complex_numbers import conj, real
+from ..math.powers import sqrt
+from ..shape.views import diagonal
+from ..table.blocks import in_single
+from ..table.registry import numpy_names, operator
+from ..table.types import Dims, Operand
+from .common import count, floating, kept, reduce_
+from .reductions import MEAN
+
+
+@in_single
+def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
+    away = x - MEAN.forward(x, dim, True)
+    squares = away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away
+    freedom = max(0.0, count(x.shape, dim) - correction)
+    return accurate_sum(squares, dim, keepdim) / squares.dtype.type(freedom)
+
+
+def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
+    """``2 (x - mean) / (n - correction)``, also where that is negative.
+
+    Of all elements and n <= correction infinity, and NaN at the mean, as constants. All are PyTorch's choices.
+    """
+    freedom = count(x.shape, dim) - correction
+    g = kept(g, x.shape, dim, keepdim)
+    mean = MEAN(x, dim=dim, keepdim=True)
+    if dim is None and freedom <= 0:
+        return g * np.where(x == mean, np.nan, np.inf).astype(x.dtype)
+    away = x - mean
+    return g * (2 / np.float64(freedom)).item() * (np.conj(away) if away.dtype.kind == "c" else away)
+
+
+def _std_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
+    """``(x - mean) / (std (n - correction))``; 0 where the deviation is 0, as in PyTorch."""
+    zero = ans == 0
+    return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)
+
+
+VAR = Primitive("var", _var, "x", [_var_vjp], signals=True)
+STD = Primitive("std", in_single(lambda x, **params: np.sqrt(_var(x, **params))), "x", [_std_vjp], signals=True)
+
+
+def _about_mean(
+    primitive: Primitive,
+    input: Operand,
+    dim: Dims | bool | None,
+    unbiased: bool | None,
+    keepdim: bool,
+    correction: float | None,
+) -> Tensor:
+    """The forms ``f(x, unbiased)``, ``f(x, dim, unbiased, keepdim)`` and ``f(x, dim, correction=..., keepdim=...)``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError("got both unbiased and correction")
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return reduce_(primitive, floating(input), dim, keepdim, correction=correction)
+
+
+class VarMean(NamedTuple):
+    """A variance and a mean."""
+
+    var: Tensor
+    mean: Tensor
+
+
+class StdMean(NamedTuple):
+    """A standard deviation and a mean."""
+
+    std: Tensor
+    mean: Tensor
+
+
+@operator()
+@numpy_names
+def var(
+    input: Operand,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
+
+    Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
+    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose variance is real.
+
+    Args:
+        input: the sample.
+        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        unbiased: PyTorch's older name: False for ``correction=0``.
+        keepdim: keep the reduced dimensions with length 1.
+        correction: what is taken from the count, 1 by default (the unbiased estimate). NumPy's default is 0.
+
+    Raises:
+        RuntimeError: the input holds integers.
+        IndexError: a dimension is out of range.
+        TypeError: both ``unbiased`` and ``correction`` are given.
+
+    >>> rg.var(rg.tensor([1.0, 2.0, 3.0])), rg.var(rg.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(1.))
+    """
+    return _about_mean(VAR, input, dim, unbiased, keepdim, correction)
+
+
+@operator()
+@numpy_names
+def std(
+    input: Operand,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
+
+    Derivative: ``g (x - mean) / (std (n - correction))``; 0 where the deviation is 0.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose deviation is real.
+
+    Args:
+        input: the sample.
+        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        unbiased: PyTorch's older name: False for ``correction=0``.
+        keepdim: keep the reduced dimensions with length 1.
+        correction: what is taken from the count, 1 by default (the unbiased estimate). NumPy's default is 0.
+
+    Raises:
+        RuntimeError: the input holds integers.
+        IndexError: a dimension is out of range.
+        TypeError: both ``unbiased`` and ``correction`` are given.
+
+    >>> rg.std(rg.tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """
+    return _about_mean(STD, input, dim, unbiased, keepdim, correction)
+
+
+@operator(method=False)
+@numpy_names
+def var_mean(
+    input: Operand,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> VarMean:
+    """``(var(input), mean(input))`` over all dimensions, one, or several.
+
+    Derivative: as ``var`` and ``mean``.
+    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose variance is real.
+
+    Args:
+        input: the sample.
+        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        unbiased: PyTorch's older name: False for ``correction=0``.
+        keepdim: keep the reduced dimensions with length 1.
+        correction: what is taken from the count, 1 by default.
+
+    Returns:
+        The named tuple ``(var, mean)``.
+
+    Raises:
+        RuntimeError: the input holds integers.
+        IndexError: a dimension is out of range.
+        TypeError: both ``unbiased`` and ``correction`` are given.
+
+    >>> rg.var_mean(rg.tensor([1.0, 2.0, 3.0]))
+    VarMean(var=tensor(1.), mean=tensor(2.))
+    """
+    variance = _about_mean(VAR, input, dim, unbiased, keepdim, correction)
+    return VarMean(variance, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
+
+
+@operator(method=False)
+@numpy_names
+def std_mean(
+    input: Operand,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> StdMean:
+    """``(std(input), mean(input))`` over all dimensions, one, or several.
+
+    Derivative: as ``std`` and ``mean``; that of the deviation is 0 where it is 0.
+    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose deviation is real.
+
+    Args:
+        input: the sample.
+        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        unbiased: PyTorch's older name: False for ``correction=0``.
+        keepdim: keep the reduced dimensions with length 1.
+        correction: what is taken from the count, 1 by default.
+
+    Returns:
+        The named tuple ``(std, mean)``.
+
+    Raises:
+        RuntimeError: the input holds integers.
+        IndexError: a dimension is out of range.
+        TypeError: both ``unbiased`` and ``correction`` are given.
+
+    >>> rg.std_mean(rg.tensor([1.0, 2.0, 3.0]))
+    StdMean(std=tensor(1.), mean=tensor(2.))
+    """
+    deviation = _about_mean(STD, input, dim, unbiased, keepdim, correction)
+    return StdMean(deviation, reduce_(MEAN, operand(input), None if isinstance(dim, bool) else dim, keepdim))
+
+
+# Covariance
+
+
+@operator()
+def cov(
+    input: Operand, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
+
+    Derivative: that of the formula.
+    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+    Dtype: floating and complex; integers become the default dtype.
+
+    Args:
+        input: a row per variable.
+        correction: what is taken from the number of observations.
+        fweights: how often each observation counts, integers (n).
+        aweights: how much each observation counts, (n).
+
+    Raises:
+        RuntimeError: more than 2 dimensions, bools, or weights that do not fit or are negative.
+
+    >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
+    tensor([[2., 4.],
+            [4., 8.]])
+    """
+    x = operand(input)
+    if x.array.ndim > 2:
+        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}")
+    if x.array.dtype.kind == "b":
+        raise RuntimeError(f"bools are not supported, got {describe(x)}")
+    x = x if x.array.dtype.kind in "fc" else x * 1.0
+    rows = x.reshape((1, -1)) if x.array.ndim < 2 else x
+    observations = rows.array.shape[1]
+    weights = _observation_weights(fweights, aweights, observations)
+    norm: Any
+    if weights is None:
+        centred = rows - rows.mean(1, True)
+        weighted, norm = centred, max(0, observations - correction)
+    else:
+        total = weights.sum()
+        centred = rows - (rows * weights).sum(1, True) / total
+        weighted = centred * weights
+        norm = total - correction if aweights is None else total - correction * (weights * aweights).sum() / total
+        norm = new_tensor(np.maximum(norm.array, 0)) if not norm.requires_grad else norm
+    product = weighted @ conj(centred).transpose(0, 1)
+    return (product / norm).squeeze()
+
+
+def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, observations: int) -> Tensor | None:
+    for name, weights, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+        if weights is not None:
+            if weights.shape != (observations,):
+                raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
+            if weights.dtype.kind not in kinds:
+                raise RuntimeError(f"{name} has the wrong dtype: {describe(weights)}")
+            if bool((getattr(weights, "array", weights) < 0).any()):
+                raise RuntimeError(f"{name} must not be negative")
+    if fweights is None:
+        return None if aweights is None else operand(aweights, "aweights")
+    return operand(fweights) if aweights is None else operand(fweights) * aweights
+
+
+@operator()
+def corrcoef(input: Operand) -> Tensor:
+    """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
+
+    Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
+    coefficient larger than 1.
+    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+    Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        RuntimeError: more than 2 dimensions, or bools.
+
+    >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    c = cov(input)
+    if c.array.ndim == 0:
+        return c / c
+    deviations = sqrt(real(diagonal(c)))
+    r = c / deviations.reshape((-1, 1)) / deviations
+    return r if r.dtype.kind == "c" else clamp(r, -1, 1)

@@ -1,0 +1,41 @@
+"""Cases of Cholesky and QR factorizations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .inverses import SQUARE, Function, chained, drawn, names, of_positive
+
+
+def without_signs(function: Function) -> Function:
+    """Results whose columns' signs are free, squared."""
+
+    def signless(*args: Any, **kwargs: Any) -> Any:
+        return [result * result for result in function(*args, **kwargs)]
+
+    return signless
+
+
+def triangle(x: Any, upper: bool) -> Any:
+    return x.triu() if upper else x.tril()
+
+
+TALL = (((4, 2),), ((2, 3, 2),), ((3, 3),))
+WIDE = (((2, 4),),)
+
+CASES = [
+    *names("linalg.cholesky", calls=chained(drawn(*SQUARE), drawn(((3, 3),), upper=True)), wrap=of_positive),
+    *names("cholesky", calls=drawn(*SQUARE), wrap=of_positive),
+    *names(
+        "cholesky_solve",
+        calls=chained(drawn(((3, 2), (3, 3))), drawn(((3, 2), (3, 3)), upper=True)),
+        wrap=lambda f: lambda b, factor, upper=False: f(b, triangle(factor, upper), upper),
+    ),
+    *names(
+        "cholesky_inverse",
+        calls=chained(drawn(((3, 3),)), drawn(((3, 3),), upper=True)),
+        wrap=lambda f: lambda factor, upper=False: f(triangle(factor, upper), upper),
+    ),
+    *names("linalg.qr", calls=drawn(*TALL, *WIDE), wrap=without_signs),
+    *names("qr", calls=drawn(*TALL), wrap=without_signs),
+]

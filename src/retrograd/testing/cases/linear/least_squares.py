@@ -1,0 +1,27 @@
+"""Cases of pseudo-inverses and least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...case import Call
+from .factorizations import TALL, WIDE
+from .inverses import Function, drawn, names
+
+
+def least_squares(rng: np.random.Generator) -> Iterator[Call]:
+    yield Call(rng.standard_normal((4, 2)), rng.standard_normal((4, 3)))
+    yield Call(rng.standard_normal((2, 4, 2)), rng.standard_normal((2, 4, 1)))
+
+
+def solution_only(function: Function) -> Function:
+    return lambda *args, **kwargs: function(*args, **kwargs)[0]
+
+
+CASES = [
+    *names("linalg.pinv", calls=drawn(*TALL, *WIDE)),
+    *names("pinverse", calls=drawn(*TALL, *WIDE)),
+    *names("linalg.lstsq", calls=least_squares, wrap=solution_only),
+]

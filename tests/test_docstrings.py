@@ -1,0 +1,87 @@
+"""What is public is described: every operator in full, every other public name with a summary and an example."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import retrograd as rg
+from retrograd import nn, optim
+from retrograd.ops.table.registry import OPERATORS
+
+FUNCTIONS = {name: entry.function for name, entry in OPERATORS.items()}
+
+
+def docstring(function) -> str:
+    return inspect.getdoc(function) or ""
+
+
+def has(section: str, text: str) -> bool:
+    return re.search(rf"^{section}:", text, re.MULTILINE) is not None
+
+
+def arguments(function) -> list[str]:
+    """The arguments that a docstring has to name: all but a lone first one, which the formula shows."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "generator")]
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters[1:] if p.kind not in kinds and not p.name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_an_operator_states_formula_derivative_shape_dtype_and_arguments(name):
+    text = docstring(FUNCTIONS[name])
+    summary = text.partition("\n")[0]
+    assert "``" in summary, f"the first line has no formula: {summary!r}"
+    missing = [section for section in ("Derivative", "Shape", "Dtype") if not has(section, text)]
+    assert missing == []
+    unnamed = [argument for argument in arguments(FUNCTIONS[name]) if not re.search(rf"\b{argument}\b", text)]
+    assert unnamed == []
+    assert ">>>" in text
+
+
+def public(module) -> dict[str, object]:
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    return {
+        name: value
+        for name in names
+        if (inspect.isclass(value := getattr(module, name)) or inspect.isfunction(value))
+        and value.__module__.startswith("retrograd")
+    }
+
+
+CLASSES = {
+    **{f"nn.{name}": value for name, value in public(nn).items() if inspect.isclass(value) and "Base" not in name},
+    **{f"optim.{name}": value for name, value in public(optim).items() if inspect.isclass(value)},
+}
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_a_class_of_layers_or_optimizers_has_an_example(name):
+    text = docstring(CLASSES[name])
+    assert ">>>" in text and len(text.partition("\n")[0]) > 10
+
+
+@pytest.mark.parametrize(
+    "module", [rg, rg.autograd, rg.func, rg.linalg, rg.fft, rg.special, rg.training, rg.data, nn.utils]
+)
+def test_every_public_function_and_class_has_a_docstring(module):
+    missing = [name for name, value in public(module).items() if not docstring(value)]
+    assert missing == []
+
+
+def test_no_docstring_line_is_a_crumb():
+    """A word alone on a line inside a paragraph is what a careless re-wrap leaves behind."""
+    crumbs = [
+        f"{name}: {line.strip()!r}"
+        for name, value in {**FUNCTIONS, **CLASSES}.items()
+        for before, line, after in neighbours(docstring(value))
+        if re.fullmatch(r"\s*[\w`'(]+[a-z)]\s*", line) and len(before) > 90 and after.strip()
+    ]
+    assert crumbs == []
+
+
+def neighbours(text: str) -> list[tuple[str, str, str]]:
+    lines = text.splitlines()
+    return list(zip(lines, lines[1:], lines[2:], strict=False))
