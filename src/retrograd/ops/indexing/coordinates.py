@@ -61,7 +61,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 @operator(method=False, differentiable=False)
 def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
-    """The coordinates, one Tensor per dimension, of positions in a flattened Tensor of the given shape.
+    """``(indices // stride_d) % shape_d``, a Tensor per dimension: coordinates of positions in a flattened Tensor.
 
     Derivative: none.
     Shape: any; each result has that of ``indices``.

@@ -80,7 +80,7 @@ def eig(A: Tensor) -> EigResult:
 @operator(namespace="linalg", method=False)
 @also_named(input="A")
 def eigvals(A: Tensor) -> Tensor:
-    """The eigenvalues of each square matrix, in no order.
+    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no order.
 
     Derivative: ``V^-T diag(g) V^T``.
     Shape: ``(..., n, n)``; ``(..., n)``.

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
-from ..table.types import Dims, Size
+from ..table.types import Dims
+from .fourier import OPPOSITE, Norm, norm_of
 from .half_spectra import rfftn
 
 
-def _inverse(input: Tensor, s: Size | None, dim: Dims | None, norm: str | None) -> Tensor:
+def _inverse(input: Tensor, s: Sequence[int] | None, dim: Dims | None, norm: Norm | None) -> Tensor:
     """The half spectrum is that of ``rfftn`` with the norm taken the other way, conjugated."""
     if operand(input).dtype.kind == "c":
         raise RuntimeError(f"expects a real input, got {describe(input)}")
-    norm = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
-    return rfftn(input, s, dim, norm).conj()
+    return rfftn(input, s, dim, OPPOSITE[norm_of(norm)]).conj()
 
 
 @operator(namespace="fft", method=False)
-def ihfft2(input: Tensor, s: Size | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
+def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """The inverse of ``hfft2``: ``ihfft`` along the last of two dimensions, ``ifft`` along the other.
 
     Derivative: the transform's transpose, which is linear.
@@ -41,7 +43,7 @@ def ihfft2(input: Tensor, s: Size | None = None, dim: Dims = (-2, -1), norm: str
 
 
 @operator(namespace="fft", method=False)
-def ihfftn(input: Tensor, s: Size | None = None, dim: Dims | None = None, norm: str | None = None) -> Tensor:
+def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """The inverse of ``hfftn``: ``ihfft`` along the last of several dimensions, ``ifft`` along the others.
 
     Derivative: the transform's transpose, which is linear.

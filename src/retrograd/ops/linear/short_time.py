@@ -15,7 +15,7 @@ from ..nn.spatial.padding import pad_
 from ..shape.views import SUM_WINDOWS, unfold
 from ..table.arguments import integer
 from ..table.registry import operator
-from .fourier import fft, ifft
+from .fourier import Norm, fft, ifft
 from .half_spectra import irfft, rfft
 
 
@@ -112,7 +112,7 @@ def stft(
     if n > x.array.shape[-1]:
         raise RuntimeError(f"expected 0 < n_fft <= {x.array.shape[-1]}, but got n_fft={n}")
     frames = unfold(x, -1, n, hop) * w
-    norm = "ortho" if normalized else None
+    norm: Norm | None = "ortho" if normalized else None
     spectra = (rfft if onesided else fft)(frames, norm=norm).mT
     return spectra if return_complex else view_as_real(spectra)
 
@@ -171,7 +171,7 @@ def istft(
         raise RuntimeError("cannot have onesided input if the output is complex")
     if not return_complex and w.dtype.kind == "c":
         raise RuntimeError("complex windows are incompatible with return_complex=False")
-    norm = "ortho" if normalized else None
+    norm: Norm | None = "ortho" if normalized else None
     spectra = x.mT
     if return_complex:
         frames = ifft(spectra, norm=norm)

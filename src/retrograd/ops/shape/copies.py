@@ -93,6 +93,10 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
     Shape: as ``expand``'s.
     Dtype: as ``expand``'s.
 
+    Args:
+        size: the new lengths.
+        implicit: taken for PyTorch's sake; it changes nothing.
+
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],
             [2, 2]])
