@@ -147,8 +147,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of features from the input."""
-        if self.has_uninitialized_params():
+        if not self.in_features:  # also after loading parameters, which tells their shapes alone
             self.in_features = input.shape[-1]
+        if self.has_uninitialized_params():
             _materialize(self, weight=(self.out_features, self.in_features), bias=(self.out_features,))
             self.reset_parameters()
 
@@ -203,7 +204,7 @@ class _LazyConv(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels from the input."""
-        if not self.has_uninitialized_params():
+        if not self.has_uninitialized_params() and self.in_channels:
             return
         if input.ndim not in (self.rank + 1, self.rank + 2):
             raise RuntimeError(
@@ -216,8 +217,10 @@ class _LazyConv(LazyModuleMixin):
             )
         self.in_channels = channels
         both = (channels, self.out_channels) if self.transposed else (self.out_channels, channels)
+        loaded = not self.has_uninitialized_params()
         _materialize(self, weight=(both[0], both[1] // self.groups, *self.kernel_size), bias=(self.out_channels,))
-        self.reset_parameters()
+        if not loaded:
+            self.reset_parameters()
 
 
 class LazyConv1d(_LazyConv, Conv1d):
@@ -342,9 +345,10 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of channels from the input."""
-        if self.has_uninitialized_params():
+        if not self.num_features:
             self._check_input_dim(input)
             self.num_features = input.shape[self._channel(input)]
+        if self.has_uninitialized_params():
             shape = (self.num_features,)
             _materialize(self, weight=shape, bias=shape, running_mean=shape, running_var=shape)
             self.reset_parameters()
