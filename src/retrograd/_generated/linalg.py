@@ -22,8 +22,8 @@ from ..ops.linear.lu import lu_factor
 from ..ops.linear.lu import lu_solve
 from ..ops.linear.matmul import matmul
 from ..ops.linear.matrix_norms import cond
+from ..ops.linear.matrix_norms import linalg_norm as norm
 from ..ops.linear.matrix_norms import matrix_norm
-from ..ops.linear.matrix_norms import norm
 from ..ops.linear.products import cross
 from ..ops.linear.products import linalg_diagonal as diagonal
 from ..ops.linear.products import multi_dot

@@ -60,6 +60,7 @@ from ..ops.linear.matmul import outer
 from ..ops.linear.matmul import outer as ger
 from ..ops.linear.matmul import tensordot
 from ..ops.linear.matmul import vdot
+from ..ops.linear.matrix_norms import norm
 from ..ops.linear.products import cross_ as cross
 from ..ops.linear.products import kron
 from ..ops.linear.products import trace
@@ -274,7 +275,6 @@ from ..ops.reduce.extremes import min_ as min
 from ..ops.reduce.histograms import bincount
 from ..ops.reduce.histograms import histc
 from ..ops.reduce.norms import dist
-from ..ops.reduce.norms import norm
 from ..ops.reduce.norms import renorm
 from ..ops.reduce.order_statistics import kthvalue
 from ..ops.reduce.order_statistics import median

@@ -10,9 +10,10 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..indexing.selection import where
+from ..reduce.common import floating
 from ..reduce.norms import p_norm
 from ..table.arguments import dimensions
-from ..table.registry import also_named, operator
+from ..table.registry import also_named, numpy_names, operator
 from ..table.types import Dims, DTypeLike, Operand
 from .inverses import inv, slogdet
 from .matrices import identity_like, matrices
@@ -83,9 +84,9 @@ def matrix_norm(
     return _matrix_norm(x, "fro" if ord is None else ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, name="norm")
 @also_named(input="A")
-def norm(
+def linalg_norm(
     A: Operand,
     ord: Order | None = None,
     dim: Dims | None = None,
@@ -165,3 +166,44 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
     invertible = where(singular[..., None, None], identity_like(square), square)
     norms = [_matrix_norm(x, p, (-2, -1), False) for x in (invertible, inv(invertible))]
     return where(singular, math.inf, norms[0] * norms[1])
+
+
+@operator()
+@numpy_names
+def norm(
+    input: Operand,
+    p: float | Literal["fro", "nuc"] | None = "fro",
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
+
+    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where ``x`` is 0.
+    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. p = 0: zeros.
+    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Dtype: floating and complex, whose norm is real.
+
+    Args:
+        input: the elements of the vector.
+        p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
+            ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
+        dim: the dimensions, all by default.
+        keepdim: keep the reduced dimensions with length 1.
+        dtype: converts the input first.
+
+    Raises:
+        RuntimeError: the input holds integers, ``p`` is another word, or the norm of no elements does not exist.
+        IndexError: a dimension is out of range.
+
+    >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    x = floating(input, dtype)
+    if p == "nuc":
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if p in ("fro", None):
+        p = 2
+    elif isinstance(p, str):
+        raise RuntimeError(f"argument p must be a number, 'fro' or 'nuc', not {p!r}")
+    return p_norm(x, p, dim, keepdim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -79,49 +79,6 @@ def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
     if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
         raise RuntimeError(f"the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
-
-
-@operator()
-@numpy_names
-def norm(
-    input: Operand,
-    p: float | Literal["fro", "nuc"] | None = "fro",
-    dim: Dims | None = None,
-    keepdim: bool = False,
-    dtype: DTypeLike | None = None,
-) -> Tensor:
-    """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
-
-    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where ``x`` is 0.
-    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. p = 0: zeros.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating and complex, whose norm is real.
-
-    Args:
-        input: the elements of the vector.
-        p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
-            ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
-        dim: the dimensions, all by default.
-        keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
-
-    Raises:
-        RuntimeError: the input holds integers, ``p`` is another word, or the norm of no elements does not exist.
-        IndexError: a dimension is out of range.
-
-    >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
-    (tensor(5.), tensor(7.))
-    """
-    x = floating(input, dtype)
-    if p == "nuc":
-        from ..linear.matrix_norms import matrix_norm  # which is built on the norms here
-
-        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
-    if p in ("fro", None):
-        p = 2
-    elif isinstance(p, str):
-        raise RuntimeError(f"argument p must be a number, 'fro' or 'nuc', not {p!r}")
-    return p_norm(x, p, dim, keepdim)
 
 
 @operator(namespace="linalg", method=False)

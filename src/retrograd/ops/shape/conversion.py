@@ -272,6 +272,9 @@ def cuda(
         memory_format: taken for compatibility; arrays keep NumPy's layout.
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
+
+    >>> rg.ones(2).cuda().device  # doctest: +SKIP
+    device(type='cuda', index=0)
     """
     if device is None or isinstance(device, int):
         place = Device("cuda", device)

@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -526,4 +526,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]
+def _contains(self: Tensor, element: Operand) -> bool:
+    found = self == element
+    if not isinstance(found, Tensor):
+        raise RuntimeError(f"in: only a Tensor, array or number can be looked for, not {type(element).__name__}")
+    return bool(found.array.any())
+
+
+tensor_method(_iterate, "__iter__")
+tensor_method(_contains, "__contains__")

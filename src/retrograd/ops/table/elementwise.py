@@ -37,4 +37,4 @@ def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **op
 IDENTITY = unary("identity", lambda x: x, lambda g: g, promote=None)
 
 # The identity whose gradient stays attached to the graph with ``create_graph``, for composites of what PyTorch fuses.
-STAYS_ATTACHED = unary("identity", lambda x: x, lambda g: g, promote=None, piecewise_linear=True)
+STAYS_ATTACHED = unary("identity", lambda x: x, lambda g: g, promote=None, view=True, piecewise_linear=True)

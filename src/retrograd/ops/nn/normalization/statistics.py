@@ -9,7 +9,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.modes import no_grad
-from ....core.primitive import apply, apply1, operand
+from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
@@ -199,12 +199,14 @@ def _update_running(
 def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics: a factor and an offset per channel."""
     channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
+    if x._requires:
+        x = apply(STAYS_ATTACHED, (x,), {})
     scale = (var + eps).rsqrt()
     if w is not None:
         scale = scale * w
     shift = -mean * scale
     if b is not None:
-        shift = shift + (apply1(STAYS_ATTACHED, b) if b._requires else b)
+        shift = shift + (apply(STAYS_ATTACHED, (b,), {}) if b._requires else b)
     result = x * scale.reshape(channels) + shift.reshape(channels)
     return result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)
 
