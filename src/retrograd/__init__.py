@@ -53,6 +53,7 @@ from .ops.make.generators import (
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -78,8 +79,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "special", "testing",
-    "training", "utils",
+    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "special",
+    "testing", "training", "utils",
 )  # fmt: skip
 
 

@@ -151,7 +151,7 @@ class Walk:
                         cotangents[parent] = before + gi
                         summed.add(parent)
                 gi = before = together = None
-                if not retain_graph and saved is not NOTHING:
+                if not retain_graph and saved is not NOTHING and (plan.keeps_arrays or any(map(is_array, saved))):
                     node.saved = None
                 saved = None
             if node is reader:

@@ -40,17 +40,18 @@ def matrix_rank(
     >>> rg.linalg.matrix_rank(rg.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """
-    x = matrices(A, square=hermitian)
+    x = matrices(A)
     if tol is not None and atol is not None:
         raise RuntimeError("got both tol and atol")
     absolute = tol if atol is None else atol
     xp = array_module(x)
+    if not x.array.size:
+        return new_tensor(xp.zeros(x.array.shape[:-2], np.int64))
     if hermitian:
+        x = matrices(x, square=True)
         values = xp.abs(np.linalg.eigvalsh(x.array, UPLO="L"))
     else:
         values = np.linalg.svd(x.array, compute_uv=False)
-    if not values.shape[-1]:
-        return new_tensor(xp.zeros(values.shape[:-1], np.int64))
     if rtol is None:
         rtol = max(x.array.shape[-2:]) * float(np.finfo(x.dtype).eps) if absolute is None else 0.0
     low = operand(0.0 if absolute is None else absolute, "atol").array

@@ -78,7 +78,8 @@ def _histogram(points: Any, edges: list[Any], weight: Any, density: bool) -> Any
     heavy = None if weight is None else weight.reshape(-1)[inside]
     hist = xp.bincount(flat[inside], weights=heavy, minlength=prod(counts)).astype(points.dtype).reshape(counts)
     if density:
-        hist = hist / hist.sum()
+        total = hist.sum()
+        hist = hist / xp.where(total == 0, xp.nan, total).astype(hist.dtype)
         for axis, edge in enumerate(edges):
             hist = hist / (edge[1:] - edge[:-1]).reshape([-1 if d == axis else 1 for d in range(len(edges))])
     return hist

@@ -34,7 +34,7 @@ def of_complex(*shapes: tuple[int, ...]) -> Calls:
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in shapes:
-            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(*shape[-2:]))
+            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-2], shape[-1]))
 
     return calls
 
