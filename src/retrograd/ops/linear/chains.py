@@ -14,20 +14,20 @@ def adjoint(input: Tensor) -> Tensor:
     """The matrices conjugated, with their last two dimensions swapped: ``input.mH``.
 
     Derivative: ``adjoint(g)``.
-    Shape: ``(..., m, n)``; ``(..., n, m)``.
+    Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
     Dtype: all; the result has the input's.
 
     Raises:
-        RuntimeError: the input has fewer than 2 dimensions.
+        RuntimeError: the input has one dimension.
 
     >>> rg.adjoint(rg.tensor([[1, 2j]]))
     tensor([[1.-0.j],
             [0.-2.j]], dtype=complex64)
     """
     x = operand(input)
-    if x.array.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
-    return x.mH
+    if x.array.ndim == 1:
+        raise RuntimeError(f"wanted at least 2 dimensions, or none, got {describe(x)}")
+    return x.mH if x.array.ndim else x.conj()
 
 
 @operator(method=False)

@@ -167,6 +167,10 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     c = matrices(other, "other")
     if c.dtype != a.dtype:
         raise RuntimeError(f"input and other must have one dtype, got {describe(a)} and {describe(c)}")
+    if c.array.ndim != a.array.ndim:
+        raise RuntimeError(f"input and other must have as many dimensions, got {describe(a)} and {describe(c)}")
+    if factors.array.shape[-1] != min(c.array.shape[-2 if left else -1], a.array.shape[-1]):
+        raise RuntimeError(f"tau must have a factor for each column of {describe(a)}, got {describe(factors)}")
     if c.array.shape[-2 if left else -1] != a.array.shape[-2]:
         raise RuntimeError(f"{describe(a)} does not fit {'on the left' if left else 'on the right'} of {describe(c)}")
     pairs = _reflections(a, factors, factors.array.shape[-1])

@@ -48,18 +48,16 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     packed, swaps = matrices(LU_data, "LU_data"), operand(LU_pivots, "LU_pivots").array
     rows, columns = packed.array.shape[-2:]
     k = min(rows, columns)
-    if unpack_pivots and (swaps.dtype != np.int32 or swaps.shape != (*packed.array.shape[:-2], k)):
-        raise RuntimeError(
-            f"LU_pivots must be int32{(*packed.array.shape[:-2], k)} for LU_data {describe(packed)}, "
-            f"got {describe(swaps)}"
-        )
+    fits = swaps.shape[:-1] == packed.array.shape[:-2] and swaps.ndim and swaps.shape[-1] <= rows
+    if unpack_pivots and (swaps.dtype != np.int32 or not fits):
+        raise RuntimeError(f"LU_pivots must be int32 of {describe(packed)}, as from lu_factor, got {describe(swaps)}")
     if unpack_pivots and swaps.size and not 1 <= int(swaps.min()) <= int(swaps.max()) <= rows:
         raise RuntimeError(f"LU_pivots must be between 1 and {rows}; are they those of lu_factor?")
     xp = array_module(packed)
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        p = new_tensor(np.swapaxes(xp.eye(rows, dtype=packed.dtype)[_permutation(swaps, rows)], -1, -2))
+        p = new_tensor(np.swapaxes(xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)], -1, -2))
     if unpack_data:
         lower = packed[..., :k].tril(-1) + new_tensor(xp.eye(rows, k, dtype=packed.dtype))
         upper = packed[..., :k, :].triu()

@@ -39,6 +39,7 @@ def _window(window: Tensor | None, x: Tensor, n: int, width: int) -> Tensor:
         w = new_tensor(array_module(x).ones(width, x.array.real.dtype))
     else:
         w = operand(window, "window")
+        w = w if w.dtype.kind in "fc" else w.to(x.array.real.dtype)
         if w.array.shape != (width,):
             raise RuntimeError(f"expected a 1D window of size equal to win_length={width}, got {describe(w)}")
     left = (n - width) // 2

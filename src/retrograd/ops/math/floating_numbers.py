@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.devices import array_module
+from ...core.dtypes import result_type
 from ...core.errors import describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
@@ -63,9 +64,8 @@ def nextafter(input: Operand, other: Operand) -> Tensor:
     >>> rg.nextafter(rg.tensor([1.0]), rg.tensor([2.0])) - 1 == rg.tensor(2.0**-23)
     tensor([ True])
     """
-    for value in (input, other):
-        if isinstance(value, Tensor) and value.dtype.kind != "f":
-            raise NotImplementedError(f"wanted floating numbers, got {describe(value)}")
+    if result_type(operand(input), operand(other, "other")).kind != "f":
+        raise NotImplementedError(f"wanted floating numbers, got {describe(input)} and {describe(other)}")
     return apply2(NEXTAFTER, input, other)
 
 
@@ -110,5 +110,5 @@ def frexp(input: Tensor) -> FrexpResult:
     x = operand(input)
     if x.dtype.kind != "f":
         raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
-    exponent = array_module(x).frexp(x.array)[1].astype(np.int32, copy=False)
+    exponent = array_module(x).asarray(array_module(x).frexp(x.array)[1], dtype=np.int32)
     return FrexpResult(apply(MANTISSA, (x,), {"exponent": exponent}), new_tensor(exponent.copy()))

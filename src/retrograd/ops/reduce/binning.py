@@ -99,7 +99,7 @@ def _weight(weight: Any, shape: tuple[int, ...], x: Any) -> Any:
 @operator(differentiable=False)
 def histogram(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor = 100,
     *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
@@ -170,6 +170,9 @@ def histogramdd(
         raise RuntimeError(f"input must have at least 2 dimensions, got {describe(x)}")
     count = x.shape[-1]
     each = list(bins) if isinstance(bins, (list, tuple)) else [bins] * count
+    for value in each:
+        if not (isinstance(value, Tensor) or hasattr(value, "ndim")):
+            integer(value, "bins")
     if len(each) != count:
         raise RuntimeError(f"wanted bins for {count} dimensions, got {len(each)}")
     if range is not None and len(range) != 2 * count:
