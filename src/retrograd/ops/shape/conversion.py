@@ -8,15 +8,22 @@ import numpy as np
 
 from ...core.devices import Device, backend_for, backend_of
 from ...core.dtypes import DType
+from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
+
+def _cast(x: Any, dtype: DType) -> Any:
+    return x.astype(dtype, order=order_like(x))
+
+
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
-DISCRETE_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", signals=True)
-CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], elementwise=True)
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True)
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True)
+CLONE = Primitive("clone", lambda x: x.copy(order=order_like(x)), "x", [lambda g: g], elementwise=True)
+CONTIGUOUS = Primitive("contiguous", lambda x: x.copy(order="C"), "x", [lambda g: g], elementwise=True)
 
 
 def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
@@ -324,7 +331,7 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
     """
-    return self if self.array.flags.c_contiguous else apply1(CLONE, self)
+    return self if self.array.flags.c_contiguous else apply1(CONTIGUOUS, self)
 
 
 @operator(method=False, differentiable=False)

@@ -44,8 +44,8 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent)
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, contiguous=True)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, contiguous=True)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
