@@ -237,7 +237,7 @@ def laid_out(call: Call, layout: Callable[[Any], Any], only_first: bool) -> tupl
     """The call with its arrays, or only the first of them, in a layout; and its arrays before and after."""
     arrays: list[tuple[Any, Any]] = []
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, requires_grad: bool) -> Any:
         arrays.append((array, array if only_first and arrays else layout(array)))
         return arrays[-1][1]
 

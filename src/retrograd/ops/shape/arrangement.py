@@ -14,7 +14,7 @@ from ...core.devices import array_module, backend_of
 from ...core.errors import describe
 from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -138,7 +138,7 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = operand(input)
-        return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
+        return repeat_interleave(new_tensor(array_module(counts).arange(counts.array.size)), counts, 0)
     x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0

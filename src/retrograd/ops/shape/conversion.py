@@ -181,13 +181,22 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
-    'retrograd.FloatTensor'
+    'torch.FloatTensor'
+    >>> rg.tensor([1.5]).type("torch.LongTensor")
+    tensor([1])
     """
     if dtype is None:
-        module = "retrograd.cuda" if self.is_cuda else "retrograd"
+        module = "torch.cuda" if self.is_cuda else "torch"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype(dtype))
+    device = None
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        module, _, legacy = dtype.rpartition(".")
+        device = Device("cuda" if module.endswith("cuda") else "cpu")
+        dtype = next((name for name, each in _TYPE_NAMES.items() if each == legacy), dtype)
+    elif hasattr(dtype, "is_cuda"):  # a legacy type: FloatTensor, cuda.FloatTensor
+        device = Device("cuda" if dtype.is_cuda else "cpu")
+    return _converted(self, _as_dtype(dtype), device)
 
 
 @operator(namespace="Tensor")

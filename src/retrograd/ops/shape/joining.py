@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, tensor_method
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -251,7 +251,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     for place, x in enumerate(xs):
         if x.ndim > 2:
             raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
-    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
+    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
 # Splitting
