@@ -22,6 +22,7 @@ ROOMS = {
     "testing": {"core", "ops", "autograd", "func"},
     "training": {"core", "ops", "nn", "optim", "data", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
+    "distributions": {"core", "ops", "autograd", "_generated"},
 }
 
 

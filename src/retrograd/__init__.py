@@ -54,6 +54,7 @@ from .ops.make.generators import (
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import scalar as scalar
+    from . import signal as signal
     from . import special as special
     from . import testing as testing
     from . import training as training
@@ -78,8 +80,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "special", "testing", "training",
-    "utils",
+    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "special",
+    "testing", "training", "utils",
 )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
 
     Whatever is raised, the path holds the older file or the new one, whole.
 
-    >>> import retrograd as rg, tempfile, os
+    >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> model = rg.nn.Linear(2, 1)
     >>> rg.save({"model": model.state_dict(), "epoch": 3}, path)

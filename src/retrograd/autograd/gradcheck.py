@@ -11,6 +11,7 @@ from ..core.errors import describe
 from ..core.modes import enable_grad, is_grad_enabled
 from ..core.storage import overlaps_itself
 from ..core.tensor import Tensor, new_tensor
+from ..func.forward import jvp
 from .gradients import grad
 from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent
 
@@ -238,14 +239,14 @@ class _Check:
             raise ValueError("gradcheck: no output of the function requires grad")
         return outputs
 
-    def flowing(self, *_: Any) -> list[Tensor]:
+    def differentiable(self, *_: Any) -> list[Tensor]:
         """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
 
     def jacobians(self) -> None:
         outputs = self.outputs()
-        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+        numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
         for index, output in enumerate(outputs):
             for position, x, a, n in zip(
                 self.positions, self.inputs, analytic_jacobian(output, self.inputs), numerical[index], strict=True
@@ -281,7 +282,7 @@ class _Check:
                 values.append(
                     sum(
                         float(as_real(y.array) @ as_real(v.array))
-                        for y, v in zip(self.flowing(), cotangents, strict=True)
+                        for y, v in zip(self.differentiable(), cotangents, strict=True)
                     )
                 )
             finally:
@@ -340,9 +341,7 @@ class _Check:
                 )
 
     def forward_mode(self) -> None:
-        from ..func.forward import jvp
-
-        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+        numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
 
         def function(*values: Tensor) -> list[Tensor]:
             arguments = list(self.arguments)

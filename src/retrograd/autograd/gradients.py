@@ -10,6 +10,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.graph import edge_of
 from ..core.tensor import Tensor, new_tensor
+from ..ops.shape.joining import stack
 
 Tensors = Tensor | Sequence[Tensor]
 Gradients = Tensor | Sequence[Tensor | None] | None
@@ -174,6 +175,4 @@ def _batched(
                 materialize_grads=materialize_grads,
             )
         )
-    from ..ops.shape.joining import stack
-
     return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -78,7 +78,7 @@ def install() -> None:
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
         del sys.modules[name]
     if not any(isinstance(entry, _Finder) for entry in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder())
     _tensor.arrays_keep_dtype = False
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
 

@@ -117,11 +117,6 @@ class Tensor(TensorMethods):
         self._base = None
         self._hooks = None
 
-    @classmethod
-    def _wrap(cls, array: Any) -> Tensor:
-        """A Tensor on the array itself."""
-        return new_tensor(array)
-
     # What it is
 
     @property
@@ -213,13 +208,23 @@ class Tensor(TensorMethods):
         return self.array.item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers, a 0-d Tensor as a number."""
+        """The elements as nested lists of Python numbers, a 0-d Tensor as a number.
+
+        >>> rg.ones(2, 1).tolist()
+        [[1.0], [1.0]]
+        """
         return backend_of(self.array).to_numpy(self.array).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array: the same memory on the CPU, a copy off a GPU.
 
         ``force`` detaches first, as PyTorch's does.
+
+        Args:
+            force: detach first.
+
+        >>> rg.ones(2, requires_grad=True).numpy(force=True)
+        array([1., 1.], dtype=float32)
 
         Raises:
             RuntimeError: the Tensor requires grad (call ``detach()`` first).
@@ -264,23 +269,49 @@ class Tensor(TensorMethods):
         self._requires = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set ``requires_grad`` and return the Tensor."""
+        """Set ``requires_grad`` and return the Tensor.
+
+        Args:
+            requires_grad: whether gradients are to flow to it.
+
+        Raises:
+            RuntimeError: its dtype is neither floating nor complex, or a recorded operator made it and it is to be
+                switched off.
+
+        >>> rg.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
         self.requires_grad = requires_grad
         return self
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operator made this Tensor."""
+        """Whether no recorded operator made this Tensor.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
         return self._node is None
 
     @property
     def grad_fn(self) -> Node | None:
-        """The graph node that made this Tensor, None for a leaf."""
+        """The graph node that made this Tensor, None for a leaf.
+
+        >>> (rg.ones(2, requires_grad=True) * 2).grad_fn.operator
+        'mul'
+        """
         return self._node
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward walks have accumulated, None before the first."""
+        """The gradient that backward walks have accumulated, None before the first.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        """
         return self._grad
 
     @grad.setter
@@ -316,7 +347,15 @@ class Tensor(TensorMethods):
         return tensor
 
     def detach_(self) -> Tensor:
-        """Forget the history: the Tensor becomes a leaf that needs no gradient."""
+        """Forget the history: the Tensor becomes a leaf that needs no gradient.
+
+        >>> x = rg.ones(2, requires_grad=True) * 2
+        >>> x.detach_().requires_grad
+        False
+
+        Raises:
+            RuntimeError: the Tensor is a view.
+        """
         if self._base is not None:
             raise RuntimeError("detach_: can't detach a view in place; use detach()")
         self._node = None
@@ -349,6 +388,9 @@ class Tensor(TensorMethods):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
 
+        Args:
+            hook: called with the gradient; returns its replacement, or None.
+
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> handle = x.register_hook(lambda grad: grad * 10)
         >>> (x * 3).sum().backward()
@@ -371,6 +413,14 @@ class Tensor(TensorMethods):
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` on a leaf after a walk has added to its ``.grad``.
 
+        Args:
+            hook: called with the leaf.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+        >>> (x * 3).sum().backward()
+        tensor([3., 3.])
+
         Raises:
             RuntimeError: the Tensor is not a leaf or needs no gradient.
         """
@@ -381,7 +431,18 @@ class Tensor(TensorMethods):
         return RemovableHandle(self._hooks.on_accumulation, hook)
 
     def retain_grad(self) -> None:
-        """Let walks store the gradient of this non-leaf in ``.grad``, too."""
+        """Let walks store the gradient of this non-leaf in ``.grad``, too.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> y = x * 3
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+
+        Raises:
+            RuntimeError: the Tensor needs no gradient.
+        """
         if not self._requires:
             raise RuntimeError("retain_grad: the Tensor does not require grad")
         if self._node is None:

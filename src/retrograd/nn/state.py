@@ -114,8 +114,7 @@ class State:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
-                loaded.
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")

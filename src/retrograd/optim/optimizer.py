@@ -390,8 +390,8 @@ class Optimizer:
         """Take over a state that ``state_dict()`` gave, here or in PyTorch. Arrays are copied.
 
         Raises:
-            ValueError: the groups differ in number or size, or a state's array does not fit its parameter; nothing was
-                loaded.
+            ValueError: the groups differ in number or size, or a state's array does not fit its parameter. Nothing
+                was loaded.
         """
         me = type(self).__name__
         given = dict(state_dict)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.tensor import Tensor, new_tensor
+from ..ops.shape.joining import stack
 from .value import Value, _births, as_value
 
 _UNARY = ("neg", "abs", "relu", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid")
@@ -143,8 +144,6 @@ class Compiled:
         return {id(node): layer for layer in layers.values() for node in layer}
 
     def _replay(self, leaves: list[Any]) -> Any:
-        from ..ops.shape.joining import stack
-
         tensors = [x.double() if isinstance(x, Tensor) else new_tensor(np.array(x, np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
         known: dict[int, Any] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, TypeVar
 
+from ...core.dtypes import can_cast
 from ...core.errors import describe
 from ...core.fallback import legacy_call
 from ...core.mutation import COPY, apply_inplace, check_writable
@@ -27,8 +28,7 @@ class Operator:
     """A public operator.
 
     ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
-    on, or
-    ``"Tensor"`` for what is a method only.
+    on, or ``"Tensor"`` for what is a method only.
     """
 
     name: str
@@ -71,8 +71,8 @@ def operator(
     Args:
         namespace: where users find the function; ``"Tensor"`` for a method only.
         method: also a method of Tensor.
-        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in
-            place.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor; a primitive writes there
+            at once.
         numpy: the NumPy ufunc (or several) that means the same.
         aliases: further public names.
         differentiable: whether any gradient exists.
@@ -95,11 +95,11 @@ def operator(
             OPERATORS[qualified] = Operator(same, function, other, False, False, differentiable, note)
         for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
             UFUNCS[ufunc] = function
-        for each in (public, *aliases):
+        for method_name in (public, *aliases):
             if method or namespace == "Tensor":
-                setattr(Tensor, each, function)
+                setattr(Tensor, method_name, function)
             if inplace:
-                setattr(Tensor, each + "_", _inplace_form(each, plain, inplace, real))
+                setattr(Tensor, method_name + "_", _inplace_form(method_name, plain, inplace, real))
         return _with_out(plain) if direct else function
 
     return enter
@@ -155,13 +155,11 @@ def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
-    from ...core.dtypes import can_cast
-
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
-        raise RuntimeError(f"{name}_: the result {describe(result)} does not fit in the written Tensor {describe(x)}")
+        raise RuntimeError(f"the result {describe(result)} does not fit in the written Tensor {describe(x)}")
     if not can_cast(result.dtype, x.dtype):
-        raise RuntimeError(f"{name}_: the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
+        raise RuntimeError(f"the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
     return apply_inplace(COPY, x, result)
 
 
