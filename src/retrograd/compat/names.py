@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
@@ -26,8 +27,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
 }
 
 
+@cache
 def attribute(module: str, name: str) -> Any:
-    """The legacy name of a module, which from now on has it.
+    """What a legacy name of a module stands for; the module itself stays as it is.
 
     Raises:
         AttributeError: there is no such name; the message says where one like it is.
@@ -35,9 +37,7 @@ def attribute(module: str, name: str) -> Any:
     for source in SOURCES.get(module, ()):
         room = import_module(f"{__package__}.{source}")
         if name in room.__all__:
-            value = getattr(room, name)
-            setattr(sys.modules[module], name, value)
-            return value
+            return getattr(room, name)
     path = f"{module}.{name}"
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
         return import_module(path)
