@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
@@ -27,7 +26,6 @@ SOURCES: dict[str, tuple[str, ...]] = {
 }
 
 
-@cache
 def attribute(module: str, name: str) -> Any:
     """What a legacy name of a module stands for; the module itself stays as it is.
 
