@@ -66,6 +66,8 @@ from ..ops.linear.products import kron
 from ..ops.linear.products import trace
 from ..ops.linear.short_time import istft
 from ..ops.linear.short_time import stft
+from ..ops.linear.sparse import sparse_coo_tensor
+from ..ops.linear.sparse import spmm
 from ..ops.linear.spectral import svd_ as svd
 from ..ops.linear.systems import triangular_solve
 from ..ops.make.creation import as_tensor
@@ -724,10 +726,12 @@ __all__ = [
     "slogdet",
     "softmax",
     "sort",
+    "sparse_coo_tensor",
     "split",
     "split_copy",
     "split_with_sizes",
     "split_with_sizes_copy",
+    "spmm",
     "sqrt",
     "square",
     "squeeze",
