@@ -57,7 +57,7 @@ DIFFERENT = {
 def cut(place: Any) -> Callable[[Any, bool], Any]:
     """Change an array to what the index ``place(array)`` leaves of it, and leave it where that is None."""
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, differentiated: bool) -> Any:
         index = place(array)
         return array if index is None else np.array(array[index])
 
@@ -86,7 +86,7 @@ def shrunk(name: str) -> Iterator[Program]:
     seen = set()
     for program in programs(OPERATORS[name], CASES[name]):
         lengths: set[int] = set()
-        rewritten(program.call, lambda a, moves, found=lengths: found.update(a.shape) or a)
+        rewritten(program.call, lambda a, differentiated, found=lengths: found.update(a.shape) or a)
         for place in (first, last, no_dimensions, *map(without_length, sorted(lengths - {0}))):
             call = rewritten(program.call, cut(place))
             small = program_of(program.operator, program.case, call)

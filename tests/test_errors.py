@@ -246,7 +246,7 @@ def result_of(function: Any, call: Call, make: Any, convert: Any = lambda value:
 def torch_result(function: Any, call: Call) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return result_of(function, call, lambda array, moves: torch.from_numpy(np.array(array)), torch_value)
+        return result_of(function, call, lambda array, differentiated: torch.from_numpy(np.array(array)), torch_value)
 
 
 def difference(ours: Any, theirs: Any) -> str:
@@ -266,12 +266,12 @@ def difference(ours: Any, theirs: Any) -> str:
 def promoted(call: Call, good: Call) -> Call:
     """The spoilt call with the dtype that each array had before, and all of them complex where one was made so."""
     dtypes: list[Any] = []
-    rewritten(good, lambda array, moves: dtypes.append(array.dtype) or array)
+    rewritten(good, lambda array, differentiated: dtypes.append(array.dtype) or array)
     kinds: set[str] = set()
-    rewritten(call, lambda array, moves: kinds.add(array.dtype.kind) or array)
+    rewritten(call, lambda array, differentiated: kinds.add(array.dtype.kind) or array)
     rest = iter(dtypes)
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, differentiated: bool) -> Any:
         dtype = next(rest)
         return array.astype(np.complex128 if "c" in kinds and dtype.kind == "f" else dtype)
 
@@ -291,7 +291,7 @@ def verdict(operator: Operator, case: Case, what: str, call: Call, good: Call, f
         warnings.filterwarnings("ignore", message="Casting complex values")
         if case.random:
             rg.manual_seed(0)
-        ours = result_of(operator.function, call, lambda array, moves: make_tensor(array))
+        ours = result_of(operator.function, call, lambda array, differentiated: make_tensor(array))
     refused = isinstance(ours, Exception)
     if refused:
         shown = f"{type(ours).__name__}: {ours}"
@@ -340,7 +340,7 @@ def verdicts(operator: Operator, case: Case, function: Any) -> Iterator[tuple[st
 
 def shown(name: str, call: Call) -> str:
     def plain(value: Any) -> str:
-        return describe(replaced(value, lambda array, moves: array))
+        return describe(replaced(value, lambda array, differentiated: array))
 
     arguments = [*map(plain, call.args), *(f"{key}={plain(value)}" for key, value in call.kwargs.items())]
     return f"{name}({', '.join(arguments)})"
@@ -377,6 +377,7 @@ image = rg.ones(1, 3, 8, 8)
 square = rg.ones(3, 3)
 classes = rg.tensor([0, 7])
 whole = rg.tensor([0, 1])
+leaf = rg.ones(3, requires_grad=True)
 F = rg.nn.functional
 
 EXAMPLES = {
@@ -496,12 +497,19 @@ EXAMPLES = {
         ("sum", lambda: rg.sum(x, axes=0), TypeError, ["axes", "float32(2, 3)"]),
         ("softmax", lambda: x.softmax(), TypeError, ["dim"]),
     ],
+    "refused write": [
+        ("relu", lambda: F.relu(leaf, inplace=True), RuntimeError, ["(float32(3,), inplace=True): a leaf Tensor"]),
+        ("setitem", lambda: leaf.__setitem__(0, 1.0), RuntimeError, ["(float32(3,), 0, 1.0): a leaf Tensor"]),
+        ("normal_", lambda: leaf.expand(2, 3).detach().normal_(), RuntimeError, ["(float32(2, 3)): several elements"]),
+        ("add_", lambda: whole.add_(1.5), RuntimeError, ["(int64(2,), 1.5): the result type float32"]),
+        ("mul_", lambda: whole.mul_(x), RuntimeError, ["(int64(2,), float32(2, 3)): the result"]),
+    ],
 }
 
 
 @pytest.mark.parametrize(
     ("name", "call", "kind", "words"),
-    [pytest.param(*example, id=f"{what}: {example[0]}") for what, each in EXAMPLES.items() for example in each],
+    [pytest.param(*example, id=f"{what}: {example[0]}") for what, examples in EXAMPLES.items() for example in examples],
 )
 def test_error_tells(name, call, kind, words):
     with pytest.raises(kind) as caught:

@@ -11,6 +11,7 @@ from . import (
 )
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
+from .core import fallback as _fallback
 from .core.devices import Device as device
 from .core.devices import get_default_device, is_cuda_available, set_default_device
 from .core.dtypes import (
@@ -94,7 +95,11 @@ if not TYPE_CHECKING:  # checkers know the names above, and that there is no oth
             return bool_
         if name in ("save", "load"):
             return getattr(_import_module(f"{__name__}.serialization"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _legacy_names(name)
+
+
+_legacy_names = _fallback.legacy_names(__name__)
+_fallback.enter_legacy_methods(Tensor)
 
 
 __all__ = [
@@ -105,3 +110,5 @@ __all__ = [
     "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_rng_state", "uint8",
 ]  # fmt: skip
 __all__ += _operators.__all__
+
+_fallback.find_through_compat()

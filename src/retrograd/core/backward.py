@@ -163,19 +163,19 @@ class Walk:
             self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _finish(self, leaf: Tensor, g: Any, lone: bool) -> None:
-        """Every contribution to a leaf has arrived; a lone array is held by nobody but the walk."""
+    def _finish(self, leaf: Tensor, g: Any, unshared: bool) -> None:
+        """Every contribution to a leaf has arrived; an unshared array is held by nobody but the walk."""
         if g is None:
             return
         hooks = leaf._hooks
         if hooks is not None and hooks.on_gradient:
             g = self._run_hooks(hooks.on_gradient, g, leaf)
-            lone = False
+            unshared = False
         if self.wanted is not None:
             if leaf in self.wanted:
-                self.found[leaf] = g if self.create_graph else own(g, lone)
+                self.found[leaf] = g if self.create_graph else owned(g, unshared)
             return
-        accumulate(leaf, g, lone, self.create_graph)
+        accumulate(leaf, g, unshared, self.create_graph)
 
     def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
         """Zeros stand for the outputs of a primitive that no gradient reached."""
@@ -214,10 +214,10 @@ def as_array(value: Any, like: Any = None) -> Any:
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
-def own(g: Any, lone: bool) -> Any:
+def owned(g: Any, unshared: bool) -> Any:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
     g = as_array(g)
-    return g if lone and g.base is None and g.flags.c_contiguous else g.copy()
+    return g if unshared and g.base is None and g.flags.c_contiguous else g.copy()
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -229,26 +229,26 @@ def conjugate(x: Tensor) -> Tensor:
 _accumulating = tuple(RLock() for _ in range(16))
 
 
-def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
+def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
     with _accumulating[id(leaf) >> 4 & 15]:
-        _add_to_grad(leaf, g, lone, create_graph)
+        _add_to_grad(leaf, g, unshared, create_graph)
     hooks = leaf._hooks
     if hooks is not None:
         for hook in list(hooks.on_accumulation.values()):
             hook(leaf)
 
 
-def _add_to_grad(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
+def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
         leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
     else:
         if leaf.dtype.kind == "c":
-            g, lone = g.conj(), True
+            g, unshared = g.conj(), True
         if grad is None:
-            leaf._grad = new_tensor(own(g, lone))
+            leaf._grad = new_tensor(owned(g, unshared))
         elif grad.array.shape != leaf.array.shape:
             raise RuntimeError(
                 f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
@@ -306,8 +306,8 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
         raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(cotangent).__name__}")
     if cotangent.shape != output.shape:
         raise RuntimeError(
-            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, the output of {name} "
-            f"{describe(output)}"
+            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, "
+            f"the output of {name} {describe(output)}"
         )
     if cotangent.dtype != output.dtype:
         if cotangent.dtype.kind == "c" and output.dtype.kind != "c":

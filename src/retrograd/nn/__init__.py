@@ -1,5 +1,8 @@
 """Layers, networks and their parameters."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -165,3 +168,6 @@ from .upsampling import PixelUnshuffle as PixelUnshuffle
 from .upsampling import Upsample as Upsample
 from .upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
 from .upsampling import UpsamplingNearest2d as UpsamplingNearest2d
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import RemovableHandle, Tensor, new_tensor, to_array
 from .parameter import Parameter
 
 
@@ -114,8 +114,7 @@ class State:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
-                loaded.
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
@@ -205,7 +204,7 @@ def _copy(target: Tensor, source: Tensor) -> None:
 def _as_tensor(key: str, value: Any) -> Tensor:
     try:
         # By way of NumPy, which keeps the dtype of another library's tensor.
-        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
+        return new_tensor(to_array(np.asarray(value) if hasattr(value, "__array__") else value, copy=True))
     except (TypeError, ValueError) as error:
         raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
 

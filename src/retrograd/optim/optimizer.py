@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core.devices import backend_of, is_array
 from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
@@ -389,8 +390,8 @@ class Optimizer:
         """Take over a state that ``state_dict()`` gave, here or in PyTorch. Arrays are copied.
 
         Raises:
-            ValueError: the groups differ in number or size, or a state's array does not fit its parameter; nothing was
-                loaded.
+            ValueError: the groups differ in number or size, or a state's array does not fit its parameter. Nothing
+                was loaded.
         """
         me = type(self).__name__
         given = dict(state_dict)
@@ -479,3 +480,7 @@ def _register(hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: b
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

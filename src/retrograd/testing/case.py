@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import describe_call
+
 
 class Call:
     """One call of an operator: ``call(x, y, dim=0)``.
@@ -22,8 +24,6 @@ class Call:
         self.kwargs = kwargs
 
     def __repr__(self) -> str:
-        from ..core.errors import describe_call
-
         return describe_call("", self.args, self.kwargs)
 
 

@@ -247,7 +247,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
         raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
-        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH
+        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])

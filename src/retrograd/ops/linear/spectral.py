@@ -222,7 +222,7 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     u, s, vh = svd(input, full_matrices=not some)
     if not compute_uv:
         return OldSVDResult(u.detach() * 0, s, vh.detach().mH * 0)
-    return OldSVDResult(u, s, vh.mH)
+    return OldSVDResult(u, s, vh.mH.contiguous())
 
 
 @operator(namespace="linalg", method=False)

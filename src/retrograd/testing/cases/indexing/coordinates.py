@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...case import Call, Case, Fixed
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 
 
 def coordinates(indices: Any, shape: Any) -> Any:
@@ -18,7 +18,7 @@ def coordinates(indices: Any, shape: Any) -> Any:
 CASES = [
     Case(
         "argwhere",
-        drawn(
+        normals(
             lambda n: Call(integers([0, 2], [3, 0])),
             lambda n: Call(Fixed(n(2, 3) * np.array([1.0, 0.0, 1.0]))),
             lambda n: Call(np.array([True, False])),
@@ -30,7 +30,7 @@ CASES = [
     ),
     Case(
         "nonzero_static",
-        drawn(
+        normals(
             lambda n: Call(integers([0, 2], [3, 0]), size=3),
             lambda n: Call(integers([0, 2], [3, 0]), size=1, fill_value=7),
             lambda n: Call(integers(1, 2), size=0),
@@ -39,7 +39,7 @@ CASES = [
     ),
     Case(
         "unravel_index",
-        drawn(
+        normals(
             lambda n: Call(integers(5, 0, 3), (2, 3)),
             lambda n: Call(integers([23], [-1]), (2, 3, 4)),
             lambda n: Call(np.array(4), 6),
@@ -50,7 +50,7 @@ CASES = [
     ),
     Case(
         "isin",
-        drawn(
+        normals(
             lambda n: Call(integers([1, 2], [3, 4]), integers(2, 3)),
             lambda n: Call(integers([1, 2], [3, 4]), integers([2], [3]), invert=True),
             lambda n: Call(Fixed(np.array([1.5, np.nan, 2.0])), Fixed(np.array([np.nan, 1.5]))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inverses import SQUARE, Function, chained, drawn, names, of_complex, of_positive
+from .inverses import SQUARE, Function, chained, names, of_complex, of_normal, of_positive
 
 
 def without_signs(function: Function) -> Function:
@@ -37,20 +37,20 @@ def without_phases(function: Function) -> Function:
 CASES = [
     *names(
         "linalg.cholesky",
-        calls=chained(drawn(*SQUARE), drawn(((3, 3),), upper=True), of_complex((2, 3, 3))),
+        calls=chained(of_normal(*SQUARE), of_normal(((3, 3),), upper=True), of_complex((2, 3, 3))),
         wrap=of_positive,
     ),
-    *names("cholesky", calls=drawn(*SQUARE), wrap=of_positive),
+    *names("cholesky", calls=of_normal(*SQUARE), wrap=of_positive),
     *names(
         "cholesky_solve",
-        calls=chained(drawn(((3, 2), (3, 3))), drawn(((3, 2), (3, 3)), upper=True)),
+        calls=chained(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
         wrap=lambda f: lambda b, factor, upper=False: f(b, triangle(factor, upper), upper),
     ),
     *names(
         "cholesky_inverse",
-        calls=chained(drawn(((3, 3),)), drawn(((3, 3),), upper=True)),
+        calls=chained(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
         wrap=lambda f: lambda factor, upper=False: f(triangle(factor, upper), upper),
     ),
-    *names("linalg.qr", calls=chained(drawn(*TALL, *WIDE), COMPLEX), wrap=without_signs),
-    *names("qr", calls=drawn(*TALL), wrap=without_signs),
+    *names("linalg.qr", calls=chained(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_signs),
+    *names("qr", calls=of_normal(*TALL), wrap=without_signs),
 ]

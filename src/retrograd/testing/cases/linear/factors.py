@@ -9,7 +9,7 @@ import numpy as np
 
 from ...case import Call, Case, Fixed
 from .factorizations import TALL, WIDE
-from .inverses import SQUARE, chained, drawn, of_complex, of_positive
+from .inverses import SQUARE, chained, of_complex, of_normal, of_positive
 
 Function = Callable[..., Any]
 
@@ -60,7 +60,9 @@ def chains(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((2, 3)), rng.standard_normal((3, 2)))
 
 
-solved = chained(drawn(((3, 3), (3, 2)), ((2, 3, 3), (2, 3)), ((3, 3), (3,))), drawn(((3, 3), (2, 3)), left=False))
+solved = chained(
+    of_normal(((3, 3), (3, 2)), ((2, 3, 3), (2, 3)), ((3, 3), (3,))), of_normal(((3, 3), (2, 3)), left=False)
+)
 
 CASES = [
     Case("linalg.householder_product", reflections, dtypes=()),
@@ -68,25 +70,27 @@ CASES = [
     Case("ormqr", multiplied, dtypes=()),
     Case(
         "geqrf",
-        chained(drawn(*TALL, *WIDE), of_complex((3, 3))),
+        chained(of_normal(*TALL, *WIDE), of_complex((3, 3))),
         order=0,
         dtypes=(),
         wrap=lambda f: lambda x: f(x.detach()),
     ),
     Case("lu_unpack", packed, dtypes=()),
-    Case("linalg.inv_ex", drawn(*SQUARE), dtypes=()),
+    Case("linalg.inv_ex", of_normal(*SQUARE), dtypes=()),
     Case("linalg.solve_ex", solved, dtypes=()),
-    Case("linalg.cholesky_ex", chained(drawn(*SQUARE), drawn(((3, 3),), upper=True)), dtypes=(), wrap=of_positive),
-    Case("linalg.lu_factor_ex", drawn(*TALL, *WIDE), dtypes=()),
+    Case(
+        "linalg.cholesky_ex", chained(of_normal(*SQUARE), of_normal(((3, 3),), upper=True)), dtypes=(), wrap=of_positive
+    ),
+    Case("linalg.lu_factor_ex", of_normal(*TALL, *WIDE), dtypes=()),
     Case(
         "linalg.eig",
-        chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2))),
+        chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
         dtypes=(),
         wrap=without_phases,
         tolerance=1e-5,
     ),
-    Case("linalg.eigvals", chained(drawn(*SQUARE), of_complex((3, 3))), dtypes=(), tolerance=1e-5),
+    Case("linalg.eigvals", chained(of_normal(*SQUARE), of_complex((3, 3))), dtypes=(), tolerance=1e-5),
     Case("linalg.matrix_rank", ranked, order=0, dtypes=()),
-    Case("adjoint", chained(drawn(((2, 3),), ((2, 3, 4),)), of_complex((2, 2))), dtypes=("float32",)),
+    Case("adjoint", chained(of_normal(((2, 3),), ((2, 3, 4),)), of_complex((2, 2))), dtypes=("float32",)),
     Case("chain_matmul", chains, dtypes=()),
 ]

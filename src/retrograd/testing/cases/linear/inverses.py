@@ -13,7 +13,7 @@ Calls = Callable[[np.random.Generator], Iterator[Call]]
 Function = Callable[..., Any]
 
 
-def drawn(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
+def of_normal(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
     """A call per group, of normal arrays of its shapes; square matrices are moved away from singular ones."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -58,14 +58,14 @@ def names(*both: str, calls: Calls, order: int = 2, **options: Any) -> list[Case
 
 
 SQUARE = (((3, 3),), ((2, 2, 2),), ((1, 1),))
-POWERS = chained(*(drawn(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
+POWERS = chained(*(of_normal(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
 
 CASES = [
-    *names("linalg.inv", "inverse", calls=drawn(*SQUARE)),
-    *names("linalg.det", "det", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("linalg.slogdet", "slogdet", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("logdet", calls=chained(drawn(*SQUARE), of_complex((3, 3))), wrap=of_positive),
+    *names("linalg.inv", "inverse", calls=of_normal(*SQUARE)),
+    *names("linalg.det", "det", calls=chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("linalg.slogdet", "slogdet", calls=chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("logdet", calls=chained(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_positive),
     *names("linalg.matrix_power", calls=POWERS),
     *names("matrix_power", calls=POWERS),
-    *names("matrix_exp", "linalg.matrix_exp", calls=drawn(*SQUARE)),
+    *names("matrix_exp", "linalg.matrix_exp", calls=of_normal(*SQUARE)),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...case import Call
-from .inverses import chained, drawn, names
+from .inverses import chained, names, of_normal
 
 
 def chains(rng: np.random.Generator) -> Iterator[Call]:
@@ -18,11 +18,15 @@ def chains(rng: np.random.Generator) -> Iterator[Call]:
 
 CASES = [
     *names("linalg.multi_dot", calls=chains),
-    *names("linalg.diagonal", calls=chained(drawn(((3, 4),), ((2, 3, 3),)), drawn(((3, 4),), offset=1))),
-    *names("trace", calls=drawn(((3, 3),), ((2, 3),))),
-    *names("kron", calls=drawn(((2, 3), (2, 2)), ((3,), (2,)), ((2,), (2, 2)), ((), (2,)))),
-    *names("linalg.vecdot", calls=chained(drawn(((2, 3), (2, 3)), ((2, 3), (3,))), drawn(((3, 2), (3, 2)), dim=0))),
-    *names("linalg.cross", calls=chained(drawn(((2, 3), (2, 3)), ((1, 3), (2, 3))), drawn(((3, 2), (3, 2)), dim=0))),
-    *names("cross", calls=drawn(((3, 2), (3, 2)), ((2, 3), (2, 3)))),
-    *names("linalg.vander", calls=chained(drawn(((3,),), ((2, 2),)), drawn(((3,),), N=4))),
+    *names("linalg.diagonal", calls=chained(of_normal(((3, 4),), ((2, 3, 3),)), of_normal(((3, 4),), offset=1))),
+    *names("trace", calls=of_normal(((3, 3),), ((2, 3),))),
+    *names("kron", calls=of_normal(((2, 3), (2, 2)), ((3,), (2,)), ((2,), (2, 2)), ((), (2,)))),
+    *names(
+        "linalg.vecdot", calls=chained(of_normal(((2, 3), (2, 3)), ((2, 3), (3,))), of_normal(((3, 2), (3, 2)), dim=0))
+    ),
+    *names(
+        "linalg.cross", calls=chained(of_normal(((2, 3), (2, 3)), ((1, 3), (2, 3))), of_normal(((3, 2), (3, 2)), dim=0))
+    ),
+    *names("cross", calls=of_normal(((3, 2), (3, 2)), ((2, 3), (2, 3)))),
+    *names("linalg.vander", calls=chained(of_normal(((3,),), ((2, 2),)), of_normal(((3,),), N=4))),
 ]

@@ -54,7 +54,7 @@ PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 
 def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty: bool = True, **kwargs: Any) -> Calls:
-    """A matrix, a scalar and an empty tensor; with ``also`` a vector drawn otherwise."""
+    """A matrix, a scalar and an empty tensor; with ``also`` a vector normals otherwise."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in SHAPES if empty else SHAPES[:2]:
@@ -68,7 +68,7 @@ def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty
 def binary_calls(
     draw: Draw = normal, draw_other: Draw | None = None, *, number: bool = True, also: Draw | None = None, **kwargs: Any
 ) -> Calls:
-    """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors drawn otherwise."""
+    """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors normals otherwise."""
     other = draw_other or draw
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

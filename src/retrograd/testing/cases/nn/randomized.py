@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...case import Call, Case, Fixed
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 
 
 def probabilities(*shape: int) -> Fixed:
@@ -13,7 +13,7 @@ def probabilities(*shape: int) -> Fixed:
     return Fixed(x / x.sum(axis=1, keepdims=True))
 
 
-rates = drawn(
+rates = normals(
     lambda n: Call(n(3, 4), 0.1, 0.4, True),
     lambda n: Call(n(3, 4), training=True),
     lambda n: Call(n(3, 4), 0.1, 0.5),
@@ -22,10 +22,10 @@ rates = drawn(
 
 CASES = [
     Case("nn.functional.rrelu", rates, random=True),
-    Case("nn.functional.rrelu_", drawn(lambda n: Call(Fixed(n(3, 4)), 0.1, 0.5)), order=0),
+    Case("nn.functional.rrelu_", normals(lambda n: Call(Fixed(n(3, 4)), 0.1, 0.5)), order=0),
     Case(
         "nn.functional.linear_cross_entropy",
-        drawn(
+        normals(
             lambda n: Call(n(4, 3), n(5, 3), integers(0, 4, 1, 2)),
             lambda n: Call(n(3), n(5, 3), np.array(2), linear_bias=n(5)),
             lambda n: Call(n(4, 3), n(5, 3), integers(0, -100, 1, 2), weight=Fixed(np.arange(1.0, 6)), reduction="sum"),
