@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...case import Call, Case
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 from .inverses import Function
 
 AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
@@ -32,7 +32,7 @@ def dense(function: Function) -> Function:
 CASES = [
     Case(
         "sparse_coo_tensor",
-        drawn(
+        normals(
             lambda n: Call(AT, n(5), (3, 4)),
             lambda n: Call(AT, n(5)),
             lambda n: Call(integers([1, 0, 1]), n(3), (4,)),
@@ -40,11 +40,11 @@ CASES = [
         wrap=dense,
         dtypes=("float32",),
     ),
-    Case("sparse.mm", drawn(lambda n: Call(n(5), n(4, 2)), lambda n: Call(n(5), n(4, 1))), wrap=of_values, dtypes=()),
-    Case("spmm", drawn(lambda n: Call(n(5), n(4, 2))), wrap=of_values, dtypes=()),
+    Case("sparse.mm", normals(lambda n: Call(n(5), n(4, 2)), lambda n: Call(n(5), n(4, 1))), wrap=of_values, dtypes=()),
+    Case("spmm", normals(lambda n: Call(n(5), n(4, 2))), wrap=of_values, dtypes=()),
     Case(
         "Tensor.to_sparse",
-        drawn(lambda n: Call(n(2, 3)), lambda n: Call(n(3))),
+        normals(lambda n: Call(n(2, 3)), lambda n: Call(n(3))),
         wrap=lambda f: lambda x: f(x).coalesce().values(),
         dtypes=("float32",),
     ),
