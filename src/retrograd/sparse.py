@@ -1,5 +1,8 @@
 """Sparse matrices under PyTorch's names: ``sparse_coo_tensor`` and its products."""
 
+from typing import TYPE_CHECKING
+
+from .core.fallback import legacy_names
 from .core.tensor import Tensor
 from .ops.linear.sparse import SparseTensor, mm
 
@@ -24,3 +27,7 @@ def sum(input: SparseTensor, dim: int | None = None) -> Tensor | SparseTensor:
     tensor(5.)
     """
     return input.sum(dim)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

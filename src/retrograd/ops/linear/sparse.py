@@ -280,9 +280,14 @@ class SparseTensor:
         return self._with(-self._values)
 
     def __mul__(self, other: Number | Tensor) -> SparseTensor:
-        if isinstance(other, SparseTensor) or np.ndim(getattr(other, "array", other)):
+        if isinstance(other, SparseTensor):
             return NotImplemented
-        return self._with(self._values * other)
+        dense = operand(other)
+        if not dense.array.ndim:
+            return self._with(self._values * other)
+        if dense.array.shape != tuple(self.shape):
+            raise RuntimeError(f"mul: a sparse Tensor of shape {tuple(self.shape)} and {describe(dense)}")
+        return self._with(self._values * dense[tuple(self._at[d] for d in range(self.ndim))])
 
     __rmul__ = __mul__
 
