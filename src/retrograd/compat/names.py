@@ -12,7 +12,7 @@ from .paths import PATHS
 
 # Where a module's legacy names are looked up, in this order; each room lists them in its ``__all__``.
 SOURCES: dict[str, tuple[str, ...]] = {
-    "retrograd": ("toplevel", "constructors", "functions", "sparse"),
+    "retrograd": ("toplevel", "constructors", "functions"),
     "retrograd.autograd": ("variable",),
     "retrograd.data": ("data",),
     "retrograd.nn": ("modules",),
@@ -21,6 +21,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.utils": ("nn_utils",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
+    "retrograd.sparse": ("sparse",),
     "retrograd.testing": ("testing",),
     "retrograd.utils.data": ("data",),
 }
