@@ -6,6 +6,7 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,10 +45,13 @@ class RemovableHandle:
 
     _ids = count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False) -> None:
         self.id = next(self._ids)
         self._hooks = hooks
         hooks[self.id] = hook
+        if prepend:
+            assert isinstance(hooks, OrderedDict)
+            hooks.move_to_end(self.id, last=False)
 
     def remove(self) -> None:
         """Take the hook back; a second call does nothing."""

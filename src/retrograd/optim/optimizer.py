@@ -459,23 +459,16 @@ class Optimizer:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before each ``state_dict()``."""
-        return _register(self._state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; what it returns replaces the dictionary."""
-        return _register(self._state_dict_post_hooks, hook, prepend)
+        return RemovableHandle(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; what it returns is loaded instead."""
-        return _register(self._load_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after each ``load_state_dict``."""
-        return _register(self._load_state_dict_post_hooks, hook, prepend)
-
-
-def _register(hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
+        return RemovableHandle(self._load_state_dict_post_hooks, hook, prepend)

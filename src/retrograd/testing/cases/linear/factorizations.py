@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inverses import SQUARE, Function, chained, names, of_normal, of_positive
+from ...case import together
+from .inverses import SQUARE, Function, names, of_normal, of_positive
 
 
 def without_signs(function: Function) -> Function:
@@ -24,16 +25,16 @@ TALL = (((4, 2),), ((2, 3, 2),), ((3, 3),))
 WIDE = (((2, 4),),)
 
 CASES = [
-    *names("linalg.cholesky", calls=chained(of_normal(*SQUARE), of_normal(((3, 3),), upper=True)), wrap=of_positive),
+    *names("linalg.cholesky", calls=together(of_normal(*SQUARE), of_normal(((3, 3),), upper=True)), wrap=of_positive),
     *names("cholesky", calls=of_normal(*SQUARE), wrap=of_positive),
     *names(
         "cholesky_solve",
-        calls=chained(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
+        calls=together(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
         wrap=lambda f: lambda b, factor, upper=False: f(b, triangle(factor, upper), upper),
     ),
     *names(
         "cholesky_inverse",
-        calls=chained(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
+        calls=together(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
         wrap=lambda f: lambda factor, upper=False: f(triangle(factor, upper), upper),
     ),
     *names("linalg.qr", calls=of_normal(*TALL, *WIDE), wrap=without_signs),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...case import together
 from .factorizations import TALL, WIDE, without_signs
-from .inverses import SQUARE, Function, chained, names, of_normal
+from .inverses import SQUARE, Function, names, of_normal
 
 
 def of_symmetric(function: Function) -> Function:
@@ -28,7 +29,7 @@ CASES = [
     *names("linalg.eigvalsh", calls=of_normal(*SQUARE), wrap=of_symmetric),
     *names(
         "linalg.svd",
-        calls=chained(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE)),
+        calls=together(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE)),
         wrap=lambda f: without_signs(with_determined_vectors(f)),
         tolerance=1e-5,
     ),
