@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
+from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import Tensor
 from .parameter import Buffer, Parameter
 from .state import State
 

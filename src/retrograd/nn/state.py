@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import describe
+from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import Tensor
 from .parameter import Parameter
 
 

@@ -16,10 +16,11 @@ import numpy as np
 from ..core.devices import backend_of, is_array
 from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
+from ..core.hooks import RemovableHandle
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
-from ..core.tensor import RemovableHandle, Tensor, new_tensor, to_array
+from ..core.tensor import Tensor, new_tensor, to_array
 from .hyperparameters import number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
