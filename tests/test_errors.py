@@ -127,7 +127,7 @@ class Difference(NamedTuple):
 
 ANSWERS = [  # we answer where PyTorch refuses
     Difference(
-        "arange|eye|squeeze|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
+        "arange|eye|squeeze(_copy)?|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
         "kind: None",
         "TypeError",
         "None stands for an argument that is not given",
@@ -159,6 +159,10 @@ TYPES = [  # both refuse, with errors of different types
     Difference(".*", "single", "TypeError", "one integer stands for a sequence of one, as in NumPy; it is wrong then"),
     Difference(".*", "rank|size|number|kind", _LOOKED, "PyTorch looks at a dimension before it knows that it is there"),
     Difference(".*batch_norm", "rank", "RuntimeError", "PyTorch counts weights before it counts dimensions"),
+    Difference("diagonal_copy", "rank: no axes", "RuntimeError", "PyTorch compares dimensions that are not there"),
+    Difference("narrow_copy", "", "RuntimeError: Expected dim <", "a dimension out of range is an IndexError"),
+    Difference(".*linear_cross_entropy", "rank", "ValueError", "shapes that do not fit are a RuntimeError"),
+    Difference("unravel_index", "sizes: 0", "RuntimeError: ZeroDivision", "positions out of range are a ValueError"),
     Difference(
         "index_.*|take.*|.*embedding.*|Tensor.__.etitem__",
         "rank|size|number|index|dtype",
@@ -204,7 +208,13 @@ REFUSALS = [  # we refuse where PyTorch answers
     Difference(".*hardtanh_", "number", "", "bounds in the wrong order, which PyTorch's hardtanh refuses, too"),
     Difference("gradient|meshgrid|.*normalize", "kind: None", "", "None stands for nothing that is documented"),
     Difference(".*cross_entropy", "number: -1.0", "", "PyTorch checks label_smoothing only for batches"),
-    Difference("(linalg.)?lu", "size: last longer", "", "what is below the square part needs that to be invertible"),
+    Difference("unravel_index", "index|sizes", "", "PyTorch takes positions out of range by their remainders"),
+    Difference(
+        "(linalg.)?lu(_factor_ex)?",
+        "size: last longer",
+        "",
+        "what is below the square part needs that to be invertible",
+    ),
     Difference(
         "cholesky|bincount|.*adaptive_.*|.*(group|instance)_norm|.*bilinear|fft.*|.*max_unpool.*",
         r"size: .* empty|rank: (no axes|one less)|number|kind: \(0, 0\)",
@@ -213,7 +223,7 @@ REFUSALS = [  # we refuse where PyTorch answers
     ),
 ]
 
-CRASHES = {"lstm", "gru", "rnn_tanh", "rnn_relu"}  # PyTorch ends the process on some of these calls
+CRASHES = {"lstm", "gru", "lu_unpack", "rnn_tanh", "rnn_relu"}  # PyTorch ends the process on some of these calls
 
 
 # What became of a call

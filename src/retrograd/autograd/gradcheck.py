@@ -175,7 +175,7 @@ def differentiable_outputs(result: Any) -> list[Tensor]:
 def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """Normal numbers in the outputs' shapes and dtypes."""
     return [
-        Tensor(from_real(rng.standard_normal(real_size(x)), x.array.shape, x.array.dtype), device=x.device)
+        Tensor(from_real(rng.standard_normal(real_size(x)), x.shape, x.dtype), dtype=x.dtype, device=x.device)
         for x in outputs
     ]
 
@@ -274,7 +274,7 @@ class _Check:
         """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
-        step = Tensor(step, device=x.device).array
+        step = Tensor(step, dtype=step.dtype, device=x.device).array
         values = []
         for sign in (1, -1):
             try:

@@ -152,7 +152,7 @@ class Walk:
                         cotangents[parent] = before + gi
                         summed.add(parent)
                 gi = before = together = None
-                if not retain_graph and saved is not NOTHING:
+                if not retain_graph and saved is not NOTHING and (plan.keeps_arrays or any(map(is_array, saved))):
                     node.saved = None
                 saved = None
             if node is reader:
@@ -330,8 +330,10 @@ def accumulate_gradients(
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
+    if not inputs:
+        return
     with recording(create_graph):
-        for x in dict.fromkeys(inputs or ()):
+        for x in dict.fromkeys(inputs):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
                 accumulate(x, g, True, create_graph)

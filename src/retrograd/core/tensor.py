@@ -6,14 +6,16 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import numpy as np
 
 from .devices import Device, array_module, backend_for, backend_of, is_array
-from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, scalar_dtype
+from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, promote_types, scalar_dtype
 from .errors import call_error, describe
 from .graph import edge_of
 from .hooks import LeafHooks, RemovableHandle
@@ -32,28 +34,30 @@ Method = TypeVar("Method", bound=Any)
 class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers
-    int64, arrays keep their dtype. The result shares memory with an array it was made from only through
-    ``from_numpy`` and ``as_tensor``.
+    ``Tensor([1, 2])`` has the default dtype, whatever the numbers of the sequence are; an array and a Tensor keep
+    theirs; ``Tensor(2, 3)`` is a Tensor of that size, and ``Tensor()`` one without elements. ``tensor`` takes the dtype
+    from the numbers. Memory is shared with an array only by ``from_numpy`` and ``as_tensor``.
 
     Args:
-        data: numbers, nested sequences of numbers, an array or a Tensor.
+        data: a nested sequence of numbers, an array or a Tensor; or the lengths of the axes; or nothing.
         dtype: the dtype, by default the data's.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default the data's, or the default device.
         requires_grad: whether gradients with respect to this Tensor are wanted.
 
     Raises:
-        TypeError: the data are not numbers.
+        TypeError: the data are not numbers, or one floating number.
         ValueError: the nested sequences are ragged.
-        RuntimeError: a gradient is wanted for a dtype that has none.
+        RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
 
-    >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
+    >>> rg.tensor([1, 2])
+    tensor([1., 2.])
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
+    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
 
     array: Any
     _requires: bool
@@ -67,9 +71,9 @@ class Tensor(TensorMethods):
     __array_priority__ = 1000
 
     def __init__(
-        self, data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
+        self, *data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
     ) -> None:
-        self._initialise(to_array(data, dtype, device, copy=True))
+        self._initialise(constructed("Tensor", data, dtype, device))
         if requires_grad:
             self.requires_grad = True
 
@@ -134,12 +138,16 @@ class Tensor(TensorMethods):
         return bool(self.array.item())
 
     def __float__(self) -> float:
+        if self._requires:
+            warn_of_lost_gradient()
         return float(self.item())
 
     def __int__(self) -> int:
         return int(self.item())
 
     def __complex__(self) -> complex:
+        if self._requires:
+            warn_of_lost_gradient()
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -466,11 +474,15 @@ class Tensor(TensorMethods):
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 
 
+# How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
+print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
+
+
 def tensor_repr(x: Tensor) -> str:
     """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
     array = backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
-    body = np.array2string(array, separator=", ", prefix=f"{name}(", precision=4, threshold=1000, edgeitems=3)
+    body = np.array2string(array, separator=", ", prefix=f"{name}(", **print_options)
     parts = [body]
     if array.size == 0 and array.shape != (0,):
         parts.append(f"size={array.shape}")
@@ -530,6 +542,50 @@ def tensor_method(method: Method, *names: str) -> Method:
     return method
 
 
+# Whether ``Tensor(array)`` keeps the array's dtype. In PyTorch, and under ``retrograd run``, it takes the default one.
+arrays_keep_dtype = True
+
+
+def constructed(name: str, data: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+    """The array of ``Tensor(*data)``: of a size, or from a sequence (in the default dtype), an array or a Tensor."""
+    if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
+        return _zeros(name, data or (0,), dtype, device)
+    if len(data) > 1:
+        raise TypeError(f"{name}: wanted lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
+    (values,) = data
+    if isinstance(values, Size):
+        return _zeros(name, values, dtype, device)
+    if isinstance(values, (bool, float, complex, np.bool_, np.floating)):
+        raise TypeError(f"{name}: data must be a sequence, not {type(values).__name__}; use tensor({values!r})")
+    if dtype is None and not isinstance(values, Tensor) and (not is_array(values) or not arrays_keep_dtype):
+        array = to_array(values if hasattr(values, "__array__") else _listed(values), None, device, copy=True)
+        return array if array.dtype.kind == "c" else array.astype(get_default_dtype(), copy=False)
+    return to_array(values, dtype, device, copy=True)
+
+
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, (str, bytes)) or not hasattr(values, "__getitem__") else list(values)
+
+
+def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+    if min(lengths, default=0) < 0:
+        raise RuntimeError(f"{name}: trying to create a Tensor with a negative length: {list(lengths)}")
+    place = None if device is None else Device(device)
+    backend = backend_for(place)
+    dtype = get_default_dtype() if dtype is None else np.dtype(dtype)
+    return backend.asarray(np.zeros(lengths, dtype), device=place)
+
+
+def warn_of_lost_gradient() -> None:
+    """Warn, as PyTorch does, that a Python number takes no gradient along."""
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has no "
+        "gradient. Consider using tensor.detach() first.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
 def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
     """The data as an array in the dtype a Tensor of them has; ``copy=False`` shares memory where it can."""
     if dtype is not None:
@@ -566,15 +622,25 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
         )
     python_numbers = True
+    has_tensors = False
+    dtypes: set[Any] = set()  # of Tensors and arrays; and the types of Python's numbers
 
     def plain(value: Any) -> Any:
-        nonlocal python_numbers
+        nonlocal python_numbers, has_tensors
         if isinstance(value, Tensor):
-            python_numbers = python_numbers and value.ndim == 0
-            return value.numpy(force=True)
+            python_numbers, has_tensors = False, True
+            dtypes.add(value.array.dtype)
+            if value._requires:
+                warn_of_lost_gradient()
+            array = value.numpy(force=True)
+            return array.reshape(()) if array.size == 1 else array  # PyTorch takes Tensors of one element as numbers
         if isinstance(value, (list, tuple)):
             return [plain(item) for item in value]
-        python_numbers = python_numbers and not isinstance(value, (np.ndarray, np.generic))
+        if isinstance(value, (np.ndarray, np.generic)):
+            python_numbers = False
+            dtypes.add(value.dtype)
+        else:
+            dtypes.add(value.__class__)
         return value
 
     try:
@@ -590,6 +656,9 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             dtype = get_default_dtype()
         elif python_numbers and array.dtype.kind == "c":
             dtype = scalar_dtype(1j)
+        elif has_tensors:
+            kinds = [kind if isinstance(kind, np.dtype) else scalar_dtype(kind()) for kind in dtypes]
+            dtype = reduce(promote_types, kinds)
         else:
             dtype = array.dtype
     return array, dtype

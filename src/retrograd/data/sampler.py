@@ -17,6 +17,9 @@ from .generator import numpy_generator
 T_co = TypeVar("T_co", covariant=True)
 
 
+_AT_ONCE = 1 << 16
+
+
 class Sampler(Generic[T_co]):
     """What gives the indices of one epoch: subclasses give `__iter__()` and, for most uses, `__len__()`."""
 
@@ -89,7 +92,8 @@ class RandomSampler(Sampler[int]):
             return
         generator = numpy_generator(self.generator)
         if self.replacement:
-            yield from generator.integers(size, size=count).tolist()
+            for start in range(0, count, _AT_ONCE):  # a program may ask for more than memory holds, and stop early
+                yield from generator.integers(size, size=min(_AT_ONCE, count - start)).tolist()
         else:
             orders = [generator.permutation(size) for _ in range(-(-count // size))]
             yield from np.concatenate(orders)[:count].tolist()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import ceil, erf, inf, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.modes import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
 
@@ -115,7 +116,7 @@ def trunc_normal_(
     low, high = (a - mean) / std, (b - mean) / std
     values = _truncated_normal(tensor.numel(), low, high, generator).reshape(tensor.shape)
     # Rounding to the dtype of the Tensor must not leave the interval.
-    return tensor.copy_(Tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
+    return tensor.copy_(new_tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
 
 
 def _require_floating(name: str, tensor: Tensor) -> None:
@@ -204,7 +205,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     if tensor.ndim != 2:
         raise ValueError(f"eye_: only Tensors with 2 dimensions are supported, got {describe(tensor)}")
-    return tensor.copy_(Tensor(np.eye(*tensor.shape)))
+    return tensor.copy_(new_tensor(np.eye(*tensor.shape)))
 
 
 @no_grad()
@@ -232,7 +233,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     for group in range(groups):
         for channel in range(min(per_group, inputs)):
             values[(group * per_group + channel, channel, *centre)] = 1
-    return tensor.copy_(Tensor(values))
+    return tensor.copy_(new_tensor(values))
 
 
 # PyTorch's name, which initializations elsewhere import.
@@ -383,7 +384,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     q, r = np.linalg.qr(draws.T if rows < columns else draws)
     # QR alone does not draw uniformly; the signs of R's diagonal do (Mezzadri, 2006).
     q = q * np.sign(np.diag(r))
-    return tensor.copy_(Tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
+    return tensor.copy_(new_tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
 
 
 @no_grad()
@@ -407,4 +408,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     tensor.normal_(0, std, generator=generator)
     draws = empty(*tensor.shape, dtype=np.float64, device="cpu").uniform_(generator=generator).array
     ranks = np.argsort(np.argsort(draws, axis=0), axis=0)
-    return tensor.mul_(Tensor(ranks >= ceil(sparsity * tensor.shape[0])).to(tensor.device))
+    return tensor.mul_(new_tensor(ranks >= ceil(sparsity * tensor.shape[0])).to(tensor.device))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
 from ..core.hooks import RemovableHandle
@@ -121,6 +122,8 @@ class Module(State):
         What it returns replaces ``grad_input``.
         """
         return RemovableHandle(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before the module is differentiated.
@@ -401,6 +404,21 @@ class Module(State):
     def half(self: Self) -> Self:
         """Cast floating Parameters and buffers to float16."""
         return self._cast("half")
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Cast Parameters and buffers to a dtype, or a legacy type."""
+        return self._apply(lambda x: x.type(dst_type))
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating Parameters and buffers to bfloat16."""
+        return self._cast("bfloat16")
+
+    def share_memory(self: Self) -> Self:
+        """Move Parameters and buffers to memory that processes forked from this one share."""
+        return self._apply(methodcaller("share_memory_"))
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: modules run as they are."""
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""

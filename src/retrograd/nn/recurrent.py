@@ -16,6 +16,7 @@ from . import init
 from .arguments import DeviceLike, DTypeLike
 from .module import Module
 from .parameter import Parameter, new_parameter
+from .utils.rnn import PackedSequence, run_packed
 
 
 class RNNBase(Module):
@@ -119,6 +120,8 @@ class RNNBase(Module):
     def _run(self, input: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The outputs and final states, without a batch dimension where the input has none."""
         name = type(self).__name__
+        if isinstance(input, PackedSequence):
+            return run_packed(self, input, states)
         if input.ndim not in (2, 3):
             raise ValueError(f"{name}: expected an input of 2 or 3 dimensions, got {describe(input)}")
         if input.array.shape[-1] != self.input_size:

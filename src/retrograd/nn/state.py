@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import describe
 from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, new_tensor, to_array
 from .parameter import Parameter
 
 
@@ -205,6 +205,6 @@ def _copy(target: Tensor, source: Tensor) -> None:
 def _as_tensor(key: str, value: Any) -> Tensor:
     try:
         # By way of NumPy, which keeps the dtype of another library's tensor.
-        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
+        return new_tensor(to_array(np.asarray(value) if hasattr(value, "__array__") else value, copy=True))
     except (TypeError, ValueError) as error:
         raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error

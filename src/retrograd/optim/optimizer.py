@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core.devices import backend_of, is_array
 from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.hooks import RemovableHandle
 from ..core.modes import enable_grad
 from ..core.quiet import silent
@@ -473,3 +474,7 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after each ``load_state_dict``."""
         return RemovableHandle(self._load_state_dict_post_hooks, hook, prepend)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

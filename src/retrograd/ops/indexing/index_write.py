@@ -23,10 +23,11 @@ from .indexing import Index, adding, index_of, setting, written_value
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
 from .writing import Write, in_place, result
 
-INDEX_COPY, INDEX_FILL, INDEX_PUT, PUT, MASKED_SCATTER = (
-    setting(name) for name in ("index_copy", "index_fill", "index_put", "put", "masked_scatter")
-)
-INDEX_ADD, INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_add", "index_put", "put"))
+INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
+INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
+# As PyTorch's, these three forget the order of the input.
+INDEX_COPY, MASKED_SCATTER = (setting(name, contiguous=True) for name in ("index_copy", "masked_scatter"))
+INDEX_ADD = adding("index_add", contiguous=True)
 
 
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:

@@ -18,7 +18,7 @@ from .positions import along, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .writing import Write, in_place, result
 
-SCATTER, SCATTER_ADD = setting("scatter"), adding("scatter_add")
+SCATTER, SCATTER_ADD = setting("scatter", contiguous=True), adding("scatter_add", contiguous=True)
 
 
 def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import array_module
+from ...core.layout import order_like
 from ...core.primitive import Primitive
 from ..table.composites import raw
 from .indexing import ERASE, READ, Index, add_at
@@ -25,7 +26,7 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
             getattr(array_module(out), ufunc).at(out, index.key, src)
 
     def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
-        out = array_module(x).array(x)
+        out = array_module(x).array(x, order=order_like(x))
         write(out, x, src, index, include_self)
         return out
 
@@ -96,7 +97,9 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
 
 def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
-    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True, piecewise_linear=True)
+    return Primitive(
+        name, forward, "x src", vjp=rule, write=write, signals=True, piecewise_linear=True, contiguous=True
+    )
 
 
 SCATTER_PROD: Primitive = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)

@@ -108,6 +108,7 @@ MASKED_FILL = Primitive(
     [lambda g, mask: KEEP(g, ~mask), None, lambda g, mask: KEEP(g, mask)],
     elementwise=True,
     write=_fill_where,
+    contiguous=True,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.layout import order_like
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
@@ -253,7 +254,9 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 
 NAN_TO_NUM = elementwise(
     "nan_to_num",
-    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    lambda x, nan, posinf, neginf: np.nan_to_num(
+        x.copy(order=order_like(x)), copy=False, nan=nan, posinf=posinf, neginf=neginf
+    ),
     "x",
     [lambda g, x: KEEP(g, ISFINITE(x))],
 )

@@ -12,12 +12,14 @@ import numpy as np
 
 from ...core.devices import array_module, backend_of
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.layout import order_like
+from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.tensor import Tensor, new_tensor
 from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
 from ..table.types import Dims, Operand, Size
+from .conversion import CONTIGUOUS
 from .expansion import broadcast_tensors
 from .joining import stack
 from .permutation import permute, transpose
@@ -136,7 +138,7 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = operand(input)
-        return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
+        return repeat_interleave(new_tensor(array_module(counts).arange(counts.array.size)), counts, 0)
     x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0
@@ -168,7 +170,7 @@ def repeat_interleave(
 
 def _flip(x: Any, dims: tuple[int, ...]) -> Any:
     backwards, same = slice(None, None, -1), slice(None)
-    return x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])].copy()
+    return x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])].copy(order=order_like(x))
 
 
 def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
@@ -177,7 +179,11 @@ def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 
 FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)])
 ROLL: Primitive = Primitive(
-    "roll", _roll, "x", [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)]
+    "roll",
+    _roll,
+    "x",
+    [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)],
+    contiguous=True,
 )
 ROT90: Primitive = Primitive(
     "rot90",
@@ -319,10 +325,18 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 # Triangles
 
 TRIL: Primitive = Primitive(
-    "tril", lambda x, diagonal: array_module(x).tril(x, diagonal), "x", [lambda g, diagonal: TRIL(g, diagonal=diagonal)]
+    "tril",
+    lambda x, diagonal: array_module(x).tril(x, diagonal),
+    "x",
+    [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
+    contiguous=True,
 )
 TRIU: Primitive = Primitive(
-    "triu", lambda x, diagonal: array_module(x).triu(x, diagonal), "x", [lambda g, diagonal: TRIU(g, diagonal=diagonal)]
+    "triu",
+    lambda x, diagonal: array_module(x).triu(x, diagonal),
+    "x",
+    [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
+    contiguous=True,
 )
 
 
@@ -580,4 +594,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     x = reshape(x, (n, count, channels // count, *rest))
-    return reshape(transpose(x, 1, 2).clone(), (n, channels, *rest))
+    return reshape(apply1(CONTIGUOUS, transpose(x, 1, 2)), (n, channels, *rest))

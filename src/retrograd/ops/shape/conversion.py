@@ -8,15 +8,22 @@ import numpy as np
 
 from ...core.devices import Device, backend_for, backend_of
 from ...core.dtypes import DType
+from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
+
+def _cast(x: Any, dtype: DType) -> Any:
+    return x.astype(dtype, order=order_like(x))
+
+
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
-DISCRETE_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", signals=True)
-CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], elementwise=True)
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True)
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True)
+CLONE = Primitive("clone", lambda x: x.copy(order=order_like(x)), "x", [lambda g: g], elementwise=True)
+CONTIGUOUS = Primitive("contiguous", lambda x: x.copy(order="C"), "x", [lambda g: g], elementwise=True)
 
 
 def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
@@ -174,13 +181,22 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
-    'retrograd.FloatTensor'
+    'torch.FloatTensor'
+    >>> rg.tensor([1.5]).type("torch.LongTensor")
+    tensor([1])
     """
     if dtype is None:
-        module = "retrograd.cuda" if self.is_cuda else "retrograd"
+        module = "torch.cuda" if self.is_cuda else "torch"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype(dtype))
+    device = None
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        module, _, legacy = dtype.rpartition(".")
+        device = Device("cuda" if module.endswith("cuda") else "cpu")
+        dtype = next((name for name, each in _TYPE_NAMES.items() if each == legacy), dtype)
+    elif hasattr(dtype, "is_cuda"):  # a legacy type: FloatTensor, cuda.FloatTensor
+        device = Device("cuda" if dtype.is_cuda else "cpu")
+    return _converted(self, _as_dtype(dtype), device)
 
 
 @operator(namespace="Tensor")
@@ -324,7 +340,7 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
     """
-    return self if self.array.flags.c_contiguous else apply1(CLONE, self)
+    return self if self.array.flags.c_contiguous else apply1(CONTIGUOUS, self)
 
 
 @operator(method=False, differentiable=False)

@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -44,8 +44,8 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent)
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, contiguous=True)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, contiguous=True)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
@@ -251,7 +251,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     for place, x in enumerate(xs):
         if x.ndim > 2:
             raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
-    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
+    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
 # Splitting
@@ -541,4 +541,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]
+def _contains(self: Tensor, element: Operand) -> bool:
+    found = self == element
+    if not isinstance(found, Tensor):
+        raise RuntimeError(f"in: only a Tensor, array or number can be looked for, not {type(element).__name__}")
+    return bool(found.array.any())
+
+
+tensor_method(_iterate, "__iter__")
+tensor_method(_contains, "__contains__")

@@ -282,7 +282,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
     """
-    return flatten(input)
+    return flatten(operand(input).contiguous())
 
 
 @operator()

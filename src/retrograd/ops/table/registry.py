@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ...core.dtypes import can_cast
 from ...core.errors import describe
+from ...core.fallback import legacy_call
 from ...core.mutation import COPY, apply_inplace, check_writable
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
@@ -99,9 +100,30 @@ def operator(
                 setattr(Tensor, method_name, function)
             if inplace:
                 setattr(Tensor, method_name + "_", _inplace_form(method_name, plain, inplace, real))
-        return function
+        return _with_out(plain) if direct else function
 
     return enter
+
+
+def _with_out(plain: Function) -> Function:
+    """A direct function with the keyword ``out``, which all others take when they have failed; methods have it not."""
+    name = plain.__name__
+    if name == "clone":
+        return plain
+
+    if plain.__code__.co_argcount == 1:
+
+        @functools.wraps(plain)
+        def function(input: Any, *, out: Any = None) -> Any:
+            return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+
+    else:
+
+        @functools.wraps(plain)
+        def function(input: Any, other: Any, *, out: Any = None) -> Any:
+            return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+
+    return function  # type: ignore[return-value]
 
 
 def _inplace_form(
@@ -156,7 +178,12 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                 _rename(name, other_names, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            result = NotImplemented
+            if isinstance(error, (TypeError, RuntimeError)):
+                result = legacy_call(name, named, args, kwargs)
+            if result is NotImplemented:
+                raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            return result
 
     named.__name__ = name.rpartition(".")[
         2

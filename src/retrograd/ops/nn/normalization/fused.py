@@ -176,6 +176,7 @@ def _fused(name: str) -> Primitive:
         residuals="mean rstd",
         signals=True,
         piecewise_linear=True,
+        contiguous=True,
     )
 
 

@@ -35,7 +35,7 @@ def _pad_rule(g: Any, widths: Widths) -> Any:
     return PAD(g, widths=tuple([(-left, -right) for left, right in widths]), value=0)
 
 
-PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule])
+PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule], contiguous=True)
 
 _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -68,6 +68,7 @@ PAD_EDGES: Primitive = Primitive(
     "x",
     [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
     piecewise_linear=True,
+    contiguous=True,
 )
 FOLD_EDGES: Primitive = Primitive(
     "pad_backward", _fold_edges, "x", [lambda g, widths, mode: PAD_EDGES(g, widths=widths, mode=mode)]

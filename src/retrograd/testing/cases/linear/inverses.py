@@ -33,14 +33,14 @@ def of_complex(*shapes: tuple[int, ...]) -> Calls:
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in shapes:
-            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-1]))
+            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-2], shape[-1]))
 
     return calls
 
 
 def of_positive(function: Function) -> Function:
     """A function of positive-definite matrices as one of any matrix."""
-    return lambda x, *args, **kwargs: function(x @ x.mT, *args, **kwargs)
+    return lambda x, *args, **kwargs: function(x @ x.mH, *args, **kwargs)
 
 
 def names(*both: str, calls: Calls, order: int = 2, **options: Any) -> list[Case]:
