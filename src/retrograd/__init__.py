@@ -1,14 +1,12 @@
 """Retrograd: automatic differentiation and neural networks over NumPy and CuPy, with the gradients in plain sight."""
 
+from . import _command  # noqa: F401  isort: skip  before all other imports, during which Ctrl-C may come
+
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import (
-    _command,  # noqa: F401  first: Ctrl-C during the imports below
-    autograd,
-    ops,
-)
+from . import autograd, ops
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
 from .core import fallback as _fallback

@@ -16,13 +16,14 @@ from typing import Any
 from .devices import array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
+from .hooks import RemovableHandle
 from .modes import modes, recording, watchers
 from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
-from .tensor import RemovableHandle, Tensor, new_tensor, tensor_method
+from .tensor import Tensor, new_tensor, tensor_method
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import reduce
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
@@ -19,6 +18,7 @@ from .devices import Device, array_module, backend_for, backend_of, is_array
 from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, promote_types, scalar_dtype
 from .errors import call_error, describe
 from .graph import edge_of
+from .hooks import LeafHooks, RemovableHandle
 from .storage import Storage, leave, share, sharers
 
 if TYPE_CHECKING:
@@ -29,37 +29,6 @@ else:
 
 
 Method = TypeVar("Method", bound=Any)
-
-
-class LeafHooks:
-    """The hooks of a leaf: on its finished gradient, and after that was added to ``.grad``."""
-
-    __slots__ = ("on_accumulation", "on_gradient")
-
-    def __init__(self) -> None:
-        self.on_gradient: dict[int, Callable[[Any], Any]] = {}
-        self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
-
-
-class RemovableHandle:
-    """Takes a hook back: ``handle.remove()``, or at the end of a ``with``."""
-
-    _ids = count()
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self.id = next(self._ids)
-        self._hooks = hooks
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Take the hook back; a second call does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
 
 
 class Tensor(TensorMethods):

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
+from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import Tensor
 from .parameter import Buffer, Parameter
-from .state import State, _register
+from .state import State
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class Module(State):
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
-        return _register(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -113,14 +114,14 @@ class Module(State):
         With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also after a
         forward that raised, with None for the output.
         """
-        return _register(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
 
         What it returns replaces ``grad_input``.
         """
-        return _register(self._backward_hooks, hook, prepend)
+        return RemovableHandle(self._backward_hooks, hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
@@ -129,7 +130,7 @@ class Module(State):
 
         What it returns replaces ``grad_output``.
         """
-        return _register(self._backward_pre_hooks, hook, prepend)
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
 
     # Attributes
 
@@ -180,7 +181,8 @@ class Module(State):
             object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Enter a Parameter (or None for one that is not used) under ``name``."""

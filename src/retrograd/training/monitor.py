@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.devices import backend_of
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.hooks import RemovableHandle
+from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
 from ..optim.optimizer import Optimizer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inverses import SQUARE, Function, chained, names, of_complex, of_normal, of_positive
+from ...case import together
+from .inverses import SQUARE, Function, names, of_complex, of_normal, of_positive
 
 
 def without_signs(function: Function) -> Function:
@@ -37,20 +38,20 @@ def without_phases(function: Function) -> Function:
 CASES = [
     *names(
         "linalg.cholesky",
-        calls=chained(of_normal(*SQUARE), of_normal(((3, 3),), upper=True), of_complex((2, 3, 3))),
+        calls=together(of_normal(*SQUARE), of_normal(((3, 3),), upper=True), of_complex((2, 3, 3))),
         wrap=of_positive,
     ),
     *names("cholesky", calls=of_normal(*SQUARE), wrap=of_positive),
     *names(
         "cholesky_solve",
-        calls=chained(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
+        calls=together(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
         wrap=lambda f: lambda b, factor, upper=False: f(b, triangle(factor, upper), upper),
     ),
     *names(
         "cholesky_inverse",
-        calls=chained(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
+        calls=together(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
         wrap=lambda f: lambda factor, upper=False: f(triangle(factor, upper), upper),
     ),
-    *names("linalg.qr", calls=chained(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_signs),
+    *names("linalg.qr", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_signs),
     *names("qr", calls=of_normal(*TALL), wrap=without_signs),
 ]

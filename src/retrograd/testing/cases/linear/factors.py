@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case, Fixed
+from ...case import Call, Case, Fixed, together
 from .factorizations import TALL, WIDE
-from .inverses import SQUARE, chained, of_complex, of_normal, of_positive
+from .inverses import SQUARE, of_complex, of_normal, of_positive
 
 Function = Callable[..., Any]
 
@@ -60,7 +60,7 @@ def chains(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((2, 3)), rng.standard_normal((3, 2)))
 
 
-solved = chained(
+solved = together(
     of_normal(((3, 3), (3, 2)), ((2, 3, 3), (2, 3)), ((3, 3), (3,))), of_normal(((3, 3), (2, 3)), left=False)
 )
 
@@ -70,7 +70,7 @@ CASES = [
     Case("ormqr", multiplied, dtypes=()),
     Case(
         "geqrf",
-        chained(of_normal(*TALL, *WIDE), of_complex((3, 3))),
+        together(of_normal(*TALL, *WIDE), of_complex((3, 3))),
         order=0,
         dtypes=(),
         wrap=lambda f: lambda x: f(x.detach()),
@@ -79,18 +79,21 @@ CASES = [
     Case("linalg.inv_ex", of_normal(*SQUARE), dtypes=()),
     Case("linalg.solve_ex", solved, dtypes=()),
     Case(
-        "linalg.cholesky_ex", chained(of_normal(*SQUARE), of_normal(((3, 3),), upper=True)), dtypes=(), wrap=of_positive
+        "linalg.cholesky_ex",
+        together(of_normal(*SQUARE), of_normal(((3, 3),), upper=True)),
+        dtypes=(),
+        wrap=of_positive,
     ),
     Case("linalg.lu_factor_ex", of_normal(*TALL, *WIDE), dtypes=()),
     Case(
         "linalg.eig",
-        chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
+        together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
         dtypes=(),
         wrap=without_phases,
         tolerance=1e-5,
     ),
-    Case("linalg.eigvals", chained(of_normal(*SQUARE), of_complex((3, 3))), dtypes=(), tolerance=1e-5),
+    Case("linalg.eigvals", together(of_normal(*SQUARE), of_complex((3, 3))), dtypes=(), tolerance=1e-5),
     Case("linalg.matrix_rank", ranked, order=0, dtypes=()),
-    Case("adjoint", chained(of_normal(((2, 3),), ((2, 3, 4),)), of_complex((2, 2))), dtypes=("float32",)),
+    Case("adjoint", together(of_normal(((2, 3),), ((2, 3, 4),)), of_complex((2, 2))), dtypes=("float32",)),
     Case("chain_matmul", chains, dtypes=()),
 ]

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case, together
 
-Calls = Callable[[np.random.Generator], Iterator[Call]]
 Function = Callable[..., Any]
 
 
@@ -39,14 +38,6 @@ def of_complex(*shapes: tuple[int, ...]) -> Calls:
     return calls
 
 
-def chained(*parts: Calls) -> Calls:
-    def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for part in parts:
-            yield from part(rng)
-
-    return calls
-
-
 def of_positive(function: Function) -> Function:
     """A function of positive-definite matrices as one of any matrix."""
     return lambda x, *args, **kwargs: function(x @ x.mH, *args, **kwargs)
@@ -58,13 +49,13 @@ def names(*both: str, calls: Calls, order: int = 2, **options: Any) -> list[Case
 
 
 SQUARE = (((3, 3),), ((2, 2, 2),), ((1, 1),))
-POWERS = chained(*(of_normal(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
+POWERS = together(*(of_normal(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
 
 CASES = [
     *names("linalg.inv", "inverse", calls=of_normal(*SQUARE)),
-    *names("linalg.det", "det", calls=chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("linalg.slogdet", "slogdet", calls=chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("logdet", calls=chained(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_positive),
+    *names("linalg.det", "det", calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("linalg.slogdet", "slogdet", calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("logdet", calls=together(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_positive),
     *names("linalg.matrix_power", calls=POWERS),
     *names("matrix_power", calls=POWERS),
     *names("matrix_exp", "linalg.matrix_exp", calls=of_normal(*SQUARE)),

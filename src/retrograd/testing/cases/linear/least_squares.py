@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call
+from ...case import Call, together
 from .factorizations import COMPLEX, TALL, WIDE
-from .inverses import Function, chained, names, of_normal
+from .inverses import Function, names, of_normal
 
 
 def least_squares(rng: np.random.Generator) -> Iterator[Call]:
@@ -22,7 +22,7 @@ def solution_only(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.pinv", calls=chained(of_normal(*TALL, *WIDE), COMPLEX)),
+    *names("linalg.pinv", calls=together(of_normal(*TALL, *WIDE), COMPLEX)),
     *names("pinverse", calls=of_normal(*TALL, *WIDE)),
     *names("linalg.lstsq", calls=least_squares, wrap=solution_only),
 ]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call
+from ...case import Call, together
 from .factorizations import COMPLEX, TALL, WIDE
-from .inverses import Function, chained, names, of_normal
+from .inverses import Function, names, of_normal
 
 
 def pivoted(rng: np.random.Generator) -> Iterator[Call]:
@@ -33,9 +33,9 @@ def first_two(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.lu_factor", calls=chained(of_normal(*TALL, *WIDE), COMPLEX), wrap=lambda f: lambda x: f(x)[0]),
+    *names("linalg.lu_factor", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=lambda f: lambda x: f(x)[0]),
     *names("lu", calls=of_normal(*TALL, *WIDE), wrap=lambda f: lambda x: f(x)[0]),
-    *names("linalg.lu", calls=chained(of_normal(*TALL, *WIDE), COMPLEX), wrap=first_two),
+    *names("linalg.lu", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=first_two),
     *names("linalg.lu_solve", calls=pivoted),
     *names("lu_solve", calls=pivoted_last),
 ]

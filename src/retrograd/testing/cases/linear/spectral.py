@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...case import together
 from .factorizations import COMPLEX, TALL, WIDE, without_phases
-from .inverses import SQUARE, Function, chained, names, of_complex, of_normal
+from .inverses import SQUARE, Function, names, of_complex, of_normal
 
 
 def of_symmetric(function: Function) -> Function:
@@ -36,17 +37,17 @@ def with_shared_phase(function: Function) -> Function:
 CASES = [
     *names(
         "linalg.eigh",
-        calls=chained(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
+        calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
         wrap=lambda f: of_symmetric(without_phases(f)),
         tolerance=1e-5,
     ),
-    *names("linalg.eigvalsh", calls=chained(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_symmetric),
+    *names("linalg.eigvalsh", calls=together(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_symmetric),
     *names(
         "linalg.svd",
-        calls=chained(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE), COMPLEX),
+        calls=together(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE), COMPLEX),
         wrap=with_shared_phase,
         tolerance=1e-5,
     ),
-    *names("svd", calls=chained(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_phases, tolerance=1e-5),
-    *names("linalg.svdvals", calls=chained(of_normal(*TALL, *WIDE), COMPLEX)),
+    *names("svd", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_phases, tolerance=1e-5),
+    *names("linalg.svdvals", calls=together(of_normal(*TALL, *WIDE), COMPLEX)),
 ]

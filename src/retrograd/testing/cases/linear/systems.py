@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from .inverses import chained, names, of_normal
+from ...case import together
+from .inverses import names, of_normal
 
 CASES = [
     *names(
         "linalg.solve",
-        calls=chained(
+        calls=together(
             of_normal(((3, 3), (3, 2)), ((2, 3, 3), (2, 3)), ((3, 3), (3,)), ((2, 3, 3), (3, 1))),
             of_normal(((3, 3), (2, 3)), left=False),
         ),
     ),
     *names(
         "linalg.solve_triangular",
-        calls=chained(
+        calls=together(
             of_normal(((3, 3), (3, 2)), ((2, 3, 3), (3, 1)), upper=True),
             of_normal(((3, 3), (2, 3)), upper=False, left=False),
             of_normal(((3, 3), (3, 2)), upper=False, unitriangular=True),
@@ -22,7 +23,7 @@ CASES = [
     ),
     *names(
         "triangular_solve",
-        calls=chained(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=False, transpose=True)),
+        calls=together(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=False, transpose=True)),
     ),
     *names("linalg.tensorsolve", calls=of_normal(((2, 3, 6), (2, 3)))),
     *names("linalg.tensorinv", calls=of_normal(((4, 2, 2),), ind=1)),
