@@ -195,3 +195,14 @@ def test_the_loss_with_a_linear_layer_equals_the_two_apart():
     wanted = nn.CrossEntropyLoss(ignore_index=1)(loss.linear(x), target)
     assert np.allclose(loss(x, target).item(), wanted.item())
     assert list(loss.state_dict()) == ["linear.weight", "linear.bias"]
+
+
+@pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_alpha_dropout_keeps_mean_and_variance_and_does_nothing_in_evaluation(layer):
+    x = rg.randn(200, 500)
+    dropped = layer(0.3)(x)
+    assert abs(dropped.mean().item()) < 0.05 and abs(dropped.std().item() - 1) < 0.05
+    assert (dropped != x).float().mean().item() > 0.9
+    assert layer(0.3).eval()(x) is x or (layer(0.3).eval()(x) == x).all()
+    with pytest.raises(ValueError, match="p must be between 0 and 1"):
+        layer(1.5)

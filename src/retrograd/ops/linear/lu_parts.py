@@ -57,7 +57,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        p = new_tensor(np.swapaxes(xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)], -1, -2))
+        p = new_tensor(np.swapaxes(xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)], -1, -2).copy())
     if unpack_data:
         lower = packed[..., :k].tril(-1) + new_tensor(xp.eye(rows, k, dtype=packed.dtype))
         upper = packed[..., :k, :].triu()

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply2, operand
+from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, new_tensor
-from ..table.elementwise import binary
+from ..table.elementwise import STAYS_ATTACHED, binary
 from ..table.registry import operator
 from .trigonometric import cos, sin
 
@@ -64,6 +64,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """
     r, phi = operand(abs, "abs"), operand(angle, "angle")
     _pair(r, phi)
+    if r._requires:
+        r = apply(STAYS_ATTACHED, (r,), {})
     return apply2(COMPLEX, r * cos(phi), r * sin(phi))
 
 
