@@ -50,7 +50,7 @@ class Tensor(Copies, TensorMethods):
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
 
-    >>> rg.tensor([1, 2])
+    >>> rg.Tensor([1, 2])
     tensor([1., 2.])
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()

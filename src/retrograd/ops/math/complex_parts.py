@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply2, operand
+from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor
-from ..table.elementwise import binary
+from ..table.elementwise import STAYS_ATTACHED, binary
 from ..table.registry import operator
 from .trigonometric import cos, sin
 
@@ -55,6 +55,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Args:
         abs: the magnitudes.
         angle: the angles in radians.
+
     Raises:
         RuntimeError: the inputs are not floating, or of two dtypes.
 
@@ -63,4 +64,6 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """
     r, phi = operand(abs, "abs"), operand(angle, "angle")
     _pair(r, phi)
+    if r._requires:
+        r = apply1(STAYS_ATTACHED, r)
     return apply2(COMPLEX, r * cos(phi), r * sin(phi))
