@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply1, apply2, operand
+from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor
 from ..table.elementwise import STAYS_ATTACHED, binary
 from ..table.registry import operator
@@ -65,5 +65,5 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     r, phi = operand(abs, "abs"), operand(angle, "angle")
     _pair(r, phi)
     if r._requires:
-        r = apply1(STAYS_ATTACHED, r)
+        r = apply(STAYS_ATTACHED, (r,), {})
     return apply2(COMPLEX, r * cos(phi), r * sin(phi))
