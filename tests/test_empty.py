@@ -48,6 +48,7 @@ DIFFERENT = {
     "scaled_dot_product_attention": "masks and batches that do not broadcast are refused, empty or not",
     "scatter": "an index of other dimensions than the input is refused, also where it is empty",
     "as_strided": "PyTorch reads beyond the memory",
+    "to_sparse": "a number has no coordinates",
     "unfold": "a window of length 0 over a number",
     "vander": "a number is no vector",
 }

@@ -127,7 +127,7 @@ class Difference(NamedTuple):
 
 ANSWERS = [  # we answer where PyTorch refuses
     Difference(
-        "arange|eye|squeeze(_copy)?|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
+        "arange|eye|sparse_coo_tensor|squeeze(_copy)?|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
         "kind: None",
         "TypeError",
         "None stands for an argument that is not given",
@@ -159,6 +159,7 @@ TYPES = [  # both refuse, with errors of different types
     Difference(".*", "single", "TypeError", "one integer stands for a sequence of one, as in NumPy; it is wrong then"),
     Difference(".*", "rank|size|number|kind", _LOOKED, "PyTorch looks at a dimension before it knows that it is there"),
     Difference(".*batch_norm", "rank", "RuntimeError", "PyTorch counts weights before it counts dimensions"),
+    Difference("sparse.mm|spmm", "dtype", "IndexError: Dimension", "PyTorch looks at a dimension before it is there"),
     Difference("diagonal_copy", "rank: no axes", "RuntimeError", "PyTorch compares dimensions that are not there"),
     Difference("narrow_copy", "", "RuntimeError: Expected dim <", "a dimension out of range is an IndexError"),
     Difference(".*linear_cross_entropy", "rank", "ValueError", "shapes that do not fit are a RuntimeError"),
@@ -208,6 +209,8 @@ REFUSALS = [  # we refuse where PyTorch answers
     Difference(".*hardtanh_", "number", "", "bounds in the wrong order, which PyTorch's hardtanh refuses, too"),
     Difference("gradient|meshgrid|.*normalize", "kind: None", "", "None stands for nothing that is documented"),
     Difference(".*cross_entropy", "number: -1.0", "", "PyTorch checks label_smoothing only for batches"),
+    Difference("sparse_coo_tensor", "dtype|index|sizes|rank", "", "PyTorch does not look where coordinates lie"),
+    Difference("Tensor.to_sparse", "rank", "", "a number has no coordinates"),
     Difference("unravel_index", "index|sizes", "", "PyTorch takes positions out of range by their remainders"),
     Difference(
         "(linalg.)?lu(_factor_ex)?",

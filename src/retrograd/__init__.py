@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
+    from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import training as training
@@ -78,8 +79,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "special",
-    "testing", "training", "utils",
+    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "sparse",
+    "special", "testing", "training", "utils",
 )  # fmt: skip
 
 

@@ -66,6 +66,11 @@ def test_a_missing_name_says_where_it_is_or_what_is_near():
         rg.zyzzyva
 
 
+def test_a_legacy_name_leaves_its_module_as_it_is():
+    assert rg.nn.DataParallel is rg.nn.DataParallel and rg.FloatTensor is rg.FloatTensor
+    assert "DataParallel" not in vars(rg.nn) and "FloatTensor" not in vars(rg)
+
+
 def test_constants_and_limits():
     assert (rg.pi, rg.e, rg.inf, rg.newaxis) == (math.pi, math.e, math.inf, None) and math.isnan(rg.nan)
     assert rg.finfo(rg.float32).eps == 2.0**-23 and rg.finfo().max > 3e38 and rg.iinfo(rg.int8).max == 127

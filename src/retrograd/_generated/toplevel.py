@@ -42,6 +42,8 @@ from ..ops.linear.inverses import matrix_exp
 from ..ops.linear.inverses import matrix_power_ as matrix_power
 from ..ops.linear.inverses import slogdet_ as slogdet
 from ..ops.linear.least_squares import pinverse
+from ..ops.linear.low_rank import pca_lowrank
+from ..ops.linear.low_rank import svd_lowrank
 from ..ops.linear.lu import lu_ as lu
 from ..ops.linear.lu import lu_solve_ as lu_solve
 from ..ops.linear.lu_parts import lu_unpack
@@ -66,6 +68,8 @@ from ..ops.linear.products import kron
 from ..ops.linear.products import trace
 from ..ops.linear.short_time import istft
 from ..ops.linear.short_time import stft
+from ..ops.linear.sparse import sparse_coo_tensor
+from ..ops.linear.sparse import spmm
 from ..ops.linear.spectral import svd_ as svd
 from ..ops.linear.systems import triangular_solve
 from ..ops.make.creation import as_tensor
@@ -82,6 +86,7 @@ from ..ops.make.filled import ones
 from ..ops.make.filled import ones_like
 from ..ops.make.filled import zeros
 from ..ops.make.filled import zeros_like
+from ..ops.make.further_samples import poisson
 from ..ops.make.random import normal
 from ..ops.make.random import rand
 from ..ops.make.random import rand_like
@@ -159,6 +164,7 @@ from ..ops.math.complex_numbers import real
 from ..ops.math.complex_numbers import view_as_complex
 from ..ops.math.complex_numbers import view_as_real
 from ..ops.math.complex_parts import complex_ as complex
+from ..ops.math.complex_parts import isreal
 from ..ops.math.complex_parts import polar
 from ..ops.math.error_function import erf
 from ..ops.math.error_function import erfc
@@ -585,6 +591,7 @@ __all__ = [
     "isnan",
     "isneginf",
     "isposinf",
+    "isreal",
     "istft",
     "kaiser_window",
     "kron",
@@ -666,9 +673,11 @@ __all__ = [
     "ormqr",
     "outer",
     "pairwise_distance",
+    "pca_lowrank",
     "permute",
     "permute_copy",
     "pinverse",
+    "poisson",
     "polar",
     "polygamma",
     "positive",
@@ -724,10 +733,12 @@ __all__ = [
     "slogdet",
     "softmax",
     "sort",
+    "sparse_coo_tensor",
     "split",
     "split_copy",
     "split_with_sizes",
     "split_with_sizes_copy",
+    "spmm",
     "sqrt",
     "square",
     "squeeze",
@@ -740,6 +751,7 @@ __all__ = [
     "subtract",
     "sum",
     "svd",
+    "svd_lowrank",
     "swapaxes",
     "swapdims",
     "t",

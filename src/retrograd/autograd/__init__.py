@@ -7,7 +7,6 @@ from ..core.modes import enable_grad as enable_grad
 from ..core.modes import inference_mode as inference_mode
 from ..core.modes import no_grad as no_grad
 from ..core.modes import set_grad_enabled as set_grad_enabled
-from . import functional as functional
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function
@@ -19,5 +18,7 @@ from .gradients import backward as backward
 from .gradients import grad as grad
 from .numerical import numerical_gradient as numerical_gradient
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from . import functional as functional
+else:
     __getattr__ = legacy_names(__name__)

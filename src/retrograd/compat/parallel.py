@@ -62,11 +62,38 @@ def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
     return [inputs] * count
 
 
+def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Parts of positional and keyword arguments, one per device, as many of one as of the other."""
+    parts = scatter(inputs, target_gpus, dim) if inputs else []
+    options = scatter(kwargs, target_gpus, dim) if kwargs else []
+    count = max(len(parts), len(options))
+    return (*parts, *[()] * (count - len(parts))), (*options, *[{}] * (count - len(options)))
+
+
 def parallel_apply(modules: Any, inputs: Any, kwargs_tup: Any = None, devices: Any = None) -> list[Any]:
     """Each module's result for its part of the batch, one after the other."""
     options = kwargs_tup or [{}] * len(modules)
     parts = [part if isinstance(part, (list, tuple)) else (part,) for part in inputs]
     return [module(*part, **option) for module, part, option in zip(modules, parts, options, strict=True)]
+
+
+class Broadcast:
+    """Copies of Tensors, one per device: on one device the Tensors themselves."""
+
+    @staticmethod
+    def apply(target_gpus: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The Tensors, once per device."""
+        return inputs * max(1, len(target_gpus))
+
+
+class ReduceAddCoalesced:
+    """Sums over devices of Tensors."""
+
+    @staticmethod
+    def apply(destination: Any, num_inputs: int, *grads: Tensor) -> tuple[Tensor, ...]:
+        """Per place among ``num_inputs`` the sum of every device's Tensor."""
+        groups = [grads[start : start + num_inputs] for start in range(0, len(grads), num_inputs)]
+        return tuple(sum(column[1:], start=column[0]) for column in zip(*groups, strict=True))
 
 
 def gather(outputs: Any, target_device: Any = None, dim: int = 0) -> Any:

@@ -16,10 +16,15 @@ _ROOM = "retrograd.compat"
 def legacy_names(module: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module: a legacy name of PyTorch's, or an AttributeError with a hint."""
 
+    known: dict[str, Any] = {}  # not in the module itself, which stays as it is
+
     def __getattr__(name: str) -> Any:
+        if name in known:
+            return known[name]
         if name.startswith("__"):  # asked for by Python itself, at every import
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return import_module(f"{_ROOM}.names").attribute(module, name)
+        known[name] = import_module(f"{_ROOM}.names").attribute(module, name)
+        return known[name]
 
     return __getattr__
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from ..core.fallback import legacy_names
 from . import lr_scheduler as lr_scheduler
-from . import swa_utils as swa_utils
 from .adam import Adam as Adam
 from .adam import Adamax as Adamax
 from .adam import AdamW as AdamW
@@ -21,5 +20,7 @@ from .optimizer import Optimizer as Optimizer
 from .sgd import ASGD as ASGD
 from .sgd import SGD as SGD
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from . import swa_utils as swa_utils
+else:
     __getattr__ = legacy_names(__name__)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.devices import array_module
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..table.elementwise import STAYS_ATTACHED, binary
 from ..table.registry import operator
 from .trigonometric import cos, sin
@@ -67,3 +68,20 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     if r._requires:
         r = apply(STAYS_ATTACHED, (r,), {})
     return apply2(COMPLEX, r * cos(phi), r * sin(phi))
+
+
+@operator(differentiable=False)
+def isreal(input: Tensor) -> Tensor:
+    """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+
+    Derivative: none.
+    Shape: any; the result has the input's.
+    Dtype: all; bool.
+
+    >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
+    x = operand(input)
+    if x.dtype.kind == "c":
+        return new_tensor(array_module(x).asarray(x.array.imag == 0))
+    return new_tensor(array_module(x).ones_like(x.array, dtype=bool))
