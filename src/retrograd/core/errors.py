@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,13 @@ def operator_error(name: str, inputs: tuple[Any, ...], params: dict[str, Any] | 
         kinds = (IndexError, MemoryError, NotImplementedError)
         kind = next((kind for kind in kinds if isinstance(error, kind)), RuntimeError)
     return call_error(kind, name, inputs, params, str(error))
+
+
+def warn_of_lost_gradient() -> None:
+    """Warn, as PyTorch does, that a Python number takes no gradient along."""
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has no "
+        "gradient. Consider using tensor.detach() first.",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -6,17 +6,18 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import numpy as np
 
+from .copies import Copies
 from .devices import Device, array_module, backend_for, backend_of, is_array
 from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, promote_types, scalar_dtype
-from .errors import call_error, describe
+from .errors import call_error, describe, warn_of_lost_gradient
 from .graph import edge_of
 from .hooks import LeafHooks, RemovableHandle
 from .storage import Storage, leave, share, sharers
@@ -31,7 +32,7 @@ else:
 Method = TypeVar("Method", bound=Any)
 
 
-class Tensor(TensorMethods):
+class Tensor(Copies, TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
     ``Tensor([1, 2])`` has the default dtype, whatever the numbers of the sequence are; an array and a Tensor keep
@@ -49,7 +50,7 @@ class Tensor(TensorMethods):
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
 
-    >>> rg.tensor([1, 2])
+    >>> rg.Tensor([1, 2])
     tensor([1., 2.])
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -177,11 +178,7 @@ class Tensor(TensorMethods):
         return self.array.item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers, a 0-d Tensor as a number.
-
-        >>> rg.ones(2, 1).tolist()
-        [[1.0], [1.0]]
-        """
+        """The elements as nested lists of Python numbers, a 0-d Tensor as a number."""
         return backend_of(self.array).to_numpy(self.array).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -434,45 +431,6 @@ class Tensor(TensorMethods):
         """Whether this is a non-leaf whose gradient walks store in ``.grad``."""
         return self._node is not None and self._node.hooks is not None and -id(self) in self._node.hooks
 
-    # Copies
-
-    def __copy__(self) -> Tensor:
-        if self._node is not None:
-            raise RuntimeError(
-                f"copy: only leaves can be copied, not the result of {self._node.operator}; use detach()"
-            )
-        copied = type(self).__new__(type(self))
-        Tensor._initialise(copied, self.array)
-        share(copied, self, related=False)
-        copied._requires = self._requires
-        if hasattr(self, "__dict__"):
-            copied.__dict__.update(self.__dict__)
-        return copied
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self._node is not None:
-            raise RuntimeError(
-                f"deepcopy: only leaves can be deep-copied, not the result of {self._node.operator}; use detach() first"
-            )
-        copied = memo.get(id(self))
-        if copied is None:
-            copied = memo[id(self)] = type(self).__new__(type(self))
-            Tensor._initialise(copied, self.array.copy())
-            copied._requires = self._requires
-            if self._grad is not None:
-                copied._grad = self._grad.__deepcopy__(memo)
-            if hasattr(self, "__dict__"):
-                from copy import deepcopy
-
-                copied.__dict__.update(deepcopy(self.__dict__, memo))
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if self._node is not None:
-            raise RuntimeError(f"pickle: only leaves can be pickled, not the result of {self._node.operator}")
-        array = backend_of(self.array).to_numpy(self.array)
-        return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
-
 
 # How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
 print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
@@ -508,19 +466,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """The number of elements of a Tensor of this shape."""
-        product = 1
-        for length in self:
-            product *= length
-        return product
-
-
-def _rebuild(kind: type[Tensor], array: Any, device: str, requires: bool, attributes: dict[str, Any] | None) -> Tensor:
-    tensor = kind.__new__(kind)
-    Tensor._initialise(tensor, backend_for(device).asarray(array))
-    tensor._requires = requires
-    if attributes:
-        tensor.__dict__.update(attributes)
-    return tensor
+        return prod(self)
 
 
 _new = Tensor.__new__
@@ -574,16 +520,6 @@ def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device
     backend = backend_for(place)
     dtype = get_default_dtype() if dtype is None else np.dtype(dtype)
     return backend.asarray(np.zeros(lengths, dtype), device=place)
-
-
-def warn_of_lost_gradient() -> None:
-    """Warn, as PyTorch does, that a Python number takes no gradient along."""
-    warnings.warn(
-        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has no "
-        "gradient. Consider using tensor.detach() first.",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:

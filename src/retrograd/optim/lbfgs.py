@@ -125,7 +125,7 @@ class LBFGS(Optimizer):
             with enable_grad():
                 result = closure()
             state["func_evals"] += 1
-            return result, float(result), self._flat_gradient()
+            return result, float(result.detach() if isinstance(result, Tensor) else result), self._flat_gradient()
 
         with silent():
             first_loss, loss, gradient = evaluate()

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.elementwise import STAYS_ATTACHED, binary
@@ -56,6 +57,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Args:
         abs: the magnitudes.
         angle: the angles in radians.
+
     Raises:
         RuntimeError: the inputs are not floating, or of two dtypes.
 
@@ -83,4 +85,4 @@ def isreal(input: Tensor) -> Tensor:
     x = operand(input)
     if x.dtype.kind == "c":
         return new_tensor(array_module(x).asarray(x.array.imag == 0))
-    return new_tensor(array_module(x).ones(x.array.shape, bool))
+    return new_tensor(array_module(x).ones_like(x.array, dtype=bool, order=order_like(x.array)))
