@@ -19,7 +19,7 @@ from .indexing import Index
 def positions(index: Operand, x: Tensor) -> Tensor:
     index = operand(index, "index")
     if index.array.dtype not in (np.int64, np.int32):
-        raise RuntimeError(f"expected dtype int64 or int32 for index, got {describe(index)}")
+        raise RuntimeError(f"expected an integer dtype, int64 or int32, for index, got {describe(index)}")
     if backend_of(index.array) is not backend_of(x.array):
         raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index

@@ -40,11 +40,15 @@ def diff(
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
+        TypeError: ``n`` is no integer, or ``prepend`` or ``append`` a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
     x = operand(input)
+    for argument, part in (("prepend", prepend), ("append", append)):
+        if isinstance(part, (bool, int, float, complex)):
+            raise TypeError(f"argument {argument!r} must be a Tensor, not {type(part).__name__}")
     if x.array.ndim == 0:
         raise RuntimeError("wanted an input of at least one dimension, got a 0-d Tensor")
     n = integer(n, "n")
@@ -67,8 +71,6 @@ def diff(
 
 
 def _beside(x: Tensor, part: Operand, argument: str) -> Tensor:
-    if isinstance(part, (bool, int, float, complex)):
-        raise TypeError(f"argument {argument!r} must be a Tensor, not {type(part).__name__}")
     part = operand(part, argument)
     if part.array.ndim != x.array.ndim:
         raise RuntimeError(f"{argument} {describe(part)} must have as many dimensions as {describe(x)}")

@@ -86,10 +86,18 @@ def _widths(x: Tensor, pad: Size) -> Widths:
         raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
     widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
+    return widths
+
+
+def _check_crop(x: Tensor, widths: Widths) -> None:
     for length, (left, right) in zip(x.array.shape, widths):
         if length + left + right < 0 or length + min(left, 0) + min(right, 0) < 0:
-            raise RuntimeError(f"pad {sizes} leaves a negative length of {describe(x)}")
-    return widths
+            raise RuntimeError(f"widths {widths} leave a negative length of {describe(x)}")
+
+
+def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
+    _check_crop(x, widths)
+    return apply(PAD, (x,), {"widths": widths, "value": number(value, "value")})
 
 
 @operator(method=False)
@@ -112,7 +120,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
     tensor([0, 1, 2, 0, 0])
     """
     x = operand(input)
-    return apply(PAD, (x,), {"widths": _widths(x, pad), "value": number(value, "value")})
+    return _constant(x, _widths(x, pad), value)
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
@@ -139,8 +147,9 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     tensor([[2., 1., 2., 3., 2.]])
     """
     x = operand(input)
+    widths = _widths(x, pad)
     if mode == "constant":
-        return apply(PAD, (x,), {"widths": _widths(x, pad), "value": 0 if value is None else number(value, "value")})
+        return _constant(x, widths, 0 if value is None else value)
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
             f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
@@ -155,7 +164,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         )
     if mode != "circular" and 0 in x.array.shape[-1 - padded :]:
         raise RuntimeError(f"mode {mode!r} pads inputs of which only the batch may be empty, got {describe(x)}")
-    widths = _widths(x, pad)
+    _check_crop(x, widths)
     crop = tuple([(min(left, 0), min(right, 0)) for left, right in widths])
     crops = any(left or right for left, right in crop)
     if crops:
