@@ -93,9 +93,9 @@ def torch_call(
     theirs: list[Any] = []
     places = set(differentiated)
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, requires_grad: bool) -> Any:
         tensor = torch.from_numpy(np.array(array, order=order) if order else array)
-        if moves:
+        if requires_grad:
             tensor.requires_grad_(len(theirs) in places)
             theirs.append(tensor)
         return tensor
@@ -193,21 +193,25 @@ def check_attached(operator: Operator, case: Case) -> None:
     if function is None or case.random:
         return
     for program in programs(operator, case):
-        inputs = program.inputs()
-        with enable_grad():
-            outputs = differentiable_outputs(program(*inputs))
-        wanted, theirs = torch_call(function, program, range(len(inputs)))
-        their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
-        if not outputs or len(outputs) != len(their_outputs):
-            continue
-        ones = [new_tensor(np.ones_like(x.array)) for x in outputs]
-        ours = grad(outputs, inputs, ones, create_graph=True, allow_unused=True)
-        found = torch.autograd.grad(
-            their_outputs, theirs, list(map(torch.ones_like, their_outputs)), create_graph=True, allow_unused=True
-        )
-        for index, (a, b) in enumerate(zip(ours, found, strict=True)):
-            if a is not None and b is not None and b.requires_grad:
-                assert a.requires_grad, f"{program}: the gradient of input {index} is not attached to the graph"
+        places = range(len(program.arrays))
+        # All inputs together, and each with the others constant: a product's gradient depends on the other factor.
+        for differentiated in (places, *([place] for place in places if len(places) > 1)):
+            inputs = program.inputs(requires_grad=False)
+            moving = [inputs[place].requires_grad_() for place in differentiated]
+            with enable_grad():
+                outputs = differentiable_outputs(program(*inputs))
+            wanted, theirs = torch_call(function, program, differentiated)
+            their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
+            if not outputs or len(outputs) != len(their_outputs):
+                continue
+            ones = [new_tensor(np.ones_like(x.array)) for x in outputs]
+            ours = grad(outputs, moving, ones, create_graph=True, allow_unused=True)
+            their_ones = list(map(torch.ones_like, their_outputs))
+            their_moving = [theirs[place] for place in differentiated]
+            found = torch.autograd.grad(their_outputs, their_moving, their_ones, create_graph=True, allow_unused=True)
+            for place, a, b in zip(differentiated, ours, found, strict=True):
+                if a is not None and b is not None and b.requires_grad:
+                    assert a.requires_grad, f"{program}: the gradient of input {place} is not attached to the graph"
 
 
 def check_edges(operator: Operator, case: Case) -> None:
@@ -233,7 +237,7 @@ def laid_out(call: Call, layout: Callable[[Any], Any], only_first: bool) -> tupl
     """The call with its arrays, or only the first of them, in a layout; and its arrays before and after."""
     arrays: list[tuple[Any, Any]] = []
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, requires_grad: bool) -> Any:
         arrays.append((array, array if only_first and arrays else layout(array)))
         return arrays[-1][1]
 

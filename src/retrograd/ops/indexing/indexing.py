@@ -295,6 +295,7 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
 
     Args:
         index: what stands between the brackets.
+
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
 
@@ -408,6 +409,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     Args:
         index: what stands between the brackets.
         value: a Tensor, an array, a number, or a list of numbers.
+
     Raises:
         IndexError: the index does not fit (see ``__getitem__``).
         RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
@@ -475,6 +477,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     Args:
         input: gives shape, dtype and device.
         value: a number or a 0-d Tensor.
+
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
 
@@ -522,6 +525,7 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     Args:
         src: a Tensor, an array or a number.
         non_blocking: taken for compatibility.
+
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
 

@@ -95,6 +95,7 @@ def scatter(
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range.
@@ -126,6 +127,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         dim: the dimension.
         index: integers from 0 on; what is added at a repeated position adds up.
         src: what is added.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range.
@@ -163,6 +165,7 @@ def scatter_reduce(
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
         IndexError: ``dim`` is out of range.

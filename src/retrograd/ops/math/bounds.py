@@ -61,6 +61,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -82,6 +83,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -103,6 +105,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -124,6 +127,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -181,6 +185,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
         input: a Tensor.
         min: lower bound, a number or a Tensor; None for none.
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+
     Raises:
         RuntimeError: neither bound is given, or the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -214,6 +219,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
     Args:
         input: a Tensor.
         min: the lower bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -235,6 +241,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     Args:
         input: a Tensor.
         max: the upper bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -292,6 +299,7 @@ def copysign(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
 

@@ -112,7 +112,7 @@ def unwrapped(value: Any) -> Any:
 def _wrapped(value: Any) -> Any:
     if is_array(value):
         return new_tensor(value)
-    if isinstance(value, np.generic):
+    if isinstance(value, (np.generic, int)):  # bools and counts
         return operand(value)
     if isinstance(value, (list, tuple)):
         return type(value)(_wrapped(item) for item in value)

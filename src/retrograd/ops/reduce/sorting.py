@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index as as_integer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class ValuesIndices(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f"; this is a pair of values and indices, take .values.{name}" if hasattr(Tensor, name) else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
 
 # Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...

@@ -14,7 +14,7 @@ from ...core.devices import array_module, backend_of
 from ...core.errors import describe
 from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -52,6 +52,7 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
 
     Args:
         repeats: per dimension how many copies, one by one or as a sequence.
+
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
 
@@ -84,6 +85,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: per dimension how many copies, one by one or as a sequence.
+
     Raises:
         RuntimeError: a number is negative.
 
@@ -126,6 +128,7 @@ def repeat_interleave(
         repeats: a number, or one per element along ``dim``.
         dim: the dimension; None flattens the input.
         output_size: the sum of the repeats, which is checked.
+
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
         IndexError: ``dim`` is out of range.
@@ -135,7 +138,7 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = operand(input)
-        return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
+        return repeat_interleave(new_tensor(array_module(counts).arange(counts.array.size)), counts, 0)
     x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0
@@ -202,6 +205,7 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: the dimensions, one by one or as a sequence.
+
     Raises:
         RuntimeError: a dimension appears twice.
         IndexError: a dimension is out of range.
@@ -268,6 +272,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         input: a Tensor of at least two dimensions.
         k: how many times; negative ones turn the other way.
         dims: the two dimensions.
+
     Raises:
         RuntimeError: not two different dimensions are given.
         IndexError: a dimension is out of range.
@@ -297,6 +302,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
         input: a Tensor.
         shifts: how many places, per dimension of ``dims``.
         dims: the dimensions; None rolls the flattened elements.
+
     Raises:
         RuntimeError: shifts and dimensions differ in number.
         IndexError: a dimension is out of range.
@@ -306,18 +312,20 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     tensor([3, 1, 2])
     """
     x = operand(input)
-    moves = tuple([integer(shift, "shifts") for shift in (shifts if isinstance(shifts, (tuple, list)) else (shifts,))])
+    amounts = tuple(
+        [integer(shift, "shifts") for shift in (shifts if isinstance(shifts, (tuple, list)) else (shifts,))]
+    )
     if dims is None or isinstance(dims, (tuple, list)) and not dims:
-        if len(moves) != 1:
-            raise RuntimeError(f"wanted one shift without dims, got {moves}")
-        return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
+        if len(amounts) != 1:
+            raise RuntimeError(f"wanted one shift without dims, got {amounts}")
+        return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
-    if len(dims) != len(moves):
-        raise RuntimeError(f"shifts {moves} and dims {tuple(dims)} differ in number")
+    if len(dims) != len(amounts):
+        raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in number")
     places = tuple([dimension(dim, x.ndim) for dim in dims])
     if not x.ndim:
         raise IndexError(f"dims {tuple(dims)} name a dimension, of which a 0-d input has none")
-    return apply(ROLL, (x,), {"shifts": moves, "dims": places})
+    return apply(ROLL, (x,), {"shifts": amounts, "dims": places})
 
 
 # Triangles
@@ -357,6 +365,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -378,6 +387,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -412,6 +422,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     Args:
         tensors: vectors, one by one or as one list.
         indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+
     Raises:
         RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
 
@@ -426,8 +437,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
-    lone = [reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)]
-    return broadcast_tensors(*lone)
+    reshaped = [
+        reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)
+    ]
+    return broadcast_tensors(*reshaped)
 
 
 @operator(method=False)
@@ -440,6 +453,7 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
 
     Args:
         tensors: the vectors, one by one.
+
     Raises:
         RuntimeError: an input is no vector.
 
@@ -471,6 +485,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         input: a vector.
         r: how many elements in each combination.
         with_replacement: whether an element may appear more than once.
+
     Raises:
         RuntimeError: the input is no vector, or ``r`` is negative.
 
@@ -514,6 +529,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Args:
         input: images.
         upscale_factor: by how much height and width grow.
+
     Raises:
         RuntimeError: the number of channels is no multiple of r², or there are fewer than three dimensions.
     Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
@@ -543,6 +559,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Args:
         input: images.
         downscale_factor: by how much height and width shrink.
+
     Raises:
         RuntimeError: height or width is no multiple of r, or there are fewer than three dimensions.
 
@@ -569,6 +586,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Args:
         input: images, channels in dimension 1.
         groups: the number of groups G.
+
     Raises:
         RuntimeError: the number of channels is no multiple of ``groups``, or there are fewer than three dimensions.
     Source: Zhang et al., ShuffleNet, 2018

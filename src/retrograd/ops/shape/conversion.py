@@ -71,6 +71,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     Args:
         dtype: the dtype wanted.
         copy: make a copy also where the dtype is the same.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
@@ -105,6 +106,7 @@ def to(
         non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
@@ -172,19 +174,29 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
         dtype: the dtype wanted; None asks for the name.
         non_blocking: taken for compatibility.
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
-    'retrograd.FloatTensor'
+    'torch.FloatTensor'
+    >>> rg.tensor([1.5]).type("torch.LongTensor")
+    tensor([1])
     """
     if dtype is None:
-        module = "retrograd.cuda" if self.is_cuda else "retrograd"
+        module = "torch.cuda" if self.is_cuda else "torch"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype(dtype))
+    device = None
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        module, _, legacy = dtype.rpartition(".")
+        device = Device("cuda" if module.endswith("cuda") else "cpu")
+        dtype = next((name for name, each in _TYPE_NAMES.items() if each == legacy), dtype)
+    elif hasattr(dtype, "is_cuda"):  # a legacy type: FloatTensor, cuda.FloatTensor
+        device = Device("cuda" if dtype.is_cuda else "cpu")
+    return _converted(self, _as_dtype(dtype), device)
 
 
 @operator(namespace="Tensor")
@@ -197,6 +209,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: a Tensor of the dtype and device wanted.
+
     Raises:
         TypeError: ``other`` is no Tensor.
 
@@ -277,6 +290,7 @@ def cuda(
         device: a number or ``"cuda:N"``; None for the current GPU.
         non_blocking: taken for compatibility; transfers finish before the call returns.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
 

@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -70,6 +70,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     Args:
         tensors: a list or tuple of Tensors.
         dim: the dimension.
+
     Raises:
         ValueError: the list is empty.
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
@@ -102,6 +103,7 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     Args:
         tensors: a list or tuple of Tensors.
         dim: the place of the new dimension.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
         IndexError: ``dim`` is out of range.
@@ -129,6 +131,7 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -148,6 +151,7 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -168,6 +172,7 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -187,6 +192,7 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -234,6 +240,7 @@ def block_diag(*tensors: Operand) -> Tensor:
 
     Args:
         tensors: the matrices, one by one.
+
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
 
@@ -245,7 +252,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     for place, x in enumerate(xs):
         if x.ndim > 2:
             raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
-    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
+    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
 # Splitting
@@ -294,6 +301,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
         tensor: a Tensor of at least one dimension.
         split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
         dim: the dimension.
+
     Raises:
         RuntimeError: a length is negative, or they do not add up.
         IndexError: ``dim`` is out of range.
@@ -332,6 +340,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         input: a Tensor of at least one dimension.
         split_sizes: the lengths, which add up to n.
         dim: the dimension.
+
     Raises:
         RuntimeError: a length is negative, or they do not add up.
         IndexError: ``dim`` is out of range.
@@ -363,6 +372,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         input: a Tensor of at least one dimension.
         chunks: how many pieces.
         dim: the dimension.
+
     Raises:
         RuntimeError: ``chunks`` is not positive.
         IndexError: ``dim`` is out of range.
@@ -393,6 +403,7 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0
         input: a Tensor of at least one dimension.
         indices_or_sections: how many pieces, or where to cut.
         dim: the dimension.
+
     Raises:
         RuntimeError: the number of pieces is not positive.
         IndexError: ``dim`` is out of range.
@@ -445,6 +456,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: the input is 0-d, or the length is no multiple of the number of pieces.
 
@@ -466,6 +478,7 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of pieces.
 
@@ -487,6 +500,7 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of pieces.
 
@@ -508,6 +522,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
+
     Raises:
         IndexError: ``dim`` is out of range, or the input is 0-d.
 
@@ -527,4 +542,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]
+def _contains(self: Tensor, element: Operand) -> bool:
+    found = self == element
+    if not isinstance(found, Tensor):
+        raise RuntimeError(f"in: only a Tensor, array or number can be looked for, not {type(element).__name__}")
+    return bool(found.array.any())
+
+
+tensor_method(_iterate, "__iter__")
+tensor_method(_contains, "__contains__")

@@ -159,8 +159,8 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
-            f"{describe(x)}"
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
+            f"not {padded} of {describe(x)}"
         )
     if mode != "circular" and 0 in x.array.shape[-1 - padded :]:
         raise RuntimeError(f"mode {mode!r} pads inputs of which only the batch may be empty, got {describe(x)}")
@@ -177,8 +177,8 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most and any(pair):
             raise RuntimeError(
-                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
-                f"{describe(x)}"
+                f"width {max(pair)} exceeds {most}, "
+                f"the most that mode {mode!r} allows at dimension {dim} of {describe(x)}"
             )
     y = apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})
     return apply(PAD, (y,), {"widths": crop, "value": 0}) if crops and mode != "circular" else y
