@@ -45,12 +45,12 @@ LIE_OTHERWISE = {
     name: reason
     for reason, names in {
         "PyTorch's are column-major, as LAPACK leaves them": """
-            cholesky cholesky_inverse geqrf inverse linalg.cholesky linalg.cholesky_ex linalg.eig linalg.eigh
-            linalg.inv_ex linalg.lu_factor_ex linalg.inv linalg.lu_factor linalg.qr
-            linalg.svd linalg.tensorinv lu qr svd""",
+            cholesky cholesky_inverse inverse linalg.cholesky linalg.eigh linalg.inv linalg.lu_factor linalg.qr
+            linalg.svd linalg.tensorinv lu qr svd geqrf linalg.cholesky_ex linalg.eig linalg.inv_ex
+            linalg.lu_factor_ex""",
         "PyTorch's have the transformed dimension innermost": """
-            fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2
-            fft.ihfftn fft.irfft
+            fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft
+            fft.ihfft2 fft.ihfftn fft.irfft
             fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn""",
         "images whose channels lie innermost stay so in PyTorch": """
             nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_max_pool1d
@@ -59,11 +59,11 @@ LIE_OTHERWISE = {
             nn.functional.local_response_norm nn.functional.lp_pool1d nn.functional.lp_pool2d
             nn.functional.max_pool2d nn.functional.pad nn.functional.pixel_shuffle nn.functional.pixel_unshuffle
             nn.functional.upsample nn.functional.upsample_bilinear nn.functional.upsample_nearest""",
-        "PyTorch's keep the order of the input": "argsort frexp isreal msort sort Tensor.__getitem__",
+        "PyTorch's keep the order of the input": "argsort frexp msort sort Tensor.__getitem__",
         "PyTorch's keep the gaps of the input, whose memory they share or imitate": """
-            conj conj_physical slice_scatter view_as_complex""",
+            adjoint conj conj_physical slice_scatter view_as_complex""",
         "PyTorch's are copies or views of a result for another order of dimensions": """
-            adjoint argwhere nonzero rot90 unique_consecutive unravel_index""",
+            argwhere frexp nonzero rot90 unique_consecutive unravel_index""",
         "made by masked_fill, whose results are row-major": """
             nn.functional.hinge_embedding_loss nn.functional.poisson_nll_loss""",
     }.items()

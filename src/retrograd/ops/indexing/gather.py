@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...core.errors import describe
 from ...core.primitive import apply, operand
 from ...core.storage import storage_of
@@ -25,7 +27,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     Derivative: ``g`` added at the positions.
     Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index.
+    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
     Dtype: any, kept.
 
     Args:
@@ -43,8 +45,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
             [4, 3]])
     """
     x = operand(input)
-    place, _ = along(x, dim, index)
-    return apply(GATHER, (x,), {"index": place})
+    shape = np.shape(index)
+    x, place, index = along(x, dim, index)
+    found = apply(GATHER, (x,), {"index": place})
+    return found if found.array.shape == shape else reshape(found, shape)
 
 
 @operator()

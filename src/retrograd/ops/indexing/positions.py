@@ -8,8 +8,9 @@ from ...core.devices import array_module, backend_of
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.storage import storage_of
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..shape.expansion import expand
+from ..shape.shape import reshape
 from ..table.arguments import dimension
 from ..table.types import Operand
 from .indexing import Index
@@ -17,8 +18,8 @@ from .indexing import Index
 
 def positions(index: Operand, x: Tensor) -> Tensor:
     index = operand(index, "index")
-    if index.array.dtype.kind not in "iu":
-        raise RuntimeError(f"expected an integer dtype for index, got {describe(index)}")
+    if index.array.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"expected an integer dtype, int64 or int32, for index, got {describe(index)}")
     if backend_of(index.array) is not backend_of(x.array):
         raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index
@@ -40,19 +41,30 @@ def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:
     return src
 
 
-def along(x: Tensor, dim: int, index: Operand) -> tuple[Index, Tensor]:
-    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``; and the checked index."""
+def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
+    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``.
+
+    Returns:
+        x, the Index and the checked index; x and index without dimensions with one, and an empty index with those of x.
+    """
     place = dimension(dim, x.array.ndim)
-    index = positions(index, x)
+    index, x = operand(index, "index"), at_least_vector(x)
+    if index.array.size:
+        index = at_least_vector(positions(index, x))
+    else:
+        index = new_tensor(array_module(x).zeros((0,) * x.array.ndim, np.int64))
     shape, own = index.array.shape, x.array.shape
     if len(shape) != len(own):
         raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
     if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
         raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
-    check_range(index, 0, own[place] if own else 1, place, x, RuntimeError)
-    if not own:
-        return Index((Ellipsis,)), index
-    return mesh(index, place), index
+    check_range(index, 0, own[place], place, x, RuntimeError)
+    return x, mesh(index, place), index
+
+
+def at_least_vector(x: Tensor) -> Tensor:
+    """x, without dimensions as a vector of one element."""
+    return x if x.array.ndim else reshape(x, (1,))
 
 
 def mesh(index: Tensor, place: int) -> Index:
@@ -70,9 +82,10 @@ def mesh(index: Tensor, place: int) -> Index:
 def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
     """The Index of the slices along ``dim`` at a vector of positions, and their number."""
     place = dimension(dim, x.array.ndim)
-    index = positions(index, x)
+    index = operand(index, "index")
     if index.array.ndim > 1:
         raise IndexError(f"index is supposed to be a vector, got {describe(index)}")
+    index = positions(index, x)
     length = x.array.shape[place] if x.array.ndim else 1
     check_range(index, -length if low < 0 else 0, length, place, x, error)
     array = index.array.reshape(-1)

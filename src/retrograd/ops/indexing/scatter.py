@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...core.devices import array_module
 from ...core.errors import describe
 from ...core.primitive import apply, operand
 from ...core.tensor import Tensor, new_tensor
+from ..shape.shape import reshape
 from ..table.registry import numpy_names, operator
 from ..table.types import Number, Operand
 from .indexing import ERASE, Index, add_at, adding, setting, written_value
-from .positions import along, same_dtype
+from .positions import along, at_least_vector, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .writing import Write, in_place, result
 
@@ -23,11 +26,18 @@ SCATTER, SCATTER_ADD = setting("scatter", contiguous=True), adding("scatter_add"
 
 def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
     """The part of ``src`` that the index names a place for."""
-    src = same_dtype(x, src, "src")
+    src = at_least_vector(same_dtype(x, src, "src"))
     shape, have = index.array.shape, src.array.shape
+    if not index.array.size:
+        return reshape(reshape(src, (-1,))[:0], shape)
     if len(have) != len(shape) or any(length > mine for length, mine in zip(shape, have)):
         raise RuntimeError(f"index {describe(index)} must not be larger than src {describe(src)} in any dimension")
     return src if shape == have else src[tuple(map(slice, shape))]
+
+
+def _of_shape(input: Operand, result: Tensor) -> Tensor:
+    """The result for an input without dimensions, which counted as a vector of one element, without them."""
+    return result if np.ndim(input) else reshape(result, ())
 
 
 def _scatter(
@@ -44,7 +54,7 @@ def _scatter(
         raise TypeError("wanted src or value, one of them")
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
-    place, index = along(x, dim, index)
+    x, place, index = along(x, dim, index)
     source: Any = value if src is None else src
     if isinstance(source, (bool, int, float, complex)):
         source = written_value(x, source)
@@ -94,12 +104,11 @@ def scatter(
     tensor([[1., 0., 0.],
             [0., 0., 1.]])
     """
-    return result(_scatter(input, dim, index, src, value=value, reduce=reduce))
+    return _of_shape(input, result(_scatter(input, dim, index, src, value=value, reduce=reduce)))
 
 
 def _scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Write:
-    x = operand(input)
-    place, index = along(x, dim, index)
+    x, place, index = along(operand(input), dim, index)
     return Write(SCATTER_ADD, x, _source(x, src, index), {"index": place})
 
 
@@ -126,7 +135,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
     """
-    return result(_scatter_add(input, dim, index, src))
+    return _of_shape(input, result(_scatter_add(input, dim, index, src)))
 
 
 in_place("scatter", _scatter)
@@ -164,16 +173,17 @@ def scatter_reduce(
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
     """
-    x = operand(input)
-    place, index = along(x, dim, index)
+    x, place, index = along(operand(input), dim, index)
     src = _source(x, src, index)
+    if reduce == "mean" and x.array.dtype.kind == "b":
+        raise NotImplementedError(f"bools have no mean, got {describe(x)}")
     if reduce in ("sum", "mean"):
         total = apply(SCATTER_ADD, (x if include_self else apply(ERASE, (x,), {"index": place}), src), {"index": place})
-        return total if reduce == "sum" else _divided(total, place, include_self, index)
+        return _of_shape(input, total if reduce == "sum" else _divided(total, place, include_self, index))
     primitives = {"prod": SCATTER_PROD, "amax": SCATTER_AMAX, "amin": SCATTER_AMIN}
     if reduce not in primitives:
         raise RuntimeError(f"reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
-    return apply(primitives[reduce], (x, src), {"index": place, "include_self": include_self})
+    return _of_shape(input, apply(primitives[reduce], (x, src), {"index": place, "include_self": include_self}))
 
 
 def _divided(total: Tensor, place: Index, include_self: bool, index: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.registry import operator
@@ -57,7 +58,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        p = new_tensor(np.swapaxes(xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)], -1, -2).copy())
+        ones = xp.eye(rows, dtype=packed.dtype)[_permutation(swaps[..., :k], rows)]
+        p = new_tensor(row_major(np.swapaxes(ones, -1, -2)))
     if unpack_data:
         lower = packed[..., :k].tril(-1) + new_tensor(xp.eye(rows, k, dtype=packed.dtype))
         upper = packed[..., :k, :].triu()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.errors import describe
+from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor
 from ..table.python_operators import deferring
@@ -280,7 +280,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
     """``y[..., ...'] = sum_k a[..., k] b[k, ...']``: over pairs of dimensions.
 
     Derivative: that of the product of matrices it is: a: ``g`` with ``b`` over b's other dimensions; b: likewise.
-    Shape: the dimensions of a that are not summed, then those of b.
+    Shape: the dimensions of a that are not summed, then those of b; a dimension of length 1 pairs with any.
     Dtype: any, the same of both; kept.
 
     Args:
@@ -290,6 +290,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
 
     Raises:
         RuntimeError: paired dimensions differ in length, or there are more of one than of the other.
+        ValueError: ``dims`` is a sequence, but no pair.
         IndexError: a dimension is out of range.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
@@ -305,13 +306,21 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
             raise RuntimeError(f"dims={dims} for {describe(x)} and {describe(y)}")
         left, right = list(range(m - dims, m)), list(range(dims))
     else:
+        if not isinstance(dims, (list, tuple)):
+            raise RuntimeError(f"dims must be a number or a pair of lists, got {dims!r}")
+        if len(dims) != 2:
+            raise InvalidValue(f"dims must be a pair of lists, got {dims!r}")
         left, right = ([axes] if isinstance(axes, int) else list(axes) for axes in dims)
     if len(left) != len(right):
         raise RuntimeError(f"dims pair {len(left)} axes of a with {len(right)} of b")
     for axis, other in zip(left, right, strict=True):
         if not -m <= axis < m or not -n <= other < n:
             raise IndexError(f"axes {axis} and {other} for {describe(x)} and {describe(y)}")
-        if x.array.shape[axis] != y.array.shape[other]:
+        if x.array.shape[axis] == 1 != y.array.shape[other]:  # one element meets each of the other's, as in PyTorch
+            y = y.sum(other, keepdim=True)
+        elif y.array.shape[other] == 1 != x.array.shape[axis]:
+            x = x.sum(axis, keepdim=True)
+        elif x.array.shape[axis] != y.array.shape[other]:
             raise RuntimeError(f"axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
     left, right = [axis % m for axis in left], [axis % n for axis in right]
     kept_x = [axis for axis in range(m) if axis not in left]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
@@ -132,6 +133,8 @@ def embedding_bag(
 ) -> Tensor:
     """``sum_k weight[input_k]`` over each bag of rows of a table, or their mean or maximum; zeros for an empty bag.
 
+    The older order of arguments, ``embedding_bag(weight, input, ...)``, is taken with a warning.
+
     Derivative: weight: as of ``embedding``, each row of a bag getting ``g``, over the bag's size for the mean; for the
     maximum the first of equal elements of a bag gets it. per_sample_weights: ``sum(g weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
@@ -157,7 +160,10 @@ def embedding_bag(
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
     """
-    weight = operand(weight, "weight")
+    input, weight = operand(input), operand(weight, "weight")
+    if weight.array.dtype == np.int64 and input.array.dtype.kind == "f":
+        warn("embedding_bag: its arguments are now (input, weight, ...), not (weight, input, ...)", stacklevel=3)
+        input, weight = weight, input
     if weight.array.dtype.kind != "f":
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")
     if weight.array.ndim != 2:

@@ -44,7 +44,9 @@ RULES: Rules = {
     "where": _where,
     "select": _select,
     "take": take,
-    "take_along_axis": lambda arr, indices, axis=-1: ops.take_along_dim(tensor(arr), tensor(indices), axis),
+    "take_along_axis": lambda arr, indices, axis=-1: ops.take_along_dim(
+        tensor(arr), tensor(indices).to(np.int64), axis
+    ),
     "delete": _delete,
     "compress": lambda condition, a, axis=None: take(a, np.flatnonzero(unwrapped(condition)), axis),
 }

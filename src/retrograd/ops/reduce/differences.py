@@ -12,7 +12,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..shape.joining import cat
-from ..table.arguments import dimension, dimensions
+from ..table.arguments import dimension, dimensions, integer
 from ..table.registry import numpy_names, operator
 from ..table.types import Dim, Dims, Number, Operand
 from .common import along, converted
@@ -40,17 +40,26 @@ def diff(
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
+        TypeError: ``n`` is no integer, or ``prepend`` or ``append`` a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
     x = operand(input)
+    for argument, part in (("prepend", prepend), ("append", append)):
+        if isinstance(part, (bool, int, float, complex)):
+            raise TypeError(f"argument {argument!r} must be a Tensor, not {type(part).__name__}")
     if x.array.ndim == 0:
         raise RuntimeError("wanted an input of at least one dimension, got a 0-d Tensor")
+    n = integer(n, "n")
     if n < 0:
         raise RuntimeError(f"n must not be negative, got {n}")
     dim = dimension(dim, x.array.ndim)
-    parts = [operand(part) for part in (prepend, x, append) if part is not None]
+    parts = [x]
+    if prepend is not None:
+        parts.insert(0, _beside(x, prepend, "prepend"))
+    if append is not None:
+        parts.append(_beside(x, append, "append"))
     if n == 0:
         return x.clone()  # prepend and append do not count then, in PyTorch
     if len(parts) > 1:
@@ -59,6 +68,13 @@ def diff(
         later, earlier = x[along(dim, slice(1, None))], x[along(dim, slice(0, -1))]
         x = later ^ earlier if x.dtype.kind == "b" else later - earlier
     return x
+
+
+def _beside(x: Tensor, part: Operand, argument: str) -> Tensor:
+    part = operand(part, argument)
+    if part.array.ndim != x.array.ndim:
+        raise RuntimeError(f"{argument} {describe(part)} must have as many dimensions as {describe(x)}")
+    return part
 
 
 def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
@@ -148,7 +164,7 @@ def cumulative_trapezoid(
 def gradient(
     input: Operand,
     *,
-    spacing: Number | Tensor | Sequence[Number | Tensor] = 1,
+    spacing: Number | Tensor | Sequence[Number | Tensor] | None = None,
     dim: Dims | None = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
@@ -163,7 +179,8 @@ def gradient(
 
     Args:
         input: the values of the function.
-        spacing: the distance of the points, a number or one per dimension; or per dimension a Tensor of coordinates.
+        spacing: the distance of the points, 1 by default, a number or one per dimension; or per dimension a Tensor of
+            coordinates.
         dim: the dimensions, all by default.
         edge_order: the order of the differences at the edges, 1 or 2.
 
@@ -181,6 +198,9 @@ def gradient(
     if edge_order not in (1, 2):
         raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
     dims = tuple(range(x.ndim)) if dim is None else dimensions(dim, x.ndim)
+    if dim is not None and dims and not x.ndim:
+        raise IndexError(f"dim={dim} names a dimension, of which a 0-d input has none")
+    spacing = 1 if spacing is None else spacing
     spacings: list[Any] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")

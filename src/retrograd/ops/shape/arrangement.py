@@ -306,20 +306,26 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     Raises:
         RuntimeError: shifts and dimensions differ in number.
         IndexError: a dimension is out of range.
+        TypeError: a shift is no integer.
 
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
     x = operand(input)
-    amounts = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
-    if dims is None or dims == ():
+    amounts = tuple(
+        [integer(shift, "shifts") for shift in (shifts if isinstance(shifts, (tuple, list)) else (shifts,))]
+    )
+    if dims is None or isinstance(dims, (tuple, list)) and not dims:
         if len(amounts) != 1:
             raise RuntimeError(f"wanted one shift without dims, got {amounts}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
-    places = tuple([dimension(dim, x.ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,))])
-    if len(places) != len(amounts):
-        raise RuntimeError(f"shifts {amounts} and dims {places} differ in number")
-    return apply(ROLL, (x,), {"shifts": amounts, "dims": places}) if x.ndim else x.clone()
+    dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+    if len(dims) != len(amounts):
+        raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in number")
+    places = tuple([dimension(dim, x.ndim) for dim in dims])
+    if not x.ndim:
+        raise IndexError(f"dims {tuple(dims)} name a dimension, of which a 0-d input has none")
+    return apply(ROLL, (x,), {"shifts": amounts, "dims": places})
 
 
 # Triangles

@@ -85,9 +85,10 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     shapes = [x.array.shape for x in xs]
     if () in shapes:
         raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+    parts = of_one_dtype(xs)
     if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
-        xs = [x for x in xs if x.array.shape != (0,)] or xs[:1]
-    return apply(CAT, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim)})
+        parts = tuple([x for x in parts if x.array.shape != (0,)]) or parts[:1]
+    return apply(CAT, parts, {"dim": dimension(dim, parts[0].array.ndim)})
 
 
 @operator(method=False)

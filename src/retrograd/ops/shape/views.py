@@ -16,6 +16,15 @@ from ..table.types import Size
 from .shape import apply_view, flatten
 
 
+def _start(start: int | Tensor) -> int:
+    """The first of some slices: a number, or a Tensor that holds one."""
+    if isinstance(start, Tensor):
+        if start.array.ndim or start.array.dtype.kind not in "iu":
+            raise RuntimeError(f"start must be a number or a 0-d Tensor of integers, got {describe(start)}")
+        return int(start.array)
+    return integer(start, "start")
+
+
 @operator()
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
@@ -31,8 +40,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         length: how many slices.
 
     Raises:
-        RuntimeError: the slices do not lie within the dimension, or the input is 0-d.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+            one integer.
         IndexError: ``dim`` or ``start`` is out of range.
+        TypeError: an argument is no integer.
 
     >>> rg.narrow(rg.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
@@ -41,7 +52,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     if not x.array.ndim:
         raise RuntimeError("cannot be applied to a 0-d tensor")
     place = dimension(dim, x.array.ndim)
-    first, count = integers((start, length), "start, length")
+    first, count = _start(start), integer(length, "length")
     size = x.array.shape[place]
     if not -size <= first <= size:
         raise IndexError(f"start {first} is out of range of dimension {dim} of {describe(x)}")
@@ -283,7 +294,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """``out[.., i, .., j] = self[.., i * step + j, ..]``: a view of all windows along a dimension.
 
     Derivative: ``g`` in its place, summed where windows overlap.
-    Shape: (*, n, *) to (*, (n - size) // step + 1, *, size).
+    Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
     Dtype: any, kept.
 
     Args:
@@ -306,6 +317,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"size {width} must lie between 0 and the length of dimension {dimension} of {describe(x)}")
     if stride <= 0:
         raise RuntimeError(f"step is {stride} but must be > 0")
+    if x is not self:
+        return x[:width]  # of a 0-d Tensor the one window, without a dimension that counts it
     return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
 
 

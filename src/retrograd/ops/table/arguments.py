@@ -47,8 +47,10 @@ def integer(value: Any, argument: str) -> int:
     """One integer.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is none, or a bool.
     """
+    if isinstance(value, bool):
+        raise TypeError(f"argument {argument!r} must be an integer, not bool")
     try:
         return as_integer(value)
     except TypeError:

@@ -287,6 +287,8 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if t.array.dtype.kind == "f":
         return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
+    if x.array.shape == t.array.shape and x.array.ndim:
+        raise RuntimeError(f"a target of the input's shape, of probabilities, must be floating, got {describe(t)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     params = {
@@ -295,7 +297,7 @@ def cross_entropy(
         "smoothing": label_smoothing,
     }
     loss = apply(CROSS_ENTROPY, (x,), params)
-    return loss.squeeze(0) if single and reduction == "none" and t.array.ndim == 0 else loss
+    return loss.squeeze(0) if single and reduction == "none" else loss
 
 
 def _with_probabilities(
@@ -359,4 +361,4 @@ def nll_loss(
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
-    return loss.squeeze(0) if single and reduction == "none" and t.array.ndim == 0 else loss
+    return loss.squeeze(0) if single and reduction == "none" else loss

@@ -98,6 +98,11 @@ def binary_cross_entropy(
     return reduced(apply(BCE, (x, y), {"reduction": "none"}) * w, reduction)
 
 
+def _refuse_integers(target: Tensor) -> None:
+    if target.array.dtype.kind in "biu":
+        raise RuntimeError(f"the target must be floating, got {describe(target)}")
+
+
 @operator(namespace="nn.functional", method=False)
 def binary_cross_entropy_with_logits(
     input: Tensor,
@@ -124,6 +129,7 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         ValueError: input and target differ in shape; an unknown reduction.
+        RuntimeError: the target is of integers.
         NotImplementedError: the input is not real floating.
 
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
@@ -133,6 +139,7 @@ def binary_cross_entropy_with_logits(
     x, y = floating_operand(input), operand(target, "target")
     if x.array.shape != y.array.shape:
         raise InvalidValue(f"target size {describe(y)} must be the same as input size {describe(x)}")
+    _refuse_integers(y)
     if weight is None and pos_weight is None:
         return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
@@ -170,6 +177,7 @@ def kl_div(
 
     Raises:
         ValueError: an unknown reduction.
+        RuntimeError: the target is of integers.
         NotImplementedError: the input is not real floating.
 
     Source: Kullback, Leibler, "On information and sufficiency", 1951.
@@ -180,6 +188,7 @@ def kl_div(
     batchmean = reduction == "batchmean" and size_average is None and reduce is None
     reduction = reduction_of("sum" if batchmean else reduction, size_average, reduce)
     x, y = floating_operand(input), operand(target, "target")
+    _refuse_integers(y)
     loss = y.exp() * (y - x) if log_target else y.xlogy(y) - y * x
     loss = reduced(loss, reduction)
     return loss / x.array.shape[0] if batchmean and x.array.ndim else loss

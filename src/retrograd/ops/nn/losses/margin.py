@@ -175,7 +175,8 @@ def soft_margin_loss(
     """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
 
     Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
-    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Shape: input and target have one shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"`` has
+        the input's.
     Dtype: real floating; the target's may be another.
 
     Args:
@@ -194,6 +195,8 @@ def soft_margin_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating_operand(input), operand(target, "target")
+    if y.array.ndim == 0:
+        y = y.expand(x.array.shape)
     if x.array.shape != y.array.shape:
         raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
@@ -201,9 +204,9 @@ def soft_margin_loss(
 
 def _examples(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
-    if x.array.ndim not in (1, 2) or x.array.ndim and x.array.shape[-1] == 0:
+    if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
-    return x.unsqueeze(0) if x.array.ndim == 1 else x
+    return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
 @operator(namespace="nn.functional", method=False)
@@ -251,7 +254,7 @@ def multi_margin_loss(
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
-    if t.array.shape != (n,) and not (given.array.ndim == 1 and t.array.ndim == 0):
+    if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
         raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
     index = t.array.reshape(n, 1)
     if n and bool(((index < 0) | (index >= c)).any()):
@@ -302,7 +305,8 @@ def multilabel_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     given, t = floating_operand(input), operand(target, "target")
     x = _examples(given)
-    if t.array.shape != given.array.shape or t.array.dtype.kind not in "iu":
+    shapes = {given.array.shape, t.array.shape}
+    if len(shapes) > 1 and shapes != {(), (1,)} or t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
     n, c = x.array.shape
     index = t.array.reshape(n, c)
@@ -316,7 +320,7 @@ def multilabel_margin_loss(
     picked = (new_tensor(one) @ x.unsqueeze(2)).squeeze(2)
     hinge = (1 - picked.unsqueeze(2) + x.unsqueeze(1)).relu()
     rows = _where(counts[:, :, None] & ~is_target[:, None, :], hinge).sum((1, 2)) / c
-    return rows.squeeze(0) if reduction == "none" and given.array.ndim == 1 else reduced(rows, reduction)
+    return rows.squeeze(0) if reduction == "none" and given.array.ndim < 2 else reduced(rows, reduction)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -344,6 +348,7 @@ def multilabel_soft_margin_loss(
     Raises:
         ValueError: an unknown reduction.
         RuntimeError: the shapes do not match.
+        IndexError: the input is 0-d.
         NotImplementedError: the input is not real floating.
 
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
@@ -351,7 +356,11 @@ def multilabel_soft_margin_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating_operand(input), operand(target, "target")
-    if x.array.shape != y.array.shape or x.array.ndim == 0:
+    if x.array.ndim == 0:
+        raise IndexError(f"wanted an input (N, C) or (C,), got {describe(x)}")
+    if y.array.ndim == 0:
+        y = y.expand(x.array.shape)
+    if x.array.shape != y.array.shape:
         raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if weight is not None:

@@ -12,7 +12,7 @@ from ....core.modes import no_grad
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, new_tensor
 from ....kernels import planes, takes
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
@@ -267,14 +267,15 @@ def batch_norm(
             raise InvalidValue("running_mean and running_var must either both be None or neither be None")
     elif eps < 0:
         raise InvalidValue(f"eps must be non-negative, got {eps}")
-    elif running_mean is None or running_var is None:
+    elif (running_mean is None or running_var is None) and x.array.size:
         raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
     _check_running("running_mean", running_mean, channels)
     _check_running("running_var", running_var, channels)
     w = _affine("weight", weight, x, (channels,), "one per channel")
     b = _affine("bias", bias, x, (channels,), "one per channel")
     if not training:
-        assert running_mean is not None and running_var is not None
+        if running_mean is None or running_var is None:  # of nothing, any statistics serve
+            running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
         return _scaled(x, running_mean, running_var, w, b, eps)
     axes = (0, *range(2, len(shape)))
     if running_mean is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.devices import array_module
-from ....core.errors import InvalidValue, describe
+from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -77,6 +77,8 @@ FOLD_EDGES: Primitive = Primitive(
 
 def _widths(x: Tensor, pad: Size) -> Widths:
     """PyTorch's list (last dimension first) as a pair per dimension."""
+    if isinstance(pad, int):
+        raise TypeError(f"argument 'pad' must be a sequence of integers, not {type(pad).__name__}")
     sizes = integers((pad,), "pad")
     if len(sizes) % 2:
         raise RuntimeError(f"the length of pad must be divisible by 2, got {sizes}")
@@ -84,10 +86,18 @@ def _widths(x: Tensor, pad: Size) -> Widths:
         raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
     widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
+    return widths
+
+
+def _check_crop(x: Tensor, widths: Widths) -> None:
     for length, (left, right) in zip(x.array.shape, widths):
         if length + left + right < 0 or length + min(left, 0) + min(right, 0) < 0:
-            raise RuntimeError(f"pad {sizes} leaves a negative length of {describe(x)}")
-    return widths
+            raise RuntimeError(f"widths {widths} leave a negative length of {describe(x)}")
+
+
+def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
+    _check_crop(x, widths)
+    return apply(PAD, (x,), {"widths": widths, "value": number(value, "value")})
 
 
 @operator(method=False)
@@ -110,7 +120,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
     tensor([0, 1, 2, 0, 0])
     """
     x = operand(input)
-    return apply(PAD, (x,), {"widths": _widths(x, pad), "value": number(value, "value")})
+    return _constant(x, _widths(x, pad), value)
 
 
 @operator(namespace="nn.functional", method=False, name="pad")
@@ -129,9 +139,9 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         value: the constant, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` does not fit the input, or a reflected or wrapped width exceeds what there is.
+        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds what there is, or a value is
+            given with another mode than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
-        ValueError: a value is given with another mode than constant.
 
     >>> F.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
@@ -139,27 +149,36 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     x = operand(input)
     widths = _widths(x, pad)
     if mode == "constant":
-        return apply(PAD, (x,), {"widths": widths, "value": 0 if value is None else number(value, "value")})
+        return _constant(x, widths, 0 if value is None else value)
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
             f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
         )
     if value:
-        raise InvalidValue(f"padding mode {mode!r} takes no value, got {value}")
+        raise RuntimeError(f"padding mode {mode!r} takes no value, got {value}")
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
             f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
             f"not {padded} of {describe(x)}"
         )
-    if any(left < 0 or right < 0 for left, right in widths):
-        x = apply(PAD, (x,), {"widths": tuple([(min(left, 0), min(right, 0)) for left, right in widths]), "value": 0})
+    if mode != "circular" and 0 in x.array.shape[-1 - padded :]:
+        raise RuntimeError(f"mode {mode!r} pads inputs of which only the batch may be empty, got {describe(x)}")
+    _check_crop(x, widths)
+    crop = tuple([(min(left, 0), min(right, 0)) for left, right in widths])
+    crops = any(left or right for left, right in crop)
+    if crops:
+        if mode != "circular" and all(x.array.shape[dim] + sum(widths[dim]) < 1 for dim in range(-padded, 0)):
+            raise RuntimeError(f"pad {widths} leaves nothing of {describe(x)}")
         widths = tuple([(max(left, 0), max(right, 0)) for left, right in widths])
+        if mode == "circular":  # what is cropped is not wrapped around, but may be reflected or repeated
+            x = apply(PAD, (x,), {"widths": crop, "value": 0})
     for dim, (length, pair) in enumerate(zip(x.array.shape, widths)):
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
-        if max(pair) > most:
+        if max(pair) > most and any(pair):
             raise RuntimeError(
                 f"width {max(pair)} exceeds {most}, "
                 f"the most that mode {mode!r} allows at dimension {dim} of {describe(x)}"
             )
-    return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})
+    y = apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})
+    return apply(PAD, (y,), {"widths": crop, "value": 0}) if crops and mode != "circular" else y
