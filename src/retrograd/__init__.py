@@ -99,6 +99,7 @@ __all__ = [
     "device", "enable_grad", "float16", "float32", "float64", "get_array_module", "get_default_device",
     "get_default_dtype", "get_rng_state", "inference_mode", "initial_seed", "int8", "int16", "int32", "int64",
     "is_cuda_available", "is_grad_enabled", "is_inference_mode_enabled", "manual_seed", "no_grad", "ops",
-    "promote_types", "result_type", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_rng_state", "uint8",
+    "promote_types", "result_type", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled",
+    "set_rng_state", "uint8",
 ]  # fmt: skip
 __all__ += _operators.__all__

@@ -370,7 +370,8 @@ rng_c = rng.standard_normal((2, 4, 3))
 
 # Rules without a gradient of their own to compare, tested below by themselves.
 ELSEWHERE = {
-    "angle", "histogram", "histogram2d", "histogramdd", "histogram_bin_edges", "zeros_like", "ones_like", "empty_like", "full_like",
+    "angle", "histogram", "histogram2d", "histogramdd", "histogram_bin_edges",
+    "zeros_like", "ones_like", "empty_like", "full_like",
     "shape", "ndim", "size", "array_repr", "array_str", "array2string",
 }  # fmt: skip
 

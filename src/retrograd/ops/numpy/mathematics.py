@@ -191,9 +191,9 @@ def _divmod(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
 
 
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
-    whole = ops.trunc(floating(x))
+    y = floating(x)
     # An infinity has the fraction 0.
-    return ops.where(ops.isinf(whole), ops.copysign(ops.zeros_like(whole), whole), x - whole), whole
+    return ops.where(ops.isinf(y), ops.copysign(ops.zeros_like(y), y.detach()), ops.frac(y)), ops.trunc(y)
 
 
 UFUNC_RULES: Rules = {

@@ -50,22 +50,21 @@ def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
         rest = ops.cat([rest[1 : len(divisor)] - quotient[-1] * divisor[1:], rest[len(divisor) :]])
     if not quotient:
         return ops.zeros_like(rest[:1]), rest
-    return ops.stack(quotient), _trim(rest, "f") if len(rest) else ops.zeros_like(divisor[:1])
-
-
-def _trim(x: Tensor, trim: str) -> Tensor:
-    """Without its zeros at the front (f) and the back (b); the last number stays."""
-    places = np.flatnonzero(x.detach().cpu().numpy())
-    if not len(places):
-        return x[-1:]
-    return x[places[0] if "f" in trim else 0 : places[-1] + 1 if "b" in trim else len(x)]
+    if not len(rest):
+        return ops.stack(quotient), ops.zeros_like(divisor[:1])
+    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number stays
+    return ops.stack(quotient), rest[int(places[0]) if len(places) else -1 :]
 
 
 def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     x = tensor(filt)
     if x.ndim != 1:
         raise TypeError(f"np.trim_zeros on Tensors: wanted one dimension, got {x.ndim}")
-    return _trim(x, trim.lower()) if x.array.any() else x[:0]
+    places = np.flatnonzero(x.array)
+    if not len(places):
+        return x[:0]
+    first, last = int(places[0]), int(places[-1])
+    return x[first if "f" in trim.lower() else 0 : last + 1 if "b" in trim.lower() else len(x)]
 
 
 def _polyder(p: Any, m: int = 1) -> Tensor:

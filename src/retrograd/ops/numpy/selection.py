@@ -48,14 +48,14 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 
 
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
-    x, dim = flat(arr, axis)
+    x, new = tensors(arr, values)
+    x, dim = flat(x, axis)
     dim = dimension(dim, x.ndim)
     length = x.shape[dim]
     index = np.arange(*obj.indices(length)) if isinstance(obj, slice) else np.asarray(unwrapped(obj))
     if index.dtype == bool:
         index = np.flatnonzero(index)
-    new = tensors(x, values)[1].astype(x.dtype)
-    new = ops.reshape(new, (1,) * (x.ndim - new.ndim) + tuple(new.shape))
+    new = ops.reshape(new.astype(x.dtype), (1,) * (x.ndim - new.ndim) + tuple(new.shape))
     if index.ndim == 0:
         new = ops.movedim(new, 0, dim)
     count = new.shape[dim] if index.size == 1 else index.size

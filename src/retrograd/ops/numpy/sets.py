@@ -8,7 +8,7 @@ from typing import Any
 from ..._generated import toplevel as ops
 from ...core.devices import array_module
 from ...core.tensor import Tensor
-from .arguments import Rules, alike, only, tensor, wrapped
+from .arguments import Rules, alike, only, tensor, tensors, wrapped
 from .selection import take
 
 
@@ -52,8 +52,8 @@ def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices
 
 
 def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
-    x, y = _distinct(ar1, ar2, unique_already=assume_unique)
-    return _members(x, y, invert=True)
+    x, y = tensors(ar1, ar2)
+    return _members(ops.reshape(x, (-1,)) if assume_unique else _unique(x), y, invert=True)
 
 
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
