@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from retrograd.autograd.gradcheck import differentiable_outputs, gradients, random_like
 from retrograd.autograd.gradients import grad
 from retrograd.core.modes import enable_grad
 from retrograd.core.tensor import Tensor, new_tensor
 from retrograd.ops.table.registry import Operator
-from retrograd.testing.case import Case
+from retrograd.testing.case import Call, Case
 from retrograd.testing.comparison import assert_close, numbers, to_numpy
-from retrograd.testing.programs import Program, programs, replaced
+from retrograd.testing.programs import Program, program_of, programs, replaced, rewritten
 
 
 def torch_function(operator: Operator, case: Case) -> Callable[..., Any] | None:
@@ -80,16 +81,21 @@ def compare_with_torch(program: Program) -> float:
     return worst
 
 
-def torch_call(function: Callable[..., Any], program: Program, differentiated: Iterable[int]) -> tuple[list[Any], Any]:
-    """PyTorch's results, and its inputs; those of the given places require grad."""
+def torch_call(
+    function: Callable[..., Any], program: Program, differentiated: Iterable[int], order: str = "K"
+) -> tuple[list[Any], Any]:
+    """PyTorch's results, and its inputs; those of the given places require grad.
+
+    The inputs are copies in the ``order`` of NumPy's name, with ``""`` the call's arrays themselves.
+    """
     import torch
 
     theirs: list[Any] = []
     places = set(differentiated)
 
-    def change(array: Any, moves: bool) -> Any:
-        tensor = torch.from_numpy(np.array(array))
-        if moves:
+    def change(array: Any, requires_grad: bool) -> Any:
+        tensor = torch.from_numpy(np.array(array, order=order) if order else array)
+        if requires_grad:
             tensor.requires_grad_(len(theirs) in places)
             theirs.append(tensor)
         return tensor
@@ -187,24 +193,101 @@ def check_attached(operator: Operator, case: Case) -> None:
     if function is None or case.random:
         return
     for program in programs(operator, case):
-        inputs = program.inputs()
-        with enable_grad():
-            outputs = differentiable_outputs(program(*inputs))
-        wanted, theirs = torch_call(function, program, range(len(inputs)))
-        their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
-        if not outputs or len(outputs) != len(their_outputs):
-            continue
-        ones = [new_tensor(np.ones_like(x.array)) for x in outputs]
-        ours = grad(outputs, inputs, ones, create_graph=True, allow_unused=True)
-        found = torch.autograd.grad(
-            their_outputs, theirs, list(map(torch.ones_like, their_outputs)), create_graph=True, allow_unused=True
-        )
-        for index, (a, b) in enumerate(zip(ours, found, strict=True)):
-            if a is not None and b is not None and b.requires_grad:
-                assert a.requires_grad, f"{program}: the gradient of input {index} is not attached to the graph"
+        places = range(len(program.arrays))
+        # All inputs together, and each with the others constant: a product's gradient depends on the other factor.
+        for differentiated in (places, *([place] for place in places if len(places) > 1)):
+            inputs = program.inputs(requires_grad=False)
+            moving = [inputs[place].requires_grad_() for place in differentiated]
+            with enable_grad():
+                outputs = differentiable_outputs(program(*inputs))
+            wanted, theirs = torch_call(function, program, differentiated)
+            their_outputs = [x for x in wanted if getattr(x, "requires_grad", False)]
+            if not outputs or len(outputs) != len(their_outputs):
+                continue
+            ones = [new_tensor(np.ones_like(x.array)) for x in outputs]
+            ours = grad(outputs, moving, ones, create_graph=True, allow_unused=True)
+            their_ones = list(map(torch.ones_like, their_outputs))
+            their_moving = [theirs[place] for place in differentiated]
+            found = torch.autograd.grad(their_outputs, their_moving, their_ones, create_graph=True, allow_unused=True)
+            for place, a, b in zip(differentiated, ours, found, strict=True):
+                if a is not None and b is not None and b.requires_grad:
+                    assert a.requires_grad, f"{program}: the gradient of input {place} is not attached to the graph"
 
 
 def check_edges(operator: Operator, case: Case) -> None:
     """At kinks, ties, zeros, infinities: forward and gradients are PyTorch's."""
     for program in programs(operator, case, edges=True):
         compare_with_torch(program)
+
+
+# Arrays of the same shape (and but for ``expanded`` of the same values) that lie otherwise in memory.
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2) if x.ndim > 1 else x,
+    "permuted": lambda x: (
+        x.transpose(-1, *range(x.ndim - 1)).copy().transpose(*range(1, x.ndim), 0) if x.ndim > 2 else x
+    ),
+    "sliced": lambda x: np.repeat(x, 2, axis=-1)[..., ::2] if x.ndim else x,
+    "expanded": lambda x: as_strided(x, strides=(0, *x.strides[1:])) if x.ndim > 1 and x.size else x,
+    "channels last": lambda x: x.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) if x.ndim == 4 else x,
+}
+
+
+def laid_out(call: Call, layout: Callable[[Any], Any], only_first: bool) -> tuple[Call, list[tuple[Any, Any]]]:
+    """The call with its arrays, or only the first of them, in a layout; and its arrays before and after."""
+    arrays: list[tuple[Any, Any]] = []
+
+    def change(array: Any, requires_grad: bool) -> Any:
+        arrays.append((array, array if only_first and arrays else layout(array)))
+        return arrays[-1][1]
+
+    return rewritten(call, change), arrays
+
+
+def layouts(call: Call) -> Iterator[tuple[str, Call, bool]]:
+    """The call with all its arrays, and with only the first of them, in each layout; whether all lie alike."""
+    for name, layout in LAYOUTS.items():
+        for which in ("all", "first"):
+            changed, arrays = laid_out(call, layout, which == "first")
+            differs = any(before.strides != after.strides for before, after in arrays)
+            if which == "all" and (differs or name == "contiguous") or differs and len(arrays) > 1:
+                yield f"{which} {name}", changed, len({(x.shape, x.strides) for _, x in arrays if x.ndim}) <= 1
+
+
+def steps(x: Any) -> tuple[int, ...]:
+    """The strides, in elements, of the dimensions longer than 1."""
+    return tuple([step for step, length in zip(x.stride(), x.shape, strict=True) if length > 1])
+
+
+def layout_differences(operator: Operator, case: Case) -> tuple[list[str], list[str]]:
+    """Calls whose results lie otherwise in memory than PyTorch's, as texts.
+
+    Returns:
+        Those whose result is contiguous in PyTorch only, and others with the strides of both. The latter are compared
+        where all arrays of a call lie alike: of operands that lie differently NumPy chooses another order.
+    """
+    function = torch_function(operator, case)
+    lost: list[str] = []
+    others: list[str] = []
+    for plain in programs(operator, case) if function is not None else ():
+        for layout, call, alike in layouts(plain.call):
+            program = program_of(operator, case, call, new_tensor)
+            try:
+                wanted, _ = torch_call(function, program, (), order="")
+            except RuntimeError:  # PyTorch has no such view, or wants another order
+                continue
+            try:
+                ours = numbers(program(*program.inputs(requires_grad=False)))
+            except RuntimeError:
+                if "expanded" in layout:  # whose repeated rows are no regular matrix, and cannot be written to
+                    continue
+                raise
+            for x, y in zip(ours, wanted, strict=True):
+                if not isinstance(x, Tensor) or not x.array.size:
+                    continue
+                text = f"{layout} {program}: {steps(x)}, in PyTorch {steps(y)}"
+                if y.is_contiguous() and not x.is_contiguous():
+                    lost.append(text)
+                elif alike and (steps(x) != steps(y) or x.is_contiguous() != y.is_contiguous()):
+                    others.append(text)
+    return lost, others

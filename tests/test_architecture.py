@@ -22,6 +22,7 @@ ROOMS = {
     "testing": {"core", "ops", "autograd", "func"},
     "training": {"core", "ops", "nn", "optim", "data", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
+    "distributions": {"core", "ops", "autograd", "_generated"},
 }
 
 
@@ -112,3 +113,8 @@ def test_no_file_has_outgrown_its_subject():
         if "_generated" not in module and (lines := len(path.read_text().splitlines())) > 700
     }
     assert long == {}
+
+
+def test_only_the_command_imports_the_legacy_names():
+    users = {module for module, targets in IMPORTS.items() if any(".compat" in target for target in targets)}
+    assert {module.split(".")[1] for module in users} <= {"compat", "cli", "as_torch"}

@@ -34,6 +34,7 @@ DIFFERENT = {
     "adaptive_avg_pool": "the mean of no pixels is refused, whatever the output size",
     "batch_norm": "the running statistics are checked also where there is nothing to normalize",
     "channel_shuffle": "PyTorch's backward raises",
+    "cholesky_ex": "where there is no factor stands NaN, in PyTorch whatever elimination left",
     "conv": "PyTorch takes kernels of length 0, and derives the number of channels from an empty weight",
     "cov": "weights without dimensions",
     "cross_entropy": "without classes each row's loss is an empty sum, 0",
@@ -47,6 +48,7 @@ DIFFERENT = {
     "scaled_dot_product_attention": "masks and batches that do not broadcast are refused, empty or not",
     "scatter": "an index of other dimensions than the input is refused, also where it is empty",
     "as_strided": "PyTorch reads beyond the memory",
+    "to_sparse": "a number has no coordinates",
     "unfold": "a window of length 0 over a number",
     "vander": "a number is no vector",
 }
@@ -55,7 +57,7 @@ DIFFERENT = {
 def cut(place: Any) -> Callable[[Any, bool], Any]:
     """Change an array to what the index ``place(array)`` leaves of it, and leave it where that is None."""
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, differentiated: bool) -> Any:
         index = place(array)
         return array if index is None else np.array(array[index])
 
@@ -84,7 +86,7 @@ def shrunk(name: str) -> Iterator[Program]:
     seen = set()
     for program in programs(OPERATORS[name], CASES[name]):
         lengths: set[int] = set()
-        rewritten(program.call, lambda a, moves, found=lengths: found.update(a.shape) or a)
+        rewritten(program.call, lambda a, differentiated, found=lengths: found.update(a.shape) or a)
         for place in (first, last, no_dimensions, *map(without_length, sorted(lengths - {0}))):
             call = rewritten(program.call, cut(place))
             small = program_of(program.operator, program.case, call)

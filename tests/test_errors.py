@@ -127,7 +127,7 @@ class Difference(NamedTuple):
 
 ANSWERS = [  # we answer where PyTorch refuses
     Difference(
-        "arange|eye|squeeze|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
+        "arange|eye|sparse_coo_tensor|squeeze(_copy)?|(special.)?logsumexp|linalg.matrix_norm|(cumulative_)?trapezoid|Tensor.random_|.*adaptive_.*",
         "kind: None",
         "TypeError",
         "None stands for an argument that is not given",
@@ -159,6 +159,11 @@ TYPES = [  # both refuse, with errors of different types
     Difference(".*", "single", "TypeError", "one integer stands for a sequence of one, as in NumPy; it is wrong then"),
     Difference(".*", "rank|size|number|kind", _LOOKED, "PyTorch looks at a dimension before it knows that it is there"),
     Difference(".*batch_norm", "rank", "RuntimeError", "PyTorch counts weights before it counts dimensions"),
+    Difference("sparse.mm|spmm", "dtype", "IndexError: Dimension", "PyTorch looks at a dimension before it is there"),
+    Difference("diagonal_copy", "rank: no axes", "RuntimeError", "PyTorch compares dimensions that are not there"),
+    Difference("narrow_copy", "", "RuntimeError: Expected dim <", "a dimension out of range is an IndexError"),
+    Difference(".*linear_cross_entropy", "rank", "ValueError", "shapes that do not fit are a RuntimeError"),
+    Difference("unravel_index", "sizes: 0", "RuntimeError: ZeroDivision", "positions out of range are a ValueError"),
     Difference(
         "index_.*|take.*|.*embedding.*|Tensor.__.etitem__",
         "rank|size|number|index|dtype",
@@ -204,7 +209,15 @@ REFUSALS = [  # we refuse where PyTorch answers
     Difference(".*hardtanh_", "number", "", "bounds in the wrong order, which PyTorch's hardtanh refuses, too"),
     Difference("gradient|meshgrid|.*normalize", "kind: None", "", "None stands for nothing that is documented"),
     Difference(".*cross_entropy", "number: -1.0", "", "PyTorch checks label_smoothing only for batches"),
-    Difference("(linalg.)?lu", "size: last longer", "", "what is below the square part needs that to be invertible"),
+    Difference("sparse_coo_tensor", "dtype|index|sizes|rank", "", "PyTorch does not look where coordinates lie"),
+    Difference("Tensor.to_sparse", "rank", "", "a number has no coordinates"),
+    Difference("unravel_index", "index|sizes", "", "PyTorch takes positions out of range by their remainders"),
+    Difference(
+        "(linalg.)?lu(_factor_ex)?",
+        "size: last longer",
+        "",
+        "what is below the square part needs that to be invertible",
+    ),
     Difference(
         "cholesky|bincount|.*adaptive_.*|.*(group|instance)_norm|.*bilinear|fft.*|.*max_unpool.*",
         r"size: .* empty|rank: (no axes|one less)|number|kind: \(0, 0\)",
@@ -213,7 +226,7 @@ REFUSALS = [  # we refuse where PyTorch answers
     ),
 ]
 
-CRASHES = {"lstm", "gru", "rnn_tanh", "rnn_relu"}  # PyTorch ends the process on some of these calls
+CRASHES = {"lstm", "gru", "lu_unpack", "rnn_tanh", "rnn_relu"}  # PyTorch ends the process on some of these calls
 
 
 # What became of a call
@@ -233,7 +246,7 @@ def result_of(function: Any, call: Call, make: Any, convert: Any = lambda value:
 def torch_result(function: Any, call: Call) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return result_of(function, call, lambda array, moves: torch.from_numpy(np.array(array)), torch_value)
+        return result_of(function, call, lambda array, differentiated: torch.from_numpy(np.array(array)), torch_value)
 
 
 def difference(ours: Any, theirs: Any) -> str:
@@ -253,12 +266,12 @@ def difference(ours: Any, theirs: Any) -> str:
 def promoted(call: Call, good: Call) -> Call:
     """The spoilt call with the dtype that each array had before, and all of them complex where one was made so."""
     dtypes: list[Any] = []
-    rewritten(good, lambda array, moves: dtypes.append(array.dtype) or array)
+    rewritten(good, lambda array, differentiated: dtypes.append(array.dtype) or array)
     kinds: set[str] = set()
-    rewritten(call, lambda array, moves: kinds.add(array.dtype.kind) or array)
+    rewritten(call, lambda array, differentiated: kinds.add(array.dtype.kind) or array)
     rest = iter(dtypes)
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, differentiated: bool) -> Any:
         dtype = next(rest)
         return array.astype(np.complex128 if "c" in kinds and dtype.kind == "f" else dtype)
 
@@ -278,7 +291,7 @@ def verdict(operator: Operator, case: Case, what: str, call: Call, good: Call, f
         warnings.filterwarnings("ignore", message="Casting complex values")
         if case.random:
             rg.manual_seed(0)
-        ours = result_of(operator.function, call, lambda array, moves: make_tensor(array))
+        ours = result_of(operator.function, call, lambda array, differentiated: make_tensor(array))
     refused = isinstance(ours, Exception)
     if refused:
         shown = f"{type(ours).__name__}: {ours}"
@@ -327,7 +340,7 @@ def verdicts(operator: Operator, case: Case, function: Any) -> Iterator[tuple[st
 
 def shown(name: str, call: Call) -> str:
     def plain(value: Any) -> str:
-        return describe(replaced(value, lambda array, moves: array))
+        return describe(replaced(value, lambda array, differentiated: array))
 
     arguments = [*map(plain, call.args), *(f"{key}={plain(value)}" for key, value in call.kwargs.items())]
     return f"{name}({', '.join(arguments)})"
@@ -364,6 +377,7 @@ image = rg.ones(1, 3, 8, 8)
 square = rg.ones(3, 3)
 classes = rg.tensor([0, 7])
 whole = rg.tensor([0, 1])
+leaf = rg.ones(3, requires_grad=True)
 F = rg.nn.functional
 
 EXAMPLES = {
@@ -483,12 +497,19 @@ EXAMPLES = {
         ("sum", lambda: rg.sum(x, axes=0), TypeError, ["axes", "float32(2, 3)"]),
         ("softmax", lambda: x.softmax(), TypeError, ["dim"]),
     ],
+    "refused write": [
+        ("relu", lambda: F.relu(leaf, inplace=True), RuntimeError, ["(float32(3,), inplace=True): a leaf Tensor"]),
+        ("setitem", lambda: leaf.__setitem__(0, 1.0), RuntimeError, ["(float32(3,), 0, 1.0): a leaf Tensor"]),
+        ("normal_", lambda: leaf.expand(2, 3).detach().normal_(), RuntimeError, ["(float32(2, 3)): several elements"]),
+        ("add_", lambda: whole.add_(1.5), RuntimeError, ["(int64(2,), 1.5): the result type float32"]),
+        ("mul_", lambda: whole.mul_(x), RuntimeError, ["(int64(2,), float32(2, 3)): the result"]),
+    ],
 }
 
 
 @pytest.mark.parametrize(
     ("name", "call", "kind", "words"),
-    [pytest.param(*example, id=f"{what}: {example[0]}") for what, each in EXAMPLES.items() for example in each],
+    [pytest.param(*example, id=f"{what}: {example[0]}") for what, examples in EXAMPLES.items() for example in examples],
 )
 def test_error_tells(name, call, kind, words):
     with pytest.raises(kind) as caught:

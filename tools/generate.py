@@ -95,6 +95,7 @@ NAMESPACES = {
     "linalg": "linalg",
     "fft": "fft",
     "special": "special",
+    "windows": "signal.windows",
 }
 
 # Public names that are no operators.

@@ -1,16 +1,15 @@
 """Retrograd: automatic differentiation and neural networks over NumPy and CuPy, with the gradients in plain sight."""
 
+from . import _command  # noqa: F401  isort: skip  before all other imports, during which Ctrl-C may come
+
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import (
-    _command,  # noqa: F401  first: Ctrl-C during the imports below
-    autograd,
-    ops,
-)
+from . import autograd, ops
 from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
+from .core import fallback as _fallback
 from .core.devices import Device as device
 from .core.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
 from .core.dtypes import (
@@ -53,6 +52,7 @@ from .ops.make.generators import (
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import scalar as scalar
+    from . import signal as signal
+    from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import training as training
@@ -77,8 +79,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "special", "testing", "training",
-    "utils",
+    "cli", "data", "distributions", "fft", "func", "linalg", "manual", "nn", "optim", "scalar", "signal", "sparse",
+    "special", "testing", "training", "utils",
 )  # fmt: skip
 
 
@@ -91,7 +93,11 @@ if not TYPE_CHECKING:  # checkers know the names above, and that there is no oth
             return bool_
         if name in ("save", "load"):
             return getattr(_import_module(f"{__name__}.serialization"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _legacy_names(name)
+
+
+_legacy_names = _fallback.legacy_names(__name__)
+_fallback.enter_legacy_methods(Tensor)
 
 
 __all__ = [
@@ -103,3 +109,5 @@ __all__ = [
     "set_rng_state", "uint8",
 ]  # fmt: skip
 __all__ += _operators.__all__
+
+_fallback.find_through_compat()

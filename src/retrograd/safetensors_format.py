@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
         raise ValueError(f"save: too many names, numbers and texts ({error}); make Tensors of long lists") from None
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
+def read(path: Any) -> tuple[Arrays, dict[str, str]]:
     """The arrays by name, little-endian and in memory of their own, and the metadata. bfloat16 becomes float32.
 
     Raises:
@@ -74,7 +75,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
     """
     library = require_library()
     data = b""
-    with open_regular(path) as file:
+    with BytesIO(path.read()) if hasattr(path, "read") else open_regular(path) as file:
         try:
             data = file.read()
             _reserve(len(data))
@@ -83,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
             header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return arrays, header.get("__metadata__") or {}
         except MemoryError:
-            size = os.fstat(file.fileno()).st_size
+            size = file.seek(0, os.SEEK_END)
             raise MemoryError(f"{path}: not enough memory for two copies of its {size:,} bytes") from None
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from importlib import import_module
+from operator import methodcaller
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from . import safetensors_format
-from .core.devices import Device, backend_of, is_array
+from .core.devices import backend_of, is_array
 from .core.tensor import Tensor, new_tensor, to_array
-from .files import replacing
+from .files import open_regular, replacing
 from .safetensors_format import Arrays
 from .safetensors_format import CorruptFileError as CorruptFileError
 
@@ -25,7 +28,7 @@ _CHECKSUM = "retrograd.crc32"
 _DEEPEST = 100  # what is saved at one depth of the stack must be readable at any other
 
 
-def save(state: Any, path: str | os.PathLike[str]) -> None:
+def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) -> None:
     """Write a state dict to a safetensors file, which replaces an older one at once, when it is whole.
 
     A flat dictionary of Tensors gives a file that ``safetensors.torch.load_file`` reads as it is; in a nested one the
@@ -33,7 +36,8 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
 
     Args:
         state: any nesting of dicts, lists and tuples of Tensors, arrays, numbers, texts and None.
-        path: the file.
+        path: the file, or a stream open for binary writing.
+        pickle_protocol: taken for compatibility, as are other options of PyTorch's.
 
     Raises:
         TypeError: a value is none of these, or complex128, which the format has not; the message names it by its path.
@@ -45,7 +49,7 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
 
     Whatever is raised, the path holds the older file or the new one, whole.
 
-    >>> import retrograd as rg, tempfile, os
+    >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> model = rg.nn.Linear(2, 1)
     >>> rg.save({"model": model.state_dict(), "epoch": 3}, path)
@@ -60,23 +64,73 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
     write_file(path, arrays, structure, with_structure=structure != flat)
 
 
-def load(path: str | os.PathLike[str], map_location: str | Device | None = "cpu") -> Any:
+def load(
+    path: Any,
+    map_location: Any = "cpu",
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **options: Any,
+) -> Any:
     """What ``save`` wrote; from another program's safetensors file, a dictionary of Tensors.
 
-    bfloat16 becomes float32. No pickle is ever loaded.
+    PyTorch's own files (``.pt``, ``.pth``) of tensors and plain containers are read, too: by a reader that refuses
+    whatever else they name, so that no code of a file is ever run. bfloat16 becomes float32.
 
     Args:
-        path: the file.
-        map_location: the device of the Tensors.
+        path: the file, or a stream open for binary reading.
+        map_location: the device of the Tensors; or a dictionary of devices, or a function of a storage and the name of
+            its device, which gives a storage, as PyTorch takes them.
+        pickle_module: taken for compatibility.
+        weights_only: taken for compatibility; nothing but weights and plain containers is ever loaded.
+        mmap: taken for compatibility.
 
     Raises:
         FileNotFoundError: there is no such file.
         CorruptFileError: it is truncated or damaged, no safetensors file, or of a dtype that NumPy does not have.
+        pickle.UnpicklingError: a file of PyTorch's names something that is neither a tensor nor a plain container.
         ImportError: the safetensors library (extra ``weights``) is not installed.
         MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
-    return read_file(path, lambda array: new_tensor(to_array(array, device=map_location, copy=False)))
+    if hasattr(path, "read"):
+        start = path.tell()
+        first = path.read(8)
+        path.seek(start)
+        if _is_pt_file(first):
+            return _load_pt_file(path, map_location)
+        return read_file(path, lambda array: _placed(new_tensor(array), map_location))
+    with open_regular(path) as stream:
+        try:
+            first = stream.read(8)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        if _is_pt_file(first):
+            stream.seek(0)
+            return _load_pt_file(stream, map_location)
+    return read_file(path, lambda array: _placed(new_tensor(array), map_location))
+
+
+def _is_pt_file(start: bytes) -> bool:
+    """Whether PyTorch wrote the file: a zip archive with flags, which a header of so few bytes has not, or a pickle
+    that begins with PyTorch's number."""
+    return start[:4] == b"PK\x03\x04" and start[4:] != b"\0\0\0\0" or start[:4] == b"\x80\x02\x8a\x0a"
+
+
+def _load_pt_file(stream: Any, map_location: Any) -> Any:
+    reader = import_module("retrograd.compat.pt_files")
+    return reader.read(stream, lambda tensor: _placed(tensor, map_location))
+
+
+def _placed(tensor: Tensor, map_location: Any) -> Tensor:
+    """The Tensor where ``map_location`` says, which may be a function or a dictionary as PyTorch takes them."""
+    if callable(map_location):
+        storage = map_location(methodcaller("storage")(tensor), "cpu")
+        map_location = "cpu" if storage is None else storage.device
+    elif isinstance(map_location, Mapping):
+        map_location = map_location.get("cpu", "cpu")
+    return new_tensor(to_array(tensor.array, device=map_location, copy=False))
 
 
 def pack(value: Any, path: str, arrays: Arrays, depth: int = 0) -> Any:
@@ -148,7 +202,7 @@ def _enter(array: Any, path: str, arrays: Arrays) -> str:
     return name
 
 
-def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
+def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
     """Write arrays and structure so that the path holds, at every moment, the old file or the new one, whole."""
     # A file without a structure has the checksum of "null"; the state None is not to have the same.
     text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
@@ -159,13 +213,11 @@ def write_file(path: str | os.PathLike[str], arrays: Arrays, structure: Any, wit
     content = safetensors_format.serialize(arrays, metadata)
     if _checksum(arrays, text) != checksum:
         raise RuntimeError(f"save: a Tensor was changed while it was written to {os.fspath(path)}")
-    with replacing(path) as stream:
+    with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
         stream.write(content)
 
 
-def read_file(
-    path: str | os.PathLike[str], tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False
-) -> Any:
+def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], checked: bool = False) -> Any:
     """The state in a file, a dictionary of Tensors where it is another program's.
 
     Args:

@@ -1,5 +1,6 @@
 """The command as a process of its own: interrupts, closed and full outputs, odd environments, and full disks."""
 
+import ast
 import os
 import resource
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import retrograd
 from retrograd.cli.checkpoints import FILE, read_run
 
 COMMAND = [sys.executable, "-m", "retrograd"]
@@ -45,6 +47,12 @@ def test_ctrl_c_during_the_imports_is_quiet(tmp_path, module):
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     result = run("info", env={"PYTHONPATH": path})
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
+
+
+def test_nothing_is_imported_before_ctrl_c_is_quiet():
+    statements = ast.parse(Path(retrograd.__file__).read_text()).body
+    first = next(statement for statement in statements if isinstance(statement, (ast.Import, ast.ImportFrom)))
+    assert ast.unparse(first) == "from . import _command"
 
 
 def test_a_program_that_imports_retrograd_keeps_its_ctrl_c():

@@ -382,3 +382,15 @@ def test_out_of_memory_says_how_much_was_wanted():
         x.expand(10**15) + 1
     with pytest.raises(MemoryError, match=r"Unable to allocate .*iB"):
         rg.zeros(10**15) + 1
+
+
+def test_a_graph_that_saved_no_array_may_be_walked_again_as_in_pytorch():
+    x = rg.ones(1, 3, requires_grad=True)
+    y = x.expand(2, 3).reshape(6)[1:4].sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [[2.0, 2.0, 2.0]]
+    z = x.exp().sum()
+    z.backward()
+    with pytest.raises(RuntimeError, match="exp: backward through the graph a second time"):
+        z.backward()

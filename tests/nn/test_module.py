@@ -246,7 +246,7 @@ def test_forward_hooks() -> None:
     handles = [
         layer.register_forward_pre_hook(lambda module, args: calls.append("pre") or (args[0] * 0,)),
         layer.register_forward_pre_hook(lambda module, args: calls.append("first"), prepend=True),
-        layer.register_forward_hook(lambda module, args, out: calls.append(float(args[0].sum())) or out + 1),
+        layer.register_forward_hook(lambda module, args, out: calls.append(args[0].sum().item()) or out + 1),
         layer.register_forward_hook(lambda module, args, kwargs, out: calls.append(kwargs), with_kwargs=True),
     ]
     out = layer(rg.ones(1, 2))
@@ -254,7 +254,7 @@ def test_forward_hooks() -> None:
     np.testing.assert_allclose(out.detach().numpy()[0], layer.bias.detach().numpy() + 1)
     for handle in handles:
         handle.remove()
-    assert float((layer(rg.zeros(1, 2)) - layer.bias).abs().sum()) == 0
+    assert (layer(rg.zeros(1, 2)) - layer.bias).abs().sum().item() == 0
 
 
 def test_hook_after_a_forward_that_raised() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
 from inspect import signature
@@ -156,3 +157,19 @@ def test_operators_introduce_themselves() -> None:
     for entry in OPERATORS.values():
         if not entry.namespace:
             assert pickle.loads(pickle.dumps(getattr(rg, entry.name))) is getattr(rg, entry.name)
+
+
+def test_an_element_is_found_in_a_tensor():
+    x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert 3.0 in x and 5.0 not in x and rg.tensor(2.0) in x
+    with pytest.raises(RuntimeError, match="not str"):
+        assert "a" in x
+
+
+def test_a_pair_of_values_and_indices_says_what_it_is():
+    pair = rg.tensor([[1.0, 2.0]]).max(axis=1)
+    with pytest.raises(AttributeError, match=r"a pair of values and indices, take \.values\.sum"):
+        pair.sum()
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'$"):
+        pair.no_such_name
+    assert pair.values.sum().item() == 2.0 and copy.copy(pair).indices is pair.indices

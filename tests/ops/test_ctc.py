@@ -7,6 +7,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
+from retrograd.kernels import alignments
 
 
 def logits(*shape):
@@ -66,3 +67,66 @@ def test_too_short_an_input():
 def test_errors(targets, inputs, lengths, options):
     with pytest.raises(RuntimeError, match="ctc_loss"):
         F.ctc_loss(logits(4, 2, 3).log_softmax(-1), rg.tensor(np.array(targets)), inputs, lengths, **options)
+
+
+def large_problem(sharpness=1.0):
+    """Sequences of all lengths, also none, with repeated labels and some too long for their inputs."""
+    rng = np.random.default_rng(1)
+    x = sharpness * rng.standard_normal((40, 12, 7)).astype(np.float32)
+    targets = rng.integers(1, 7, (12, 15))
+    inputs, lengths = rng.integers(0, 41, 12), rng.integers(0, 16, 12)
+    inputs[:3], lengths[:3] = (40, 0, 5), (0, 0, 15)
+    return x, targets, inputs, lengths
+
+
+def value_and_gradient(problem, **options):
+    x, targets, inputs, lengths = problem
+    leaf = rg.tensor(x, requires_grad=True)
+    loss = F.ctc_loss(
+        leaf.log_softmax(-1), rg.tensor(targets), rg.tensor(inputs), rg.tensor(lengths), reduction="none", **options
+    )
+    loss.sum().backward()
+    return loss.detach().numpy(), leaf.grad.numpy()
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 300.0])
+@pytest.mark.parametrize("options", [{}, {"zero_infinity": True}])
+def test_the_compiled_loop_gives_what_its_reference_gives(sharpness, options, monkeypatch):
+    pytest.importorskip("numba")
+    problem = large_problem(sharpness)
+    used = []
+    takes = alignments.takes
+    monkeypatch.setattr(alignments, "takes", lambda *args: used.append(takes(*args)) or used[-1])
+    loss, gradient = value_and_gradient(problem, **options)
+    assert used == [True, True]
+    monkeypatch.setattr(alignments, "takes", lambda *args: False)
+    wanted, wanted_gradient = value_and_gradient(problem, **options)
+    assert np.isinf(wanted).any() != bool(options)
+    assert np.allclose(loss, wanted, rtol=1e-5, atol=1e-4)
+    assert np.allclose(gradient, wanted_gradient, atol=2e-3 if sharpness > 1 else 1e-5, equal_nan=True)
+
+
+def test_nan_among_the_inputs_reaches_the_loss_of_its_sequence_only(monkeypatch):
+    problem = large_problem()
+    problem[0][3, 5, 0] = np.nan
+    problem[2][5], problem[3][5] = 40, 6
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr(alignments, "takes", lambda *args: False)
+        loss, _ = value_and_gradient(problem)
+        assert np.isnan(loss).nonzero()[0].tolist() == [5]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_large_problems_equal_pytorchs(compiled, monkeypatch):
+    torch = pytest.importorskip("torch")
+    if not compiled:
+        monkeypatch.setattr(alignments, "takes", lambda *args: False)
+    x, targets, inputs, lengths = problem = large_problem()
+    leaf = torch.from_numpy(x).requires_grad_()
+    args = map(torch.from_numpy, (targets, inputs, lengths))
+    wanted = torch.nn.functional.ctc_loss(leaf.log_softmax(-1), *args, reduction="none", zero_infinity=True)
+    wanted.sum().backward()
+    loss, gradient = value_and_gradient(problem, zero_infinity=True)
+    assert np.allclose(loss, wanted.detach().numpy(), rtol=1e-5, atol=1e-4)
+    assert np.allclose(gradient, leaf.grad.numpy(), atol=1e-5)

@@ -119,7 +119,8 @@ OF_ONE_ARRAY = set(
     linalg.cholesky linalg.qr linalg.svd linalg.svdvals linalg.eigh linalg.eigvalsh linalg.matrix_power linalg.cond
     linalg.trace linalg.diagonal fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2
     fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn fft.fftshift fft.ifftshift shape ndim size array_repr array_str
-    array2string nanprod nanvar nanstd nanmedian nancumsum nancumprod cumulative_sum cumulative_prod sort_complex
+    array2string linalg.eig linalg.eigvals roots
+    nanprod nanvar nanstd nanmedian nancumsum nancumprod cumulative_sum cumulative_prod sort_complex
     partition unwrap real_if_close vander polyder trim_zeros extract resize lib.stride_tricks.sliding_window_view
     apply_along_axis apply_over_axes unique unique_values unique_all unique_counts unique_inverse histogram histogram2d
     histogramdd histogram_bin_edges block""".split()  # noqa: SIM905

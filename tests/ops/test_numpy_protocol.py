@@ -102,6 +102,10 @@ CALLS = {
         (lambda x: np.polyfit(x, [1.0, -1.0, 2.0, 0.5], 1, w=[1.0, 2.0, 1.0, 3.0]), V),
     ],
     "poly": [(lambda x: np.poly(x), V), (lambda x: np.poly(x + np.swapaxes(x, 0, 1)), SPD)],
+    "roots": [
+        (lambda x: np.abs(np.roots(x)), V),
+        (lambda x: np.roots(np.concatenate([[0.0, 1.0], -np.abs(x), [0.0]])), V[:2]),
+    ],
     "trim_zeros": [(lambda x: np.trim_zeros(np.concatenate([[0.0], x, [0.0, 0.0]])), V)],
     "linspace": [
         (lambda x: np.linspace(x, 3.0, 5), V),
@@ -317,6 +321,12 @@ CALLS = {
     "linalg.qr": [(lambda x: np.linalg.qr(x)[1], SQUARE), (lambda x: np.linalg.qr(x, "r"), SQUARE)],
     "linalg.cross": [(lambda x: np.linalg.cross(x, W), SQUARE), (lambda x: np.linalg.cross(W, x, axis=0), W)],
     "linalg.tensordot": [(lambda x: np.linalg.tensordot(x, B, axes=1), A)],
+    "linalg.eig": [
+        (lambda x: np.real(np.linalg.eig(x)[0] * 1j), SQUARE),
+        (lambda x: np.linalg.eig(x @ x.T + np.diag([1.0, 2.0, 3.0]))[0], SQUARE),
+        (lambda x: np.abs(np.linalg.eig(x)[1]), SQUARE),
+    ],
+    "linalg.eigvals": [(lambda x: np.abs(np.linalg.eigvals(x)), SQUARE)],
     "linalg.lstsq": [
         (lambda x: np.linalg.lstsq(x, V)[0], B),
         (lambda x: np.linalg.lstsq(x, V)[1], B),
@@ -539,7 +549,6 @@ def test_methods_of_ufuncs():
     [
         (lambda t: np.polyfit(V[:3], t[0], 1, full=True), "np.polyfit.*full"),
         (lambda t: np.histogram([1, 2, 3], weights=t[0]), "np.histogram.*weights"),
-        (lambda t: np.roots(t[0]), "np.roots"),
         (lambda t: np.copyto(np.zeros((3, 3)), t), "np.copyto.*bare array"),
         (lambda t: np.subtract.reduce(t), "np.subtract.reduce"),
         (lambda t: np.add.at(t, [0], 1), "np.add.at"),

@@ -20,6 +20,8 @@ from ..ops.linear.half_spectra import irfftn
 from ..ops.linear.half_spectra import rfft
 from ..ops.linear.half_spectra import rfft2
 from ..ops.linear.half_spectra import rfftn
+from ..ops.linear.inverse_hermitian import ihfft2
+from ..ops.linear.inverse_hermitian import ihfftn
 
 __all__ = [
     "fft",
@@ -35,6 +37,8 @@ __all__ = [
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",

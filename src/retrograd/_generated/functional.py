@@ -16,6 +16,8 @@ from ..ops.nn.activations.piecewise import hardshrink
 from ..ops.nn.activations.piecewise import hardsigmoid
 from ..ops.nn.activations.piecewise import hardswish
 from ..ops.nn.activations.piecewise import softshrink
+from ..ops.nn.activations.randomized import rrelu
+from ..ops.nn.activations.randomized import rrelu_
 from ..ops.nn.activations.rectifiers import _celu as celu
 from ..ops.nn.activations.rectifiers import _relu as relu
 from ..ops.nn.activations.rectifiers import _selu as selu
@@ -49,6 +51,7 @@ from ..ops.nn.losses.ctc import ctc_loss
 from ..ops.nn.losses.entropy import binary_cross_entropy
 from ..ops.nn.losses.entropy import binary_cross_entropy_with_logits
 from ..ops.nn.losses.entropy import kl_div
+from ..ops.nn.losses.linear_cross_entropy import linear_cross_entropy
 from ..ops.nn.losses.margin import cosine_embedding_loss
 from ..ops.nn.losses.margin import hinge_embedding_loss
 from ..ops.nn.losses.margin import margin_ranking_loss
@@ -175,6 +178,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -208,6 +212,8 @@ __all__ = [
     "relu6",
     "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
     "selu_",

@@ -1,5 +1,8 @@
 """Differentiation: gradients of recorded programs, functions with derivatives of one's own, and checks of both."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from ..core.modes import enable_grad as enable_grad
 from ..core.modes import inference_mode as inference_mode
 from ..core.modes import no_grad as no_grad
@@ -14,3 +17,8 @@ from .gradcheck import gradgradcheck as gradgradcheck
 from .gradients import backward as backward
 from .gradients import grad as grad
 from .numerical import numerical_gradient as numerical_gradient
+
+if TYPE_CHECKING:
+    from . import functional as functional
+else:
+    __getattr__ = legacy_names(__name__)

@@ -76,6 +76,10 @@ class detect_anomaly(Mode):
 class set_detect_anomaly(Switch):
     """Turn anomaly mode on or off: at once as a function, until the end as a context manager.
 
+    Args:
+        mode: on or off.
+        check_nan: as for ``detect_anomaly``.
+
     >>> with rg.autograd.set_detect_anomaly(True):
     ...     pass
     """

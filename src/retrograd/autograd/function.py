@@ -283,8 +283,27 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` whose own derivative is not right: differentiating through it is an error, not
-    a wrong number.
+    """A ``backward`` whose own derivative is not right: differentiating through it is an error.
+
+    Args:
+        backward: the static method ``backward`` of a ``Function``.
+
+    Raises:
+        RuntimeError: when its result is differentiated.
+
+    >>> class Square(rg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @rg.autograd.once_differentiable
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * g * x
+    >>> x = rg.tensor(3.0, requires_grad=True)
+    >>> rg.autograd.grad(Square.apply(x), x)
+    (tensor(6.),)
     """
 
     @functools.wraps(backward)

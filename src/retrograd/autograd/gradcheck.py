@@ -11,6 +11,7 @@ from ..core.errors import describe
 from ..core.modes import enable_grad, is_grad_enabled
 from ..core.storage import overlaps_itself
 from ..core.tensor import Tensor, new_tensor
+from ..func.forward import jvp
 from .gradients import grad
 from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent
 
@@ -174,7 +175,7 @@ def differentiable_outputs(result: Any) -> list[Tensor]:
 def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """Normal numbers in the outputs' shapes and dtypes."""
     return [
-        Tensor(from_real(rng.standard_normal(real_size(x)), x.array.shape, x.array.dtype), device=x.device)
+        Tensor(from_real(rng.standard_normal(real_size(x)), x.shape, x.dtype), dtype=x.dtype, device=x.device)
         for x in outputs
     ]
 
@@ -238,14 +239,14 @@ class _Check:
             raise ValueError("gradcheck: no output of the function requires grad")
         return outputs
 
-    def flowing(self, *_: Any) -> list[Tensor]:
+    def differentiable(self, *_: Any) -> list[Tensor]:
         """The function as ``numerical_jacobian`` wants it: the outputs that a gradient flows through."""
         with enable_grad():
             return differentiable_outputs(self.func(*self.arguments))
 
     def jacobians(self) -> None:
         outputs = self.outputs()
-        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+        numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
         for index, output in enumerate(outputs):
             for position, x, a, n in zip(
                 self.positions, self.inputs, analytic_jacobian(output, self.inputs), numerical[index], strict=True
@@ -273,7 +274,7 @@ class _Check:
         """The derivative of ``<cotangents, f>`` along a direction of one input, by a central difference."""
         before = x.array.copy()
         step = self.eps * from_real(direction, x.array.shape, x.array.dtype)
-        step = Tensor(step, device=x.device).array
+        step = Tensor(step, dtype=step.dtype, device=x.device).array
         values = []
         for sign in (1, -1):
             try:
@@ -281,7 +282,7 @@ class _Check:
                 values.append(
                     sum(
                         float(as_real(y.array) @ as_real(v.array))
-                        for y, v in zip(self.flowing(), cotangents, strict=True)
+                        for y, v in zip(self.differentiable(), cotangents, strict=True)
                     )
                 )
             finally:
@@ -340,9 +341,7 @@ class _Check:
                 )
 
     def forward_mode(self) -> None:
-        from ..func.forward import jvp
-
-        numerical = numerical_jacobian(self.flowing, self.inputs, self.eps)
+        numerical = numerical_jacobian(self.differentiable, self.inputs, self.eps)
 
         def function(*values: Tensor) -> list[Tensor]:
             arguments = list(self.arguments)

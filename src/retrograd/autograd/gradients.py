@@ -10,6 +10,7 @@ from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.graph import edge_of
 from ..core.tensor import Tensor, new_tensor
+from ..ops.shape.joining import stack
 
 Tensors = Tensor | Sequence[Tensor]
 Gradients = Tensor | Sequence[Tensor | None] | None
@@ -64,6 +65,7 @@ def grad(
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: Literal[False] | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -77,6 +79,7 @@ def grad(
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -89,6 +92,7 @@ def grad(
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -101,6 +105,7 @@ def grad(
         grad_outputs: a cotangent per output; None for a single element stands for 1.
         retain_graph: keep what the graph saved; by default only with ``create_graph``.
         create_graph: make the gradients differentiable themselves.
+        only_inputs: has to be True: ``.grad`` is never touched.
         allow_unused: give None, instead of an error, for an input that no output depends on.
         is_grads_batched: the cotangents have a leading axis; each slice is walked for itself and the results stacked.
         materialize_grads: give zeros for an input that no output depends on.
@@ -114,6 +119,8 @@ def grad(
     >>> first.item(), second.item()
     (27.0, 18.0)
     """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use autograd.backward to add to .grad")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs allow_unused to be True or left out")
     differentiated = _sequence("grad", "outputs", outputs)
@@ -164,10 +171,8 @@ def _batched(
                 [None if g is None else g[index] for g in gradients],
                 (create_graph if retain_graph is None else retain_graph) or not last,
                 create_graph,
-                allow_unused,
+                allow_unused=allow_unused,
                 materialize_grads=materialize_grads,
             )
         )
-    from ..ops.shape.joining import stack
-
     return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -50,12 +50,12 @@ def print_table(table: Table) -> None:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        drawn = RichTable(title=table.title, title_justify="left")
+        rich_table = RichTable(title=table.title, title_justify="left")
         for header, right in zip(table.headers, aligned_right):
-            drawn.add_column(header, justify="right" if right else "left")
+            rich_table.add_column(header, justify="right" if right else "left")
         for row in table.rows:
-            drawn.add_row(*map(Text, row))
-        console.print(drawn)
+            rich_table.add_row(*map(Text, row))
+        console.print(rich_table)
         return
     lines = [table.headers, *table.rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]

@@ -184,12 +184,12 @@ def curves(run: Run) -> list[Plot]:
     losses = {name: (across, [row[f"{name}_loss"] for row in loop.history]) for name in ("train", part)}
     steps = [(number + 1) / length for number in range(loop.completed)], loop.losses
     figure = plots.learning_curves(losses, steps=steps, references=run.task.references(), xlabel=unit)
-    drawn = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
+    drawings = [Plot("loss", "Loss: of each step, mean over each epoch's steps, and on the rest of the data", figure)]
     if run.task.score == "accuracy":
         errors = {name: (across, [1 - row[f"{name}_accuracy"] for row in loop.history]) for name in ("train", part)}
         figure = plots.learning_curves(errors, xlabel=unit, ylabel="share of wrong answers", title="Error")
-        drawn.append(Plot("error", "Share of wrong answers", figure))
-    return drawn
+        drawings.append(Plot("error", "Share of wrong answers", figure))
+    return drawings
 
 
 def set_threads(threads: int | None) -> None:

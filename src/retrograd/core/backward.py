@@ -16,13 +16,14 @@ from typing import Any
 from .devices import array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable
+from .hooks import RemovableHandle
 from .modes import modes, recording, watchers
 from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum
-from .tensor import RemovableHandle, Tensor, new_tensor, tensor_method
+from .tensor import Tensor, new_tensor, tensor_method
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
@@ -151,7 +152,7 @@ class Walk:
                         cotangents[parent] = before + gi
                         summed.add(parent)
                 gi = before = together = None
-                if not retain_graph and saved is not NOTHING:
+                if not retain_graph and saved is not NOTHING and (plan.keeps_arrays or any(map(is_array, saved))):
                     node.saved = None
                 saved = None
             if node is reader:
@@ -163,19 +164,19 @@ class Walk:
             self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _finish(self, leaf: Tensor, g: Any, lone: bool) -> None:
-        """Every contribution to a leaf has arrived; a lone array is held by nobody but the walk."""
+    def _finish(self, leaf: Tensor, g: Any, unshared: bool) -> None:
+        """Every contribution to a leaf has arrived; an unshared array is held by nobody but the walk."""
         if g is None:
             return
         hooks = leaf._hooks
         if hooks is not None and hooks.on_gradient:
             g = self._run_hooks(hooks.on_gradient, g, leaf)
-            lone = False
+            unshared = False
         if self.wanted is not None:
             if leaf in self.wanted:
-                self.found[leaf] = g if self.create_graph else own(g, lone)
+                self.found[leaf] = g if self.create_graph else owned(g, unshared)
             return
-        accumulate(leaf, g, lone, self.create_graph)
+        accumulate(leaf, g, unshared, self.create_graph)
 
     def _fill_outputs(self, node: Node, outputs: list[Any]) -> tuple[Any, ...]:
         """Zeros stand for the outputs of a primitive that no gradient reached."""
@@ -214,10 +215,10 @@ def as_array(value: Any, like: Any = None) -> Any:
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
-def own(g: Any, lone: bool) -> Any:
+def owned(g: Any, unshared: bool) -> Any:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
     g = as_array(g)
-    return g if lone and g.base is None and g.flags.c_contiguous else g.copy()
+    return g if unshared and g.base is None and g.flags.c_contiguous else g.copy()
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -229,26 +230,26 @@ def conjugate(x: Tensor) -> Tensor:
 _accumulating = tuple(RLock() for _ in range(16))
 
 
-def accumulate(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
+def accumulate(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
     """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
     with _accumulating[id(leaf) >> 4 & 15]:
-        _add_to_grad(leaf, g, lone, create_graph)
+        _add_to_grad(leaf, g, unshared, create_graph)
     hooks = leaf._hooks
     if hooks is not None:
         for hook in list(hooks.on_accumulation.values()):
             hook(leaf)
 
 
-def _add_to_grad(leaf: Tensor, g: Any, lone: bool, create_graph: bool) -> None:
+def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> None:
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
         leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
     else:
         if leaf.dtype.kind == "c":
-            g, lone = g.conj(), True
+            g, unshared = g.conj(), True
         if grad is None:
-            leaf._grad = new_tensor(own(g, lone))
+            leaf._grad = new_tensor(owned(g, unshared))
         elif grad.array.shape != leaf.array.shape:
             raise RuntimeError(
                 f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
@@ -306,8 +307,8 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
         raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(cotangent).__name__}")
     if cotangent.shape != output.shape:
         raise RuntimeError(
-            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, the output of {name} "
-            f"{describe(output)}"
+            f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, "
+            f"the output of {name} {describe(output)}"
         )
     if cotangent.dtype != output.dtype:
         if cotangent.dtype.kind == "c" and output.dtype.kind != "c":
@@ -329,8 +330,10 @@ def accumulate_gradients(
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
+    if not inputs:
+        return
     with recording(create_graph):
-        for x in dict.fromkeys(inputs or ()):
+        for x in dict.fromkeys(inputs):
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
                 accumulate(x, g, True, create_graph)

@@ -19,6 +19,10 @@ import numpy as np
 class Device:
     """A place for arrays: ``cpu`` or ``cuda`` with an index.
 
+    Args:
+        type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or a Device.
+        index: the number of the GPU, where ``type`` does not say it.
+
     >>> Device("cuda:1")
     device(type='cuda', index=1)
     >>> Device("cpu") == Device(Device("cpu"))
@@ -259,7 +263,19 @@ def get_default_device() -> Device:
 
 
 def set_default_device(device: str | Device | None) -> None:
-    """Make new tensors on ``device`` from now on; None asks ``RETROGRAD_BACKEND`` again."""
+    """Make new tensors on ``device`` from now on; None asks ``RETROGRAD_BACKEND`` again.
+
+    Args:
+        device: a Device or its name; one without a GPU behind it fails when the first Tensor is made.
+
+    Raises:
+        RuntimeError: the name is not ``cpu``, ``cuda`` or ``cuda:N``.
+
+    >>> rg.set_default_device("cpu")
+    >>> rg.get_default_device()
+    device(type='cpu')
+    >>> rg.set_default_device(None)
+    """
     global _default_device
     _default_device = None if device is None else Device(device)
 

@@ -46,6 +46,14 @@ def get_default_dtype() -> DType:
 def set_default_dtype(dtype: Any) -> None:
     """Set the default floating dtype for the whole process, as PyTorch does.
 
+    Args:
+        dtype: a floating dtype.
+
+    >>> rg.set_default_dtype(rg.float64)
+    >>> rg.tensor(0.5).dtype
+    dtype('float64')
+    >>> rg.set_default_dtype(rg.float32)
+
     Raises:
         TypeError: ``dtype`` is not a floating dtype.
     """
@@ -76,6 +84,12 @@ def complex_of(dtype: DType) -> DType:
 
 def promote_types(first: Any, second: Any) -> DType:
     """The smallest dtype that both convert to, by PyTorch's table.
+
+    Args:
+        first, second: dtypes.
+
+    Raises:
+        TypeError: a dtype of no numbers.
 
     >>> promote_types(int64, float32), promote_types(int32, float16), promote_types(uint8, int8)
     (dtype('float32'), dtype('float16'), dtype('int16'))

@@ -159,7 +159,11 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is inside ``inference_mode``."""
+    """Whether this thread is inside ``inference_mode``.
+
+    >>> rg.is_inference_mode_enabled()
+    False
+    """
     return modes.inference
 
 
@@ -197,17 +201,20 @@ class enable_grad(no_grad):
 class inference_mode(Mode):
     """As ``no_grad``, for programs that never differentiate what they compute inside; ``inference_mode(False)`` is off.
 
+    Args:
+        mode: on or off.
+
     >>> with rg.inference_mode():
     ...     rg.is_grad_enabled(), rg.is_inference_mode_enabled()
     (False, True)
     """
 
     def __new__(cls, mode: Any = True) -> Any:
-        made = super().__new__(cls)
+        context = super().__new__(cls)
         if callable(mode):
-            made.__init__()  # type: ignore[misc]
-            return made(mode)
-        return made
+            context.__init__()  # type: ignore[misc]
+            return context(mode)
+        return context
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -220,6 +227,9 @@ class inference_mode(Mode):
 
 class set_grad_enabled(Switch):
     """Turn recording on or off: at once when called as a function, until the end as a context manager.
+
+    Args:
+        mode: on or off.
 
     >>> with rg.set_grad_enabled(False):
     ...     rg.is_grad_enabled()

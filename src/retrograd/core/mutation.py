@@ -16,7 +16,7 @@ import numpy as np
 
 from .devices import backend_of
 from .dtypes import DType, can_cast, get_default_dtype, promoted, result_type
-from .errors import describe, describe_call, operator_error
+from .errors import call_error, describe, operator_error
 from .graph import Node, edge_of, new_node
 from .modes import modes
 from .primitive import Primitive, record_node
@@ -227,18 +227,27 @@ def check_writable(name: str, x: Tensor) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
     if modes.grad_enabled and x._requires and x._node is None:
-        raise RuntimeError(
-            f"{name}: a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a "
-            "result computed from it"
+        raise _refusal(
+            name,
+            "a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a result "
+            "computed from it",
         )
     base = x._base
     if modes.grad_enabled and base is not None and base._requires and base._node is None:
-        raise RuntimeError(f"{name}: a view of a leaf Tensor that requires grad is being written in place")
+        raise _refusal(name, "a view of a leaf Tensor that requires grad is being written in place")
     if overlaps_itself(x.array):
-        raise RuntimeError(
-            f"{name}: several elements of the written Tensor {describe(x)} share one memory location (expand); "
-            "clone() it before writing"
+        raise _refusal(
+            name,
+            f"several elements of the written Tensor {describe(x)} share one memory location (expand); "
+            "clone() it before writing",
         )
+
+
+def _refusal(name: str, reason: str) -> RuntimeError:
+    """The error of a write; an operator that writes finds the bare ``reason``, to report its own call."""
+    error = RuntimeError(f"{name}: {reason}")
+    error.reason = reason  # type: ignore[attr-defined]
+    return error
 
 
 def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) -> Tensor:
@@ -329,17 +338,13 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
         if primitive.promote == "float" and dtype.kind not in "fc":
             dtype = get_default_dtype()
         if not can_cast(dtype, x.array.dtype):
-            raise RuntimeError(
-                f"{describe_call(name, inputs)}: the result type {dtype} can't be cast to the written Tensor's "
-                f"{x.array.dtype}"
-            )
+            reason = f"the result type {dtype} can't be cast to the written Tensor's {x.array.dtype}"
+            raise call_error(RuntimeError, name, inputs, None, reason)
     if primitive.elementwise:
         try:
             shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
         except ValueError as error:
             raise operator_error(name, inputs, None, error) from None
         if shape != x.array.shape:
-            raise RuntimeError(
-                f"{describe_call(name, inputs)}: the result has shape {shape}, which does not fit in the written "
-                f"Tensor of shape {x.array.shape}"
-            )
+            reason = f"the result has shape {shape}, which does not fit in the written Tensor of shape {x.array.shape}"
+            raise call_error(RuntimeError, name, inputs, None, reason)

@@ -52,6 +52,7 @@ class Plan:
         "keep_ans",
         "keep_x",
         "keep_y",
+        "keeps_arrays",
         "kept_extras",
         "kept_inputs",
         "node_hooks",
@@ -94,6 +95,8 @@ class Plan:
         self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
         width = len(primitive.inputs)
         self.keep_ans = self.keep[width]
+        # Whether a node is to be freed by a walk; where only parameters are kept, what they are tells.
+        self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
         self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
         self.kept_extras = tuple(
             (place, name) for place, name in enumerate(primitive.layout) if place > width and self.keep[place]

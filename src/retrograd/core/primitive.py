@@ -26,6 +26,7 @@ from .devices import array_module, backend_of, is_array
 from .dtypes import get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence
+from .layout import row_major
 from .modes import modes, unrecorded, watchers
 from .plan import Plan, Rule, rule_arguments
 from .quiet import silently
@@ -54,6 +55,7 @@ class Primitive:
         piecewise_linear: gradients do not depend on the inputs; with ``create_graph`` they are attached to them all the
             same, with a derivative of zero, as PyTorch's.
         signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
+        contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
     """
 
     __slots__ = (
@@ -95,6 +97,7 @@ class Primitive:
         overwrites: bool = False,
         signals: bool = False,
         piecewise_linear: bool = False,
+        contiguous: bool = False,
     ) -> None:
         self.name = name
         self.variadic = inputs.startswith("*")
@@ -113,6 +116,8 @@ class Primitive:
         self.write = write
         self.overwrites = overwrites
         self.piecewise_linear = piecewise_linear
+        if contiguous:
+            forward = _row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")
@@ -189,6 +194,20 @@ def attached(g: Tensor, edge: Any) -> Tensor:
     x._requires = True
     x._node = new_node(_ATTACH.plan(2), (None, edge), NOTHING, x.array.shape, x.array.dtype)
     return x
+
+
+def _row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+    """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
+
+    def run(*arrays: Any, **params: Any) -> Any:
+        out = forward(*arrays, **params)
+        if type(out) is not tuple:
+            return out if out.flags.c_contiguous else out.copy(order="C")
+        if residuals:
+            return (row_major(out[0]), *out[1:])
+        return tuple(map(row_major, out))
+
+    return run
 
 
 def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:

@@ -6,17 +6,19 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from itertools import count
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import numpy as np
 
 from .devices import Device, array_module, backend_for, backend_of, is_array
-from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, scalar_dtype
+from .dtypes import DType, bool_, get_default_dtype, int64, is_differentiable, promote_types, scalar_dtype
 from .errors import call_error, describe
 from .graph import edge_of
+from .hooks import LeafHooks, RemovableHandle
 from .storage import Storage, leave, share, sharers
 
 if TYPE_CHECKING:
@@ -29,62 +31,33 @@ else:
 Method = TypeVar("Method", bound=Any)
 
 
-class LeafHooks:
-    """The hooks of a leaf: on its finished gradient, and after that was added to ``.grad``."""
-
-    __slots__ = ("on_accumulation", "on_gradient")
-
-    def __init__(self) -> None:
-        self.on_gradient: dict[int, Callable[[Any], Any]] = {}
-        self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
-
-
-class RemovableHandle:
-    """Takes a hook back: ``handle.remove()``, or at the end of a ``with``."""
-
-    _ids = count()
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self.id = next(self._ids)
-        self._hooks = hooks
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Take the hook back; a second call does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
-
-
 class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    ``Tensor(data)`` takes numbers, nested lists and arrays: Python floats become the default dtype, integers
-    int64, arrays keep their dtype. The result shares memory with an array it was made from only through
-    ``from_numpy`` and ``as_tensor``.
+    ``Tensor([1, 2])`` has the default dtype, whatever the numbers of the sequence are; an array and a Tensor keep
+    theirs; ``Tensor(2, 3)`` is a Tensor of that size, and ``Tensor()`` one without elements. ``tensor`` takes the dtype
+    from the numbers. Memory is shared with an array only by ``from_numpy`` and ``as_tensor``.
 
     Args:
-        data: numbers, nested sequences of numbers, an array or a Tensor.
+        data: a nested sequence of numbers, an array or a Tensor; or the lengths of the axes; or nothing.
         dtype: the dtype, by default the data's.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default the data's, or the default device.
         requires_grad: whether gradients with respect to this Tensor are wanted.
 
     Raises:
-        TypeError: the data are not numbers.
+        TypeError: the data are not numbers, or one floating number.
         ValueError: the nested sequences are ragged.
-        RuntimeError: a gradient is wanted for a dtype that has none.
+        RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
 
-    >>> x = rg.Tensor([1.0, 2.0], requires_grad=True)
+    >>> rg.tensor([1, 2])
+    tensor([1., 2.])
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
+    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
 
     array: Any
     _requires: bool
@@ -98,9 +71,9 @@ class Tensor(TensorMethods):
     __array_priority__ = 1000
 
     def __init__(
-        self, data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
+        self, *data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
     ) -> None:
-        self._initialise(to_array(data, dtype, device, copy=True))
+        self._initialise(constructed("Tensor", data, dtype, device))
         if requires_grad:
             self.requires_grad = True
 
@@ -112,11 +85,6 @@ class Tensor(TensorMethods):
         self._storage = None
         self._base = None
         self._hooks = None
-
-    @classmethod
-    def _wrap(cls, array: Any) -> Tensor:
-        """A Tensor on the array itself."""
-        return new_tensor(array)
 
     # What it is
 
@@ -170,12 +138,16 @@ class Tensor(TensorMethods):
         return bool(self.array.item())
 
     def __float__(self) -> float:
+        if self._requires:
+            warn_of_lost_gradient()
         return float(self.item())
 
     def __int__(self) -> int:
         return int(self.item())
 
     def __complex__(self) -> complex:
+        if self._requires:
+            warn_of_lost_gradient()
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -205,13 +177,23 @@ class Tensor(TensorMethods):
         return self.array.item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers, a 0-d Tensor as a number."""
+        """The elements as nested lists of Python numbers, a 0-d Tensor as a number.
+
+        >>> rg.ones(2, 1).tolist()
+        [[1.0], [1.0]]
+        """
         return backend_of(self.array).to_numpy(self.array).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array: the same memory on the CPU, a copy off a GPU.
 
         ``force`` detaches first, as PyTorch's does.
+
+        Args:
+            force: detach first.
+
+        >>> rg.ones(2, requires_grad=True).numpy(force=True)
+        array([1., 1.], dtype=float32)
 
         Raises:
             RuntimeError: the Tensor requires grad (call ``detach()`` first).
@@ -243,23 +225,49 @@ class Tensor(TensorMethods):
         self._requires = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set ``requires_grad`` and return the Tensor."""
+        """Set ``requires_grad`` and return the Tensor.
+
+        Args:
+            requires_grad: whether gradients are to flow to it.
+
+        Raises:
+            RuntimeError: its dtype is neither floating nor complex, or a recorded operator made it and it is to be
+                switched off.
+
+        >>> rg.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
         self.requires_grad = requires_grad
         return self
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operator made this Tensor."""
+        """Whether no recorded operator made this Tensor.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
         return self._node is None
 
     @property
     def grad_fn(self) -> Node | None:
-        """The graph node that made this Tensor, None for a leaf."""
+        """The graph node that made this Tensor, None for a leaf.
+
+        >>> (rg.ones(2, requires_grad=True) * 2).grad_fn.operator
+        'mul'
+        """
         return self._node
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward walks have accumulated, None before the first."""
+        """The gradient that backward walks have accumulated, None before the first.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        """
         return self._grad
 
     @grad.setter
@@ -295,7 +303,15 @@ class Tensor(TensorMethods):
         return tensor
 
     def detach_(self) -> Tensor:
-        """Forget the history: the Tensor becomes a leaf that needs no gradient."""
+        """Forget the history: the Tensor becomes a leaf that needs no gradient.
+
+        >>> x = rg.ones(2, requires_grad=True) * 2
+        >>> x.detach_().requires_grad
+        False
+
+        Raises:
+            RuntimeError: the Tensor is a view.
+        """
         if self._base is not None:
             raise RuntimeError("detach_: can't detach a view in place; use detach()")
         self._node = None
@@ -328,6 +344,9 @@ class Tensor(TensorMethods):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
 
+        Args:
+            hook: called with the gradient; returns its replacement, or None.
+
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> handle = x.register_hook(lambda grad: grad * 10)
         >>> (x * 3).sum().backward()
@@ -350,6 +369,14 @@ class Tensor(TensorMethods):
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` on a leaf after a walk has added to its ``.grad``.
 
+        Args:
+            hook: called with the leaf.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+        >>> (x * 3).sum().backward()
+        tensor([3., 3.])
+
         Raises:
             RuntimeError: the Tensor is not a leaf or needs no gradient.
         """
@@ -360,7 +387,18 @@ class Tensor(TensorMethods):
         return RemovableHandle(self._hooks.on_accumulation, hook)
 
     def retain_grad(self) -> None:
-        """Let walks store the gradient of this non-leaf in ``.grad``, too."""
+        """Let walks store the gradient of this non-leaf in ``.grad``, too.
+
+        >>> x = rg.ones(2, requires_grad=True)
+        >>> y = x * 3
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+
+        Raises:
+            RuntimeError: the Tensor needs no gradient.
+        """
         if not self._requires:
             raise RuntimeError("retain_grad: the Tensor does not require grad")
         if self._node is None:
@@ -423,11 +461,15 @@ class Tensor(TensorMethods):
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 
 
+# How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
+print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
+
+
 def tensor_repr(x: Tensor) -> str:
     """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
     array = backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
-    body = np.array2string(array, separator=", ", prefix=f"{name}(", precision=4, threshold=1000, edgeitems=3)
+    body = np.array2string(array, separator=", ", prefix=f"{name}(", **print_options)
     parts = [body]
     if array.size == 0 and array.shape != (0,):
         parts.append(f"size={array.shape}")
@@ -487,6 +529,50 @@ def tensor_method(method: Method, *names: str) -> Method:
     return method
 
 
+# Whether ``Tensor(array)`` keeps the array's dtype. In PyTorch, and under ``retrograd run``, it takes the default one.
+arrays_keep_dtype = True
+
+
+def constructed(name: str, data: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+    """The array of ``Tensor(*data)``: of a size, or from a sequence (in the default dtype), an array or a Tensor."""
+    if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
+        return _zeros(name, data or (0,), dtype, device)
+    if len(data) > 1:
+        raise TypeError(f"{name}: wanted lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
+    (values,) = data
+    if isinstance(values, Size):
+        return _zeros(name, values, dtype, device)
+    if isinstance(values, (bool, float, complex, np.bool_, np.floating)):
+        raise TypeError(f"{name}: data must be a sequence, not {type(values).__name__}; use tensor({values!r})")
+    if dtype is None and not isinstance(values, Tensor) and (not is_array(values) or not arrays_keep_dtype):
+        array = to_array(values if hasattr(values, "__array__") else _listed(values), None, device, copy=True)
+        return array if array.dtype.kind == "c" else array.astype(get_default_dtype(), copy=False)
+    return to_array(values, dtype, device, copy=True)
+
+
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, (str, bytes)) or not hasattr(values, "__getitem__") else list(values)
+
+
+def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+    if min(lengths, default=0) < 0:
+        raise RuntimeError(f"{name}: trying to create a Tensor with a negative length: {list(lengths)}")
+    place = None if device is None else Device(device)
+    backend = backend_for(place)
+    dtype = get_default_dtype() if dtype is None else np.dtype(dtype)
+    return backend.asarray(np.zeros(lengths, dtype), device=place)
+
+
+def warn_of_lost_gradient() -> None:
+    """Warn, as PyTorch does, that a Python number takes no gradient along."""
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has no "
+        "gradient. Consider using tensor.detach() first.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
 def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
     """The data as an array in the dtype a Tensor of them has; ``copy=False`` shares memory where it can."""
     if dtype is not None:
@@ -523,15 +609,25 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
         )
     python_numbers = True
+    has_tensors = False
+    dtypes: set[Any] = set()  # of Tensors and arrays; and the types of Python's numbers
 
     def plain(value: Any) -> Any:
-        nonlocal python_numbers
+        nonlocal python_numbers, has_tensors
         if isinstance(value, Tensor):
-            python_numbers = python_numbers and value.ndim == 0
-            return value.numpy(force=True)
+            python_numbers, has_tensors = False, True
+            dtypes.add(value.array.dtype)
+            if value._requires:
+                warn_of_lost_gradient()
+            array = value.numpy(force=True)
+            return array.reshape(()) if array.size == 1 else array  # PyTorch takes Tensors of one element as numbers
         if isinstance(value, (list, tuple)):
             return [plain(item) for item in value]
-        python_numbers = python_numbers and not isinstance(value, (np.ndarray, np.generic))
+        if isinstance(value, (np.ndarray, np.generic)):
+            python_numbers = False
+            dtypes.add(value.dtype)
+        else:
+            dtypes.add(value.__class__)
         return value
 
     try:
@@ -547,6 +643,9 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             dtype = get_default_dtype()
         elif python_numbers and array.dtype.kind == "c":
             dtype = scalar_dtype(1j)
+        elif has_tensors:
+            kinds = [kind if isinstance(kind, np.dtype) else scalar_dtype(kind()) for kind in dtypes]
+            dtype = reduce(promote_types, kinds)
         else:
             dtype = array.dtype
     return array, dtype

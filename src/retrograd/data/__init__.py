@@ -1,5 +1,8 @@
 """Data sets, samplers and the DataLoader, as in `torch.utils.data`, and the named data sets."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from .collate import default_collate, default_convert
 from .dataset import (
     ChainDataset,
@@ -69,3 +72,6 @@ __all__ = [
     "random_split",
     "shakespeare",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tensor import Tensor
+from ..ops.make.creation import from_numpy
+from ..ops.shape.joining import stack
+
 _NUMBER_KINDS = "biufc"
 
 
@@ -18,26 +22,27 @@ def default_collate(batch: Sequence[Any]) -> Any:
     tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences
     of different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
 
+    Args:
+        batch: a sequence of samples of one kind, not empty.
+
     >>> from retrograd.data import default_collate
     >>> x, name = default_collate([(np.ones(2), "a"), (np.zeros(2), "b")])
     >>> x.tolist(), name
     ([[1.0, 1.0], [0.0, 0.0]], ('a', 'b'))
     """
-    import retrograd
-
     first = batch[0]
-    if isinstance(first, retrograd.Tensor):
+    if isinstance(first, Tensor):
         _check_shapes([tuple(tensor.shape) for tensor in batch])
-        return retrograd.stack(list(batch))
+        return stack(list(batch))
     if isinstance(first, (np.ndarray, np.generic)):
         arrays = [np.asarray(item) for item in batch]
         if arrays[0].dtype.kind in _NUMBER_KINDS:
             _check_shapes([array.shape for array in arrays])
-            return retrograd.from_numpy(np.stack(arrays))
+            return from_numpy(np.stack(arrays))
     elif isinstance(first, (int, float, complex)):
         numbers = np.array(batch)
         if numbers.dtype.kind in _NUMBER_KINDS:
-            return retrograd.from_numpy(numbers)
+            return from_numpy(numbers)
     elif isinstance(first, (str, bytes)):
         return batch
     elif isinstance(first, Mapping):
@@ -57,11 +62,17 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is."""
-    import retrograd
+    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is.
 
+    Args:
+        data: a sample: an array, a number, or mappings and sequences of these.
+
+    >>> from retrograd.data import default_convert
+    >>> default_convert({"x": np.ones(2, np.float32), "name": "a"})
+    {'x': tensor([1., 1.]), 'name': 'a'}
+    """
     if isinstance(data, (np.ndarray, np.generic)):
-        return retrograd.from_numpy(np.asarray(data)) if data.dtype.kind in _NUMBER_KINDS else data
+        return from_numpy(np.asarray(data)) if data.dtype.kind in _NUMBER_KINDS else data
     if isinstance(data, Mapping):
         return _rebuild(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):

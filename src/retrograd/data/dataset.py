@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..ops.make.creation import from_numpy
 from .generator import numpy_generator
 
 T_co = TypeVar("T_co", covariant=True)
@@ -61,6 +62,9 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     NumPy arrays are taken as Tensors on the same memory. Tensors of unequal or no length raise ValueError.
 
+    Args:
+        tensors: Tensors or NumPy arrays `(N, ...)`, all of the same N.
+
     >>> from retrograd.data import TensorDataset
     >>> x, y = TensorDataset(np.arange(6.0).reshape(3, 2), np.array([7, 8, 9]))[1]
     >>> x.tolist(), y.item()
@@ -70,8 +74,6 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     tensors: tuple[Any, ...]
 
     def __init__(self, *tensors: Any) -> None:
-        from retrograd import from_numpy
-
         shapes = [tuple(tensor.shape) for tensor in tensors]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
             raise ValueError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")
@@ -86,6 +88,13 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Data sets side by side: sample i is the tuple, or with keywords the dict, of every one's sample i.
+
+    Args:
+        args: the data sets of a tuple; or
+        kwargs: those of a dict.
+
+    Raises:
+        ValueError: data sets of different lengths; none, or some by position and some by keyword.
 
     >>> from retrograd.data import StackDataset
     >>> StackDataset(image=[10, 11], label=[0, 1])[1]
@@ -114,6 +123,13 @@ class StackDataset(Dataset[Any]):
 
 class ConcatDataset(Dataset[T_co]):
     """Data sets one after the other.
+
+    Args:
+        datasets: data sets with a length.
+
+    Raises:
+        ValueError: there is none, or one is an IterableDataset.
+        IndexError: when read, the index is out of range.
 
     >>> from retrograd.data import ConcatDataset
     >>> joined = ConcatDataset(["abc", "de"])
@@ -145,7 +161,23 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Streams one after the other."""
+    """Streams one after the other.
+
+    Args:
+        datasets: IterableDatasets.
+
+    Raises:
+        TypeError: one is no IterableDataset.
+
+    >>> from retrograd.data import ChainDataset, IterableDataset
+    >>> class Letters(IterableDataset):
+    ...     def __init__(self, letters):
+    ...         self.letters = letters
+    ...     def __iter__(self):
+    ...         return iter(self.letters)
+    >>> list(ChainDataset([Letters("ab"), Letters("c")]))
+    ['a', 'b', 'c']
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
@@ -162,6 +194,10 @@ class ChainDataset(IterableDataset[T_co]):
 
 class Subset(Dataset[T_co]):
     """The samples of `dataset` at `indices`, in that order.
+
+    Args:
+        dataset: a data set with indices.
+        indices: those of the samples, in the subset's order.
 
     >>> from retrograd.data import Subset
     >>> list(Subset("abcd", [3, 1]))
@@ -217,6 +253,11 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     Of fractions each subset gets `floor(len(dataset) * fraction)` samples, and what is left over goes one
     each to the first subsets. Lengths that do not sum to the length of the data set, and fractions outside
     [0, 1], raise ValueError.
+
+    Args:
+        dataset: a data set with a length.
+        lengths: numbers of samples, or fractions between 0 and 1.
+        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import random_split
     >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))

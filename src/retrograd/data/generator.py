@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.make.generators import default_generator
+
 
 def numpy_generator(generator: Any = None) -> np.random.Generator:
     """The NumPy generator behind `generator`: itself, a `retrograd.Generator`'s, or for None the global one."""
     if generator is None:
-        from retrograd import default_generator
-
         generator = default_generator
     numpy = getattr(generator, "numpy", generator)
     if not isinstance(numpy, np.random.Generator):

@@ -91,6 +91,14 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, Gradient-based learning applied to document recognition, Proceedings of
     the IEEE 86 (1998) 2278-2324. In a data folder the files are `mnist/train-images-idx3-ubyte.gz` and so on, or the
     same without `.gz`, decompressed.
+
+    Args:
+        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
+        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+
+    Raises:
+        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
+        DataCorrupt: what is here is not what its checksum says.
     """
     return _images(_MNIST, download, progress)
 
@@ -100,17 +108,43 @@ def fashion_mnist(download: bool = True, progress: Progress | None = None) -> Im
 
     H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747. In a data folder the files are
     `fashion_mnist/train-images-idx3-ubyte.gz` and so on, or the same without `.gz`, decompressed.
+
+    Args:
+        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
+        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+
+    Raises:
+        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
+        DataCorrupt: what is here is not what its checksum says.
     """
     return _images(_FASHION_MNIST, download, progress)
 
 
 def shakespeare(download: bool = True, progress: Progress | None = None) -> str:
-    """Tiny Shakespeare: 1,115,394 characters of his plays, 65 of them distinct. The file is `tiny_shakespeare.txt`."""
+    """Tiny Shakespeare: 1,115,394 characters of his plays, 65 of them distinct. The file is `tiny_shakespeare.txt`.
+
+    Args:
+        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
+        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+
+    Raises:
+        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
+        DataCorrupt: what is here is not what its checksum says.
+    """
     return read(_SHAKESPEARE, download, progress).decode("ascii")
 
 
 def names(download: bool = True, progress: Progress | None = None) -> list[str]:
-    """32,033 first names in small letters, from US social security records of 2018. The file is `names.txt`."""
+    """32,033 first names in small letters, from US social security records of 2018. The file is `names.txt`.
+
+    Args:
+        download: fetch what no data folder has, once, into the cache; otherwise that is an error.
+        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+
+    Raises:
+        DataUnavailable: the files are not here, and were not to be fetched or cannot be.
+        DataCorrupt: what is here is not what its checksum says.
+    """
     return read(_NAMES, download, progress).decode("ascii").splitlines()
 
 

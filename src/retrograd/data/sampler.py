@@ -17,6 +17,9 @@ from .generator import numpy_generator
 T_co = TypeVar("T_co", covariant=True)
 
 
+_AT_ONCE = 1 << 16
+
+
 class Sampler(Generic[T_co]):
     """What gives the indices of one epoch: subclasses give `__iter__()` and, for most uses, `__len__()`."""
 
@@ -25,7 +28,15 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The indices 0 to `len(data_source) - 1` in order."""
+    """The indices 0 to `len(data_source) - 1` in order.
+
+    Args:
+        data_source: anything with a length.
+
+    >>> from retrograd.data import SequentialSampler
+    >>> list(SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -41,6 +52,16 @@ class RandomSampler(Sampler[int]):
     """The indices of `data_source` in random order, or `num_samples` of them drawn with replacement.
 
     Without replacement, more samples than indices are taken from one permutation after another.
+
+    Args:
+        data_source: anything with a length.
+        replacement: draw each index on its own, so that one may come twice.
+        num_samples: how many indices make an epoch; the length of `data_source` by default.
+        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+
+    Raises:
+        TypeError: `replacement` is no bool.
+        ValueError: `num_samples` is not a positive integer, or samples of an empty `data_source` are asked for.
 
     >>> from retrograd.data import RandomSampler
     >>> sorted(RandomSampler(range(5), generator=np.random.default_rng(0)))
@@ -71,7 +92,8 @@ class RandomSampler(Sampler[int]):
             return
         generator = numpy_generator(self.generator)
         if self.replacement:
-            yield from generator.integers(size, size=count).tolist()
+            for start in range(0, count, _AT_ONCE):  # a program may ask for more than memory holds, and stop early
+                yield from generator.integers(size, size=min(_AT_ONCE, count - start)).tolist()
         else:
             orders = [generator.permutation(size) for _ in range(-(-count // size))]
             yield from np.concatenate(orders)[:count].tolist()
@@ -81,7 +103,16 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given `indices` in random order."""
+    """The given `indices` in random order.
+
+    Args:
+        indices: a sequence of indices, a training split's for instance.
+        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+
+    >>> from retrograd.data import SubsetRandomSampler
+    >>> sorted(SubsetRandomSampler([7, 3, 5], generator=np.random.default_rng(0)))
+    [3, 5, 7]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -100,6 +131,12 @@ class WeightedRandomSampler(Sampler[int]):
 
     Weights that are negative, not finite or all zero, and more samples without replacement than there are positive
     weights, raise ValueError.
+
+    Args:
+        weights: one number for each index, of any sum.
+        num_samples: how many indices make an epoch.
+        replacement: draw each index on its own, so that one may come twice.
+        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import WeightedRandomSampler
     >>> list(WeightedRandomSampler([0.0, 3.0], 4, generator=np.random.default_rng(0)))
@@ -138,6 +175,14 @@ class WeightedRandomSampler(Sampler[int]):
 
 class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices from `sampler`; `drop_last` leaves out a last list that is shorter.
+
+    Args:
+        sampler: what gives the indices; needs a length only if the BatchSampler is asked for its own.
+        batch_size: a positive number of indices.
+        drop_last: leave out a last list that is shorter.
+
+    Raises:
+        ValueError: `batch_size` is not a positive integer, or `drop_last` no bool.
 
     >>> from retrograd.data import BatchSampler
     >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))

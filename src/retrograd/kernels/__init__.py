@@ -54,13 +54,14 @@ def takes(x: Any, *others: Any) -> bool:
     return (
         type(x) is np.ndarray
         and x.size >= USEFUL
-        and _suits(x)
-        and (not others or all(map(_suits, others)))
+        and suits(x)
+        and (not others or all(map(suits, others)))
         and compiled() is not None
     )
 
 
-def _suits(x: Any) -> bool:
+def suits(x: Any) -> bool:
+    """Whether an array is of the kind that loops are compiled for."""
     return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
 
 

@@ -23,7 +23,8 @@ class ReLU(BaseLayer):
 
     (Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", ICML 2010.)
 
-    >>> import numpy as np
+    Shapes: x any, floating; y as x. Raises TypeError for another dtype.
+
     >>> from retrograd import manual
     >>> layer = manual.ReLU()
     >>> layer.forward(np.array([-1.0, 0.0, 2.0]))
@@ -52,7 +53,8 @@ class Tanh(BaseLayer):
 
     (LeCun, Bottou, Orr, Müller, "Efficient BackProp", 1998.)
 
-    >>> import numpy as np
+    Shapes: x any, floating; y as x. Raises TypeError for another dtype.
+
     >>> from retrograd import manual
     >>> layer = manual.Tanh()
     >>> layer.forward(np.array([0.0, 1000.0]))
@@ -83,7 +85,8 @@ class Sigmoid(BaseLayer):
     For x < 0 the equal form eˣ / (1 + eˣ) is taken: neither overflows, and a small y keeps its digits.
     (Rumelhart, Hinton, Williams, 1986.)
 
-    >>> import numpy as np
+    Shapes: x any, floating; y as x. Raises TypeError for another dtype.
+
     >>> from retrograd import manual
     >>> layer = manual.Sigmoid()
     >>> layer.forward(np.array([-1000.0, 0.0, 1000.0]))
@@ -115,7 +118,11 @@ class Softmax(BaseLayer):
 
     (Bridle, "Probabilistic interpretation of feedforward classification network outputs", 1990.)
 
-    >>> import numpy as np
+    Args:
+        dim: the axis.
+
+    Shapes: x any, floating; y as x. Raises TypeError for another dtype, IndexError for a ``dim`` out of range.
+
     >>> from retrograd import manual
     >>> layer = manual.Softmax()
     >>> layer.forward(np.array([1000.0, 1000.0]))
@@ -149,7 +156,11 @@ class LogSoftmax(BaseLayer):
 
     (Bishop, "Pattern recognition and machine learning", 2006, section 4.3.4.)
 
-    >>> import numpy as np
+    Args:
+        dim: the axis.
+
+    Shapes: x any, floating; y as x. Raises TypeError for another dtype, IndexError for a ``dim`` out of range.
+
     >>> from retrograd import manual
     >>> layer = manual.LogSoftmax()
     >>> layer.forward(np.array([0.0, 1000.0]))
@@ -181,7 +192,13 @@ class LogSumExp(BaseLayer):
 
         dx_k = dout exp(x_k - y)
 
-    >>> import numpy as np
+    Args:
+        dim: the axis.
+        keepdim: keep it, with length 1.
+
+    Shapes: x any, floating; y as x, without ``dim`` unless it is kept. Raises TypeError for another dtype, IndexError
+    for a ``dim`` out of range.
+
     >>> from retrograd import manual
     >>> layer = manual.LogSumExp()
     >>> layer.forward(np.array([[1000.0, 0.0]]))

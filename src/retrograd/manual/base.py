@@ -69,7 +69,6 @@ class BaseLayer:
 
     Calling a layer runs its ``forward``.
 
-    >>> import numpy as np
     >>> from retrograd import manual
     >>> manual.ReLU()(np.array([-1.0, 2.0]))
     array([0., 2.])

@@ -65,7 +65,17 @@ def check_layer(
     Raises TypeError unless x and the parameters are float64 (float32 leaves the differences too few digits), ValueError
     for an empty x, for a gradient that is missing or has not its array's shape, or where there is nothing to check.
 
-    >>> import numpy as np
+    Args:
+        layer: a Layer or a Loss, in float64.
+        x: the input to check at; an array of float64, or of integers.
+        target: of a Loss.
+        tolerance: the largest relative error that passes.
+        seed: of the random v.
+        quiet: print nothing.
+
+    Returns:
+        The errors of every gradient, and whether all ``passed``.
+
     >>> from retrograd import manual
     >>> report = manual.check_layer(manual.Linear(3, 2, dtype=np.float64, rng=0), np.ones((4, 3)))  # doctest: +ELLIPSIS
     Linear(3, 2)

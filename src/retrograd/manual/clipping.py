@@ -26,7 +26,6 @@ def clip_grad_norm_(layer: Layer, max_norm: float) -> float:
         ValueError: ``max_norm`` is not greater than 0.
         RuntimeError: a gradient is infinite or nan; nothing is changed.
 
-    >>> import numpy as np
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, bias=False, dtype=np.float64)
     >>> layer.gradients["weight"][...] = [[3.0, 4.0]]
@@ -57,7 +56,6 @@ def clip_grad_value_(layer: Layer, clip_value: float) -> float:
         ValueError: ``clip_value`` is not greater than 0.
         RuntimeError: a gradient is infinite or nan; nothing is changed.
 
-    >>> import numpy as np
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, bias=False, dtype=np.float64)
     >>> layer.gradients["weight"][...] = [[3.0, -4.0]]

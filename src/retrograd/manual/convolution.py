@@ -26,14 +26,21 @@ class Conv2d(BaseLayer):
     convolutional neural networks for document processing", 2006.)
 
     Shapes: x (N, in_channels, H, W), y (N, out_channels, H', W') with H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1,
-    weight (out_channels, in_channels, kernel, kernel), bias (out_channels,). ``kernel_size``, ``stride`` and
-    ``padding`` are one number or a pair. Weight and bias start from U(-1/√f, 1/√f), f = in_channels · kernel². With
-    ``input_gradient=False`` backward returns None and saves the work for dx.
+    weight (out_channels, in_channels, kernel, kernel), bias (out_channels,). Weight and bias start from
+    U(-1/√f, 1/√f), f = in_channels · kernel². With ``input_gradient=False`` backward returns None and saves the work
+    for dx.
 
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or an image
     smaller than the kernel.
 
-    >>> import numpy as np
+    Args:
+        in_channels, out_channels: the channels of x and y.
+        kernel_size, stride, padding: in rows and columns of pixels, one number or a pair.
+        bias: whether there is a b.
+        input_gradient: whether backward computes dx.
+        dtype: of the parameters, and so of x and y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+
     >>> from retrograd import manual
     >>> layer = manual.Conv2d(1, 1, 2, bias=False)
     >>> layer.parameters["weight"][...] = 1.0
@@ -139,7 +146,9 @@ class MaxPool2d(BaseLayer):
     ``stride=None`` is the kernel's size. Raises TypeError for another dtype, ValueError for a wrong rank, an image
     smaller than the kernel or a padding of more than half the kernel.
 
-    >>> import numpy as np
+    Args:
+        kernel_size, stride, padding: in rows and columns of pixels, one number or a pair.
+
     >>> from retrograd import manual
     >>> layer = manual.MaxPool2d(2)
     >>> layer.forward(np.array([[[[1.0, 4.0], [4.0, 2.0]]]]))

@@ -19,7 +19,10 @@ class Dropout(BaseLayer):
 
     Shapes: any; the dtype of x, which must be floating (else TypeError). A p outside [0, 1] is a ValueError.
 
-    >>> import numpy as np
+    Args:
+        p: the probability that an element becomes 0.
+        rng: a NumPy generator or a seed; by default the masks differ from run to run.
+
     >>> from retrograd import manual
     >>> layer = manual.Dropout(0.5, rng=0)
     >>> y = layer.forward(np.ones(8))

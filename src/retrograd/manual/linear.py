@@ -25,7 +25,13 @@ class Linear(BaseLayer):
 
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong last axis.
 
-    >>> import numpy as np
+    Args:
+        in_features, out_features: the lengths of the last axes of x and y.
+        bias: whether there is a b.
+        input_gradient: whether backward computes dx.
+        dtype: of the parameters, and so of x and y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+
     >>> from retrograd import manual
     >>> layer = manual.Linear(2, 1, rng=0)
     >>> layer.parameters["weight"][...] = [[3.0, 4.0]]
@@ -89,7 +95,11 @@ class Embedding(BaseLayer):
     Shapes: i (...) of integers, y (..., embedding_dim), weight (num_embeddings, embedding_dim), from N(0, 1).
     Raises TypeError for an i that is not of an integer dtype, IndexError for one outside [0, num_embeddings).
 
-    >>> import numpy as np
+    Args:
+        num_embeddings, embedding_dim: the rows of the table, and their length.
+        dtype: of the parameters, and so of y: float32 or float64.
+        rng: a NumPy generator or a seed; by default the numbers differ from run to run.
+
     >>> from retrograd import manual
     >>> layer = manual.Embedding(3, 2, rng=0)
     >>> y = layer.forward(np.array([2, 0, 2]))

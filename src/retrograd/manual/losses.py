@@ -21,7 +21,6 @@ class CrossEntropyLoss(BaseLayer):
     Raises TypeError for a wrong dtype, ValueError for a wrong shape or an empty batch, IndexError for a class outside
     [0, C).
 
-    >>> import numpy as np
     >>> from retrograd import manual
     >>> loss = manual.CrossEntropyLoss()
     >>> round(loss.forward(np.array([[0.0, 0.0]]), np.array([1])), 6)
@@ -70,7 +69,6 @@ class MSELoss(BaseLayer):
     Shapes: x and target of the same shape and floating dtype, nothing is broadcast; the loss is a float.
     Raises TypeError for a wrong dtype, ValueError for shapes that differ or hold nothing.
 
-    >>> import numpy as np
     >>> from retrograd import manual
     >>> loss = manual.MSELoss()
     >>> loss.forward(np.array([1.0, 5.0]), np.array([1.0, 3.0]))

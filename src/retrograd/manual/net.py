@@ -18,7 +18,9 @@ class Net:
     Raises ValueError when it holds no layer, TypeError for what is no layer, RuntimeError when a layer other than the
     first returns no gradient.
 
-    >>> import numpy as np
+    Args:
+        layers: at least one.
+
     >>> from retrograd import manual
     >>> rng = np.random.default_rng(0)
     >>> net = manual.Net(manual.Linear(3, 4, rng=rng), manual.Tanh(), manual.Linear(4, 1, rng=rng))

@@ -22,7 +22,11 @@ class LayerNorm(BaseLayer):
     Shapes: x and y (..., *normalized_shape), weight (ones at first) and bias (zeros) normalized_shape.
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for wrong last axes.
 
-    >>> import numpy as np
+    Args:
+        normalized_shape: the lengths of the last axes, or of the last one.
+        eps: ε, added to the variance.
+        dtype: of the parameters, and so of x and y: float32 or float64.
+
     >>> from retrograd import manual
     >>> layer = manual.LayerNorm(2, eps=0.0, dtype=np.float64)
     >>> layer.forward(np.array([[1.0, 3.0]]))
@@ -79,7 +83,12 @@ class BatchNorm1d(BaseLayer):
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or, in training,
     for fewer than two values per channel.
 
-    >>> import numpy as np
+    Args:
+        num_features: the length of axis 1.
+        eps: ε, added to the variance.
+        momentum: the share of the batch in the updated running statistics.
+        dtype: of the parameters, and so of x and y: float32 or float64.
+
     >>> from retrograd import manual
     >>> layer = manual.BatchNorm1d(1, eps=0.0, dtype=np.float64)
     >>> layer.forward(np.array([[1.0], [3.0]]))

@@ -14,10 +14,14 @@ _BLOCK = 1 << 15  # elements; the blocks of a parameter, its gradient and its st
 class Optimizer:
     """Changes the parameters of a layer in place, by the gradients of its last backward.
 
-    ``layer`` is any Layer, a Net included. An optimizer of your own defines ``step``.
+    An optimizer of your own defines ``step``.
 
     Raises TypeError for what has no parameters and gradients, ValueError where there are none of them or for an ``lr``
     that is not greater than 0.
+
+    Args:
+        layer: any Layer, a Net included.
+        lr: the learning rate.
     """
 
     def __init__(self, layer: Layer, lr: float) -> None:
@@ -47,10 +51,14 @@ class SGD(Optimizer):
     (Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; in the form of Sutskever et al.,
     "On the importance of initialization and momentum in deep learning", ICML 2013, as in PyTorch.)
 
-    ``layer`` is any Layer, a Net included. Raises TypeError for what has no parameters, ValueError unless lr > 0 and
-    the others are not negative.
+    Raises TypeError for what has no parameters, ValueError unless lr > 0 and the others are not negative.
 
-    >>> import numpy as np
+    Args:
+        layer: any Layer, a Net included.
+        lr: the learning rate, greater than 0.
+        momentum: how much of b is kept at each step, 0 for none.
+        weight_decay: the factor of θ in g.
+
     >>> from retrograd import manual
     >>> layer = manual.Linear(1, 1, bias=False, dtype=np.float64)
     >>> layer.parameters["weight"][...] = 1.0
@@ -91,10 +99,16 @@ class RMSprop(Optimizer):
     (Tieleman, Hinton, "Neural networks for machine learning", lecture 6e, 2012; with momentum: Graves, "Generating
     sequences with recurrent neural networks", 2013, as in PyTorch.)
 
-    ``layer`` is any Layer, a Net included. Raises TypeError for what has no parameters, ValueError unless lr > 0 and
-    the others are not negative.
+    Raises TypeError for what has no parameters, ValueError unless lr > 0 and the others are not negative.
 
-    >>> import numpy as np
+    Args:
+        layer: any Layer, a Net included.
+        lr: the learning rate, greater than 0.
+        alpha: how much of v is kept at each step.
+        eps: added to √v.
+        weight_decay: the factor of θ in g.
+        momentum: how much of b is kept at each step, 0 for none.
+
     >>> from retrograd import manual
     >>> layer = manual.Linear(1, 1, bias=False, dtype=np.float64)
     >>> layer.parameters["weight"][...] = 1.0

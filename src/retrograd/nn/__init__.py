@@ -1,5 +1,8 @@
 """Layers, networks and their parameters."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -30,6 +33,7 @@ from .activation import Softsign as Softsign
 from .activation import Tanh as Tanh
 from .activation import Tanhshrink as Tanhshrink
 from .activation import Threshold as Threshold
+from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from .attention import MultiheadAttention as MultiheadAttention
 from .containers import ModuleDict as ModuleDict
 from .containers import ModuleList as ModuleList
@@ -52,11 +56,26 @@ from .dropout import Dropout2d as Dropout2d
 from .dropout import Dropout3d as Dropout3d
 from .embedding import Embedding as Embedding
 from .embedding import EmbeddingBag as EmbeddingBag
+from .lazy import LazyBatchNorm1d as LazyBatchNorm1d
+from .lazy import LazyBatchNorm2d as LazyBatchNorm2d
+from .lazy import LazyBatchNorm3d as LazyBatchNorm3d
+from .lazy import LazyConv1d as LazyConv1d
+from .lazy import LazyConv2d as LazyConv2d
+from .lazy import LazyConv3d as LazyConv3d
+from .lazy import LazyConvTranspose1d as LazyConvTranspose1d
+from .lazy import LazyConvTranspose2d as LazyConvTranspose2d
+from .lazy import LazyConvTranspose3d as LazyConvTranspose3d
+from .lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+from .lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+from .lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
+from .lazy import LazyLinear as LazyLinear
 from .linear import Bilinear as Bilinear
 from .linear import Flatten as Flatten
 from .linear import Identity as Identity
 from .linear import Linear as Linear
 from .linear import Unflatten as Unflatten
+from .linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from .linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .losses import BCELoss as BCELoss
 from .losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from .losses import CosineEmbeddingLoss as CosineEmbeddingLoss
@@ -124,6 +143,9 @@ from .pooling import MaxPool3d as MaxPool3d
 from .pooling import MaxUnpool1d as MaxUnpool1d
 from .pooling import MaxUnpool2d as MaxUnpool2d
 from .pooling import MaxUnpool3d as MaxUnpool3d
+from .randomized import AlphaDropout as AlphaDropout
+from .randomized import FeatureAlphaDropout as FeatureAlphaDropout
+from .randomized import RReLU as RReLU
 from .recurrent import GRU as GRU
 from .recurrent import LSTM as LSTM
 from .recurrent import RNN as RNN
@@ -132,14 +154,20 @@ from .recurrent import LSTMCell as LSTMCell
 from .recurrent import RNNBase as RNNBase
 from .recurrent import RNNCell as RNNCell
 from .recurrent import RNNCellBase as RNNCellBase
+from .synchronized import SyncBatchNorm as SyncBatchNorm
 from .transformer import Transformer as Transformer
 from .transformer import TransformerDecoder as TransformerDecoder
 from .transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from .transformer import TransformerEncoder as TransformerEncoder
 from .transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from .uninitialized import UninitializedBuffer as UninitializedBuffer
+from .uninitialized import UninitializedParameter as UninitializedParameter
 from .upsampling import ChannelShuffle as ChannelShuffle
 from .upsampling import PixelShuffle as PixelShuffle
 from .upsampling import PixelUnshuffle as PixelUnshuffle
 from .upsampling import Upsample as Upsample
 from .upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
 from .upsampling import UpsamplingNearest2d as UpsamplingNearest2d
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

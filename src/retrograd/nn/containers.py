@@ -51,9 +51,6 @@ class _ModuleSequence(Module):
     def __iadd__(self: S, other: Iterable[Module]) -> S:
         return self.extend(other)
 
-    def __dir__(self) -> list[str]:
-        return [key for key in super().__dir__() if not key.isdigit()]
-
     def append(self: S, module: Module) -> S:
         """Put a module at the end."""
         self.add_module(str(len(self)), module)
@@ -276,9 +273,6 @@ class ParameterList(Module):
 
     def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
         return self.extend(parameters)
-
-    def __dir__(self) -> list[str]:
-        return [key for key in super().__dir__() if not key.isdigit()]
 
     def append(self, value: Any) -> ParameterList:
         """Put a value at the end."""

@@ -175,8 +175,8 @@ class EmbeddingBag(_EmbeddingBase):
     ``per_sample_weights``, of the shape of the integers, are factors in sums.
 
     Args:
-        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse, device, dtype: as for
-            ``Embedding``.
+        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse: as for ``Embedding``.
+        device, dtype: of the weight.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         include_last_offset: ``offsets`` ends with the length of the vector.
         padding_idx: an index that does not count.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import ceil, erf, inf, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.modes import no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
 
@@ -53,6 +54,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform numbers in ``[a, b)``, drawn from ``generator`` where one is given.
 
+    Args:
+        tensor: written in place and returned, of any shape and a floating dtype.
+        a, b: the bounds.
+        generator: the source of random numbers; the global one by default.
+
+    Raises:
+        RuntimeError: ``a`` is greater than ``b``.
+
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
     True
     """
@@ -62,6 +71,14 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
+
+    Args:
+        tensor: written in place and returned, of any shape and a floating dtype.
+        mean, std: mean and standard deviation.
+        generator: the source of random numbers; the global one by default.
+
+    Raises:
+        RuntimeError: ``std`` is negative.
 
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
     True
@@ -80,18 +97,31 @@ def trunc_normal_(
 ) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
 
+    Args:
+        tensor: written in place and returned, of any shape and a floating dtype.
+        mean, std: those of the normal numbers before truncation.
+        a, b: the bounds.
+        generator: the source of random numbers; the global one by default.
+
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
+        NotImplementedError: the Tensor is not real floating.
 
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True
     """
+    _require_floating("trunc_normal_", tensor)
     if std <= 0 or a >= b:
         raise ValueError(f"trunc_normal_: wanted std > 0 and a < b, got std={std}, a={a}, b={b}")
     low, high = (a - mean) / std, (b - mean) / std
     values = _truncated_normal(tensor.numel(), low, high, generator).reshape(tensor.shape)
     # Rounding to the dtype of the Tensor must not leave the interval.
-    return tensor.copy_(Tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
+    return tensor.copy_(new_tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
+
+
+def _require_floating(name: str, tensor: Tensor) -> None:
+    if not tensor.is_floating_point():
+        raise NotImplementedError(f"{name}: wanted a floating Tensor, got {describe(tensor)}")
 
 
 def _truncated_normal(count: int, low: float, high: float, generator: Generator | None) -> np.ndarray:
@@ -123,6 +153,10 @@ def _truncated_normal(count: int, low: float, high: float, generator: Generator 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The number ``val`` everywhere.
 
+    Args:
+        tensor: written in place and returned, of any shape and dtype.
+        val: the number.
+
     >>> rg.nn.init.constant_(rg.empty(2), 0.5)
     tensor([0.5, 0.5])
     """
@@ -132,6 +166,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 @no_grad()
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
+
+    Args:
+        tensor: written in place and returned, of any shape and dtype.
 
     >>> rg.nn.init.ones_(rg.empty(2))
     tensor([1., 1.])
@@ -143,6 +180,9 @@ def ones_(tensor: Tensor) -> Tensor:
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 
+    Args:
+        tensor: written in place and returned, of any shape and dtype.
+
     >>> rg.nn.init.zeros_(rg.empty(2))
     tensor([0., 0.])
     """
@@ -153,6 +193,9 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix: a linear layer that passes on as many of its inputs as it has outputs.
 
+    Args:
+        tensor: a matrix, written in place and returned.
+
     Raises:
         ValueError: the Tensor is not a matrix.
 
@@ -162,7 +205,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     if tensor.ndim != 2:
         raise ValueError(f"eye_: only Tensors with 2 dimensions are supported, got {describe(tensor)}")
-    return tensor.copy_(Tensor(np.eye(*tensor.shape)))
+    return tensor.copy_(new_tensor(np.eye(*tensor.shape)))
 
 
 @no_grad()
@@ -190,7 +233,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     for group in range(groups):
         for channel in range(min(per_group, inputs)):
             values[(group * per_group + channel, channel, *centre)] = 1
-    return tensor.copy_(Tensor(values))
+    return tensor.copy_(new_tensor(values))
 
 
 # PyTorch's name, which initializations elsewhere import.
@@ -228,6 +271,16 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``; arguments as ``xavier_uniform_``.
 
+    Args:
+        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
+        gain: a factor, see ``calculate_gain``.
+        generator: the source of random numbers; the global one by default.
+
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions.
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
     """
@@ -260,6 +313,11 @@ def kaiming_uniform_(
         nonlinearity: what follows the layer; see ``calculate_gain``.
         generator: where the numbers are drawn.
 
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions, or ``mode`` or ``nonlinearity`` is unknown.
+
+    Source: He, Zhang, Ren, Sun, Delving deep into rectifiers, 2015.
+
     >>> rg.nn.init.kaiming_uniform_(rg.empty(4, 6)).abs().max().item() <= 1
     True
     """
@@ -277,6 +335,18 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
+
+    Args:
+        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
+        a: the negative slope of a leaky relu.
+        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
+        nonlinearity: what follows the layer; see ``calculate_gain``.
+        generator: the source of random numbers; the global one by default.
+
+    Raises:
+        ValueError: the Tensor has fewer than 2 dimensions, or ``mode`` or ``nonlinearity`` is unknown.
+
+    Source: He, Zhang, Ren, Sun, Delving deep into rectifiers, 2015.
 
     >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
     (4, 6)
@@ -297,6 +367,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions.
+        NotImplementedError: it is not real floating.
 
     >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
     >>> rg.allclose(w @ w.T, rg.eye(2), atol=1e-6)
@@ -304,6 +375,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: only Tensors with 2 or more dimensions are supported, got {describe(tensor)}")
+    _require_floating("orthogonal_", tensor)
     if tensor.numel() == 0:
         return tensor
     rows = tensor.shape[0]
@@ -312,7 +384,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     q, r = np.linalg.qr(draws.T if rows < columns else draws)
     # QR alone does not draw uniformly; the signs of R's diagonal do (Mezzadri, 2006).
     q = q * np.sign(np.diag(r))
-    return tensor.copy_(Tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
+    return tensor.copy_(new_tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
 
 
 @no_grad()
@@ -336,4 +408,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     tensor.normal_(0, std, generator=generator)
     draws = empty(*tensor.shape, dtype=np.float64, device="cpu").uniform_(generator=generator).array
     ranks = np.argsort(np.argsort(draws, axis=0), axis=0)
-    return tensor.mul_(Tensor(ranks >= ceil(sparsity * tensor.shape[0])).to(tensor.device))
+    return tensor.mul_(new_tensor(ranks >= ceil(sparsity * tensor.shape[0])).to(tensor.device))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

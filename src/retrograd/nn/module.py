@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
+from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import Tensor
 from .parameter import Buffer, Parameter
-from .state import State, _register
+from .state import State
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
@@ -102,7 +104,7 @@ class Module(State):
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
-        return _register(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -112,21 +114,23 @@ class Module(State):
         With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also after a
         forward that raised, with None for the output.
         """
-        return _register(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients with respect to the inputs are known.
 
         What it returns replaces ``grad_input``.
         """
-        return _register(self._backward_hooks, hook, prepend)
+        return RemovableHandle(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before the module is differentiated.
 
         What it returns replaces ``grad_output``.
         """
-        return _register(self._backward_pre_hooks, hook, prepend)
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
 
     # Attributes
 
@@ -177,7 +181,8 @@ class Module(State):
             object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Enter a Parameter (or None for one that is not used) under ``name``."""
@@ -399,6 +404,21 @@ class Module(State):
     def half(self: Self) -> Self:
         """Cast floating Parameters and buffers to float16."""
         return self._cast("half")
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Cast Parameters and buffers to a dtype, or a legacy type."""
+        return self._apply(lambda x: x.type(dst_type))
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating Parameters and buffers to bfloat16."""
+        return self._cast("bfloat16")
+
+    def share_memory(self: Self) -> Self:
+        """Move Parameters and buffers to memory that processes forked from this one share."""
+        return self._apply(methodcaller("share_memory_"))
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: modules run as they are."""
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""

@@ -19,7 +19,18 @@ from .module import Module
 from .parameter import Parameter, new_parameter
 
 
-class _NormBase(Module):
+class _Affine(Module):
+    """A module with factors and offsets, each of which may be None."""
+
+    def reset_parameters(self) -> None:
+        """Set factors to one and offsets to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _NormBase(_Affine):
     """Normalization per channel that may keep running statistics; ``ranks`` are the numbers of dimensions it takes."""
 
     ranks: ClassVar[tuple[int, ...]]
@@ -65,10 +76,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Set factors to one, offsets to zero, and forget the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
@@ -233,7 +241,7 @@ class InstanceNorm3d(_InstanceNorm):
     ranks = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are kept.
 
     Args:
@@ -276,13 +284,6 @@ class LayerNorm(Module):
         self.register_parameter("weight", new_parameter(shape, device, dtype) if elementwise_affine else None)
         self.register_parameter("bias", new_parameter(shape, device, dtype) if elementwise_affine and bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set factors to one and offsets to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -345,7 +346,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of each example.
 
     Shape: ``(N, C, *)``, which is kept.
@@ -395,13 +396,6 @@ class GroupNorm(Module):
         self.register_parameter("weight", new_parameter(shape, device, dtype) if affine else None)
         self.register_parameter("bias", new_parameter(shape, device, dtype) if affine and bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set factors to one and offsets to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

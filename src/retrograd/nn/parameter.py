@@ -25,7 +25,7 @@ class Parameter(Tensor):
     tensor([0., 0.], requires_grad=True)
     """
 
-    __slots__ = ("__dict__",)
+    __slots__ = ()
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         return Tensor.__new__(cls)
@@ -58,7 +58,7 @@ class Buffer(Tensor):
     ['mean']
     """
 
-    __slots__ = ("__dict__",)
+    __slots__ = ()
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         return Tensor.__new__(cls)

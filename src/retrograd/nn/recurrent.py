@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from math import sqrt
 from typing import Any, ClassVar
 
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..ops.make.filled import zeros
-from ..ops.table.registry import OPERATORS
+from ..ops.nn.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from ..ops.nn.recurrent.layers import gru, lstm, rnn_relu, rnn_tanh
 from . import init
 from .arguments import DeviceLike, DTypeLike
 from .module import Module
 from .parameter import Parameter, new_parameter
+from .utils.rnn import PackedSequence, run_packed
 
 
 class RNNBase(Module):
@@ -30,7 +33,13 @@ class RNNBase(Module):
         TypeError: a size that is no integer.
     """
 
-    # How many rows of H numbers the weights of a mode have. A mode names the operator, in capitals.
+    LAYERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "RNN_TANH": rnn_tanh,
+        "RNN_RELU": rnn_relu,
+        "GRU": gru,
+        "LSTM": lstm,
+    }
+    # How many rows of H numbers the weights of a mode have.
     GATES: ClassVar[dict[str, int]] = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
     def __init__(
@@ -111,6 +120,8 @@ class RNNBase(Module):
     def _run(self, input: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The outputs and final states, without a batch dimension where the input has none."""
         name = type(self).__name__
+        if isinstance(input, PackedSequence):
+            return run_packed(self, input, states)
         if input.ndim not in (2, 3):
             raise ValueError(f"{name}: expected an input of 2 or 3 dimensions, got {describe(input)}")
         if input.array.shape[-1] != self.input_size:
@@ -130,7 +141,7 @@ class RNNBase(Module):
                 if state.array.shape != shape:
                     raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
         weights = [getattr(self, weight) for names in self._weight_names for weight in names]
-        outputs, *finals = OPERATORS[self.mode.lower()].function(
+        outputs, *finals = self.LAYERS[self.mode](
             x,
             states if len(states) > 1 else states[0],
             weights,
@@ -342,13 +353,13 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, operator: str, input: Tensor, hx: Any, states: int = 1) -> Any:
+    def _step(self, cell: Callable[..., Any], input: Tensor, hx: Any, states: int = 1) -> Any:
         if input.ndim not in (1, 2):
             raise ValueError(f"{type(self).__name__}: expected an input of 1 or 2 dimensions, got {describe(input)}")
         if hx is None:
             state = zeros((*input.shape[:-1], self.hidden_size), device=input.device, dtype=input.dtype)
             hx = state if states == 1 else (state,) * states
-        return OPERATORS[operator].function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
@@ -383,7 +394,7 @@ class RNNCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: unknown nonlinearity {self.nonlinearity!r}")
-        return self._step(f"rnn_{self.nonlinearity}_cell", input, hx)
+        return self._step(rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell, input, hx)
 
     def extra_repr(self) -> str:
         return super().extra_repr() + ("" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
@@ -405,7 +416,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        return self._step("lstm_cell", input, hx, states=2)
+        return self._step(lstm_cell, input, hx, states=2)
 
 
 class GRUCell(RNNCellBase):
@@ -423,4 +434,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._step("gru_cell", input, hx)
+        return self._step(gru_cell, input, hx)

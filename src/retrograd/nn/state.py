@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import describe
+from ..core.hooks import RemovableHandle
 from ..core.modes import no_grad
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.tensor import Tensor, new_tensor, to_array
 from .parameter import Parameter
 
 
@@ -81,13 +82,13 @@ class State:
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
-        return _register(self._state_dict_hooks, hook, False)
+        return RemovableHandle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
-        return _register(self._load_state_dict_pre_hooks, hook, False)
+        return RemovableHandle(self._load_state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
@@ -98,7 +99,7 @@ class State:
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()`` that succeeded."""
-        return _register(self._load_state_dict_post_hooks, hook, False)
+        return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -114,8 +115,7 @@ class State:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all of them, and nothing was
-                loaded.
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
@@ -205,13 +205,6 @@ def _copy(target: Tensor, source: Tensor) -> None:
 def _as_tensor(key: str, value: Any) -> Tensor:
     try:
         # By way of NumPy, which keeps the dtype of another library's tensor.
-        return Tensor(np.asarray(value) if hasattr(value, "__array__") else value)
+        return new_tensor(to_array(np.asarray(value) if hasattr(value, "__array__") else value, copy=True))
     except (TypeError, ValueError) as error:
         raise TypeError(f"load_state_dict: {key!r} is not a Tensor but {type(value).__name__}") from error
-
-
-def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
-    return handle

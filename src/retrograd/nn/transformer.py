@@ -50,7 +50,17 @@ def _is_causal(mask: Tensor | None, declared: bool | None) -> bool:
     return bool((mask == causal).all())
 
 
-class TransformerEncoderLayer(Module):
+class _SelfAttentive(Module):
+    """A layer that begins with attention to its own input."""
+
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
+        output, _ = self.self_attn(
+            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
+        )
+        return self.dropout1(output)
+
+
+class TransformerEncoderLayer(_SelfAttentive):
     """``x = norm(x + attention(x))``, then ``x = norm(x + linear2(activation(linear1(x))))``, with dropout.
 
     Shape: ``(S, N, E)``, which is kept; without N, ``(S, E)``. ``forward`` takes the masks of ``MultiheadAttention``.
@@ -118,17 +128,11 @@ class TransformerEncoderLayer(Module):
         x = self.norm1(x + self._attend(x, *masks))
         return self.norm2(x + self._transform(x))
 
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
-        output, _ = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
-        )
-        return self.dropout1(output)
-
     def _transform(self, x: Tensor) -> Tensor:
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_SelfAttentive):
     """As ``TransformerEncoderLayer``, with attention to the encoder's result, the memory, in between.
 
     Target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``. Arguments and errors as ``TransformerEncoderLayer``.
@@ -188,12 +192,6 @@ class TransformerDecoderLayer(Module):
         x = self.norm1(x + self._attend(x, *own))
         x = self.norm2(x + self._attend_memory(x, memory, *other))
         return self.norm3(x + self._transform(x))
-
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
-        output, _ = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
-        )
-        return self.dropout1(output)
 
     def _attend_memory(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool

@@ -1,5 +1,8 @@
 """Optimizers, with PyTorch's names and hyper-parameters, and the schedulers of their learning rates."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from . import lr_scheduler as lr_scheduler
 from .adam import Adam as Adam
 from .adam import Adamax as Adamax
@@ -16,3 +19,8 @@ from .matrix import Muon as Muon
 from .optimizer import Optimizer as Optimizer
 from .sgd import ASGD as ASGD
 from .sgd import SGD as SGD
+
+if TYPE_CHECKING:
+    from . import swa_utils as swa_utils
+else:
+    __getattr__ = legacy_names(__name__)

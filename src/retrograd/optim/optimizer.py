@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core.devices import backend_of, is_array
 from ..core.dtypes import DType, float16, float32, float64, get_default_dtype
 from ..core.errors import describe
+from ..core.fallback import legacy_names
+from ..core.hooks import RemovableHandle
 from ..core.modes import enable_grad
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
-from ..core.tensor import RemovableHandle, Tensor, new_tensor, to_array
+from ..core.tensor import Tensor, new_tensor, to_array
 from .hyperparameters import number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -389,8 +391,8 @@ class Optimizer:
         """Take over a state that ``state_dict()`` gave, here or in PyTorch. Arrays are copied.
 
         Raises:
-            ValueError: the groups differ in number or size, or a state's array does not fit its parameter; nothing was
-                loaded.
+            ValueError: the groups differ in number or size, or a state's array does not fit its parameter. Nothing
+                was loaded.
         """
         me = type(self).__name__
         given = dict(state_dict)
@@ -459,23 +461,20 @@ class Optimizer:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before each ``state_dict()``."""
-        return _register(self._state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; what it returns replaces the dictionary."""
-        return _register(self._state_dict_post_hooks, hook, prepend)
+        return RemovableHandle(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; what it returns is loaded instead."""
-        return _register(self._load_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after each ``load_state_dict``."""
-        return _register(self._load_state_dict_post_hooks, hook, prepend)
+        return RemovableHandle(self._load_state_dict_post_hooks, hook, prepend)
 
 
-def _register(hooks: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

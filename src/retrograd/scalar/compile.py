@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, new_tensor
+from ..ops.shape.joining import stack
 from .value import Value, _births, as_value
 
 _UNARY = ("neg", "abs", "relu", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid")
@@ -143,14 +144,13 @@ class Compiled:
         return {id(node): layer for layer in layers.values() for node in layer}
 
     def _replay(self, leaves: list[Any]) -> Any:
-        from ..ops.shape.joining import stack
-
-        tensors = [x.double() if isinstance(x, Tensor) else Tensor(np.asarray(x, dtype=np.float64)) for x in leaves]
+        tensors = [x.double() if isinstance(x, Tensor) else new_tensor(np.array(x, np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
         known: dict[int, Any] = {}
         for symbol, x in zip(self._inputs, tensors, strict=True):
             known[id(symbol)] = x.expand(shape)
-        theta = Tensor(np.array([node.data for node in self.parameters]), requires_grad=bool(self.parameters))
+        theta = new_tensor(np.array([node.data for node in self.parameters], np.float64))
+        theta.requires_grad = bool(self.parameters)
         if self.parameters:
             theta.register_post_accumulate_grad_hook(self._add_gradients)
         for node in self._constants:
@@ -199,7 +199,7 @@ def _dot_parts(node: Value) -> tuple[Sequence[Value], Sequence[Value], Value]:
 
 def _expanded(x: Any, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(x, Tensor):
-        x = Tensor(np.asarray(x, dtype=np.float64))
+        x = new_tensor(np.array(x, dtype=np.float64))
     return x.expand(shape)
 
 
@@ -214,11 +214,11 @@ def _evaluate(node: Value, operands: list[Any]) -> Any:
     if op in _BINARY:
         a, b = operands
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-            a = Tensor(np.asarray(a, dtype=np.float64))
+            a = new_tensor(np.array(a, dtype=np.float64))
         return getattr(operator, _BINARY[op])(a, b)
     (x,) = operands
     if not isinstance(x, Tensor):
-        x = Tensor(np.asarray(x, dtype=np.float64))
+        x = new_tensor(np.array(x, dtype=np.float64))
     if op.startswith("**"):
         return x ** float(op[2:])
     return getattr(x, op.lower())()

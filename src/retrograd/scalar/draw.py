@@ -64,6 +64,10 @@ class Drawing(str):
 def trace_graph(root: Value, max_nodes: int = 1000) -> str:
     """A line of operator, data and grad per node, its operands indented below it; shared ones are spelt out once.
 
+    Args:
+        root: the result to trace, with all it was computed from.
+        max_nodes: the most lines; ValueError for a graph of more nodes.
+
     >>> a = Value(2.0, label="a")
     >>> print(trace_graph(a * a))
     * data=4 grad=0
@@ -85,6 +89,11 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
 
     The color of a box tells leaves, parameters, operators and the output apart. The weights and biases of neurons are
     drawn as parameters by themselves, others if they are among `parameters`. ValueError for more than max_nodes nodes.
+
+    Args:
+        root: the result to draw, with all it was computed from.
+        max_nodes: the most boxes.
+        parameters: Values that are to look like parameters, `model.parameters()` for instance.
 
     >>> a = Value(2.0, label="a")
     >>> drawing = draw_graph(a * a)

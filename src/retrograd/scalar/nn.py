@@ -70,7 +70,16 @@ class Neuron(Module):
 
 
 class Layer(Module):
-    """The outputs of nout neurons for the same nin inputs: a list, or the Value itself if nout is 1."""
+    """The outputs of nout neurons for the same nin inputs: a list, or the Value itself if nout is 1.
+
+    Args:
+        nin: how many inputs it is called with.
+        nout: how many neurons it has.
+        nonlin, activation: of every neuron, as for `Neuron`.
+
+    >>> [value.data for value in Layer(1, 2, activation="linear")(0.0)]
+    [0.0, 0.0]
+    """
 
     def __init__(
         self, nin: int, nout: int, nonlin: bool | None = None, *, activation: Activation | None = None
@@ -88,6 +97,14 @@ class MLP(Module):
 
     Called with nin numbers or Values, it gives a list of nouts[-1] Values, or the Value itself if that is 1.
     Its parameters are labelled by their places, as "1.0.w2": layer 1, neuron 0, weight 2.
+
+    Args:
+        nin: how many inputs it is called with.
+        nouts: how many neurons each layer has.
+        activation: of all neurons but the last layer's, as for `Neuron`.
+
+    Raises:
+        ValueError: an activation of another name; inputs of another length than nin.
 
     >>> model = MLP(3, [4, 4, 1], activation="relu")
     >>> len(model.parameters())
@@ -112,7 +129,12 @@ class MLP(Module):
 
 
 class Optimizer:
-    """The Values to train and the size of a step; ValueError unless lr > 0, TypeError for what is no Value."""
+    """The Values to train and the size of a step; ValueError unless lr > 0, TypeError for what is no Value.
+
+    Args:
+        parameters: Values, as `model.parameters()` gives.
+        lr: the learning rate.
+    """
 
     def __init__(self, parameters: Iterable[Value], lr: float) -> None:
         name = type(self).__name__
@@ -135,6 +157,14 @@ class Optimizer:
 class SGD(Optimizer):
     """Gradient descent: `step()` subtracts lr * grad from every parameter.
 
+    Args:
+        parameters: Values, as `model.parameters()` gives.
+        lr: the learning rate, greater than 0.
+
+    Raises:
+        TypeError: a parameter is no Value.
+        ValueError: there are none, or lr is not greater than 0.
+
     >>> x = Value(3.0)
     >>> optimizer = SGD([x], lr=0.1)
     >>> for _ in range(50):
@@ -154,7 +184,23 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015)."""
+    """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015).
+
+    Args:
+        parameters, lr: as for `SGD`.
+        betas: how much of the running means of grad and of grad**2 is kept at each step.
+
+    Raises:
+        TypeError: a parameter is no Value.
+        ValueError: there are none, or lr is not greater than 0.
+
+    >>> x = Value(3.0)
+    >>> optimizer = Adam([x], lr=0.1)
+    >>> ((x - 1) ** 2).backward()
+    >>> optimizer.step()
+    >>> round(x.data, 3)  # the first step is lr, whatever the gradient
+    2.9
+    """
 
     def __init__(self, parameters: Iterable[Value], lr: float = 0.001, betas: Sequence[float] = (0.9, 0.999)) -> None:
         super().__init__(parameters, lr)

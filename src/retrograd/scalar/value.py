@@ -46,6 +46,10 @@ class Value:
     operands and its slope d(result)/d(operand) in each. Comparisons compare numbers. Errors name the operator:
     ValueError (log of 0), ZeroDivisionError (0 ** -1), OverflowError (exp of 1000).
 
+    Args:
+        data: a real number.
+        label: a name for drawings.
+
     >>> x, y = Value(2.0), Value(-3.0)
     >>> (x * y + x**3).backward()
     >>> x.grad, y.grad  # y + 3 x**2, x
@@ -147,7 +151,15 @@ def _as_float(data: object) -> float:
 
 
 def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0) -> Value:
-    """weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if the lengths differ."""
+    """weights[0] * inputs[0] + weights[1] * inputs[1] + ... + bias as one node; ValueError if the lengths differ.
+
+    Args:
+        weights, inputs: as many numbers or Values of the one as of the other.
+        bias: a number or Value.
+
+    >>> dot([2.0, 3.0], [10.0, 100.0], 1.0).data
+    321.0
+    """
     w, x, b = [as_value(weight) for weight in weights], [as_value(number) for number in inputs], as_value(bias)
     if len(w) != len(x):
         raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")

@@ -1,1 +1,8 @@
 """The operator harness: example calls of every operator, and what each must fulfil."""
+
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
+
+from ..core.errors import describe_call
 
 
 class Call:
@@ -22,9 +25,15 @@ class Call:
         self.kwargs = kwargs
 
     def __repr__(self) -> str:
-        from ..core.errors import describe_call
-
         return describe_call("", self.args, self.kwargs)
+
+
+Calls = Callable[[np.random.Generator], Iterable[Call]]
+
+
+def together(*parts: Calls) -> Calls:
+    """The calls of all parts, one after another."""
+    return lambda rng: chain.from_iterable(part(rng) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -59,10 +68,10 @@ class Case:
     """
 
     name: str
-    calls: Callable[[np.random.Generator], Iterable[Call]]
+    calls: Calls
     reference: Callable[..., Any] | None = None
     torch: str | None = None
-    edge_calls: Callable[[np.random.Generator], Iterable[Call]] | None = None
+    edge_calls: Calls | None = None
     order: int = 2
     dtypes: tuple[str, ...] = ("float32", "float16")
     tolerance: float = 1e-6

@@ -82,9 +82,11 @@ def check_forward(operator: Operator, case: Case) -> None:
         elif case.reference is None:
             continue
         else:
-            plain = rewritten(program.call, lambda array, moves: array)
-            args = [replaced(value, lambda array, moves: array) for value in plain.args]
-            kwargs = {name: replaced(value, lambda array, moves: array) for name, value in plain.kwargs.items()}
+            plain = rewritten(program.call, lambda array, differentiated: array)
+            args = [replaced(value, lambda array, differentiated: array) for value in plain.args]
+            kwargs = {
+                name: replaced(value, lambda array, differentiated: array) for name, value in plain.kwargs.items()
+            }
             with np.errstate(all="ignore"):
                 wanted = numbers(case.wrapped(case.reference)(*args, **kwargs))
         assert len(got) == len(wanted), f"{program}: {len(got)} results, the reference has {len(wanted)}"
@@ -109,10 +111,10 @@ def first_order(program: Program, most: int = MOST_ROWS) -> float:
     outputs, flows = differentiable_outputs(results), [x._requires for x in results]
     assert outputs or not list(floating(results)), f"{program}: no gradient flows through the result"
 
-    def flowing(*values: Tensor) -> list[Tensor]:
+    def differentiable(*values: Tensor) -> list[Tensor]:
         return list(compress(tensors_of(program(*values)), flows))
 
-    return compare_jacobians(program, inputs, outputs, flowing, program.case.tolerance, most, "gradient")
+    return compare_jacobians(program, inputs, outputs, differentiable, program.case.tolerance, most, "gradient")
 
 
 def check_second_order(operator: Operator, case: Case, most: int = MOST_ROWS // 2) -> float:
@@ -297,7 +299,7 @@ def reversed_(array: Any) -> Any:
 LAYOUTS: tuple[Callable[[Any], Any], ...] = (transposed, strided, reversed_)
 
 
-def on_layout(layout: Callable[[Any], Any], array: Any, moves: bool) -> Any:
+def on_layout(layout: Callable[[Any], Any], array: Any, differentiated: bool) -> Any:
     return layout(array)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
+from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator
 from .case import Call, Case, Fixed
 
@@ -34,16 +35,14 @@ class Program:
 
     def __call__(self, *tensors: Tensor) -> Any:
         if self.case.random:
-            import retrograd
-
-            retrograd.manual_seed(0)
+            manual_seed(0)
         rest = iter(tensors)
         args = self._filled(self.call.args, rest)
         kwargs = {name: self._filled(value, rest) for name, value in self.call.kwargs.items()}
         return self.case.wrapped(self.operator.function)(*args, **kwargs)
 
     def _filled(self, value: Any, rest: Iterator[Tensor]) -> Any:
-        return replaced(value, lambda array, moves: next(rest) if moves else self.make(array))
+        return replaced(value, lambda array, differentiated: next(rest) if differentiated else self.make(array))
 
     def inputs(self, requires_grad: bool = True) -> list[Tensor]:
         """Fresh leaves with the call's values."""
@@ -53,8 +52,8 @@ class Program:
         return leaves
 
     def __str__(self) -> str:
-        shown = [replaced(value, lambda array, moves: array) for value in self.call.args]
-        named = {name: replaced(value, lambda array, moves: array) for name, value in self.call.kwargs.items()}
+        shown = [replaced(value, lambda array, differentiated: array) for value in self.call.args]
+        named = {name: replaced(value, lambda array, differentiated: array) for name, value in self.call.kwargs.items()}
         parts = [describe(value) for value in shown] + [f"{name}={describe(value)}" for name, value in named.items()]
         return f"{self.operator.qualified_name}({', '.join(parts)})"
 
@@ -83,8 +82,8 @@ def programs(operator: Operator, case: Case, *, edges: bool = False, seed: int =
 def program_of(operator: Operator, case: Case, call: Call, make: Callable[[Any], Tensor] = make_tensor) -> Program:
     arrays: list[Any] = []
 
-    def collect(array: Any, moves: bool) -> Any:
-        if moves:
+    def collect(array: Any, differentiated: bool) -> Any:
+        if differentiated:
             arrays.append(array)
         return array
 
@@ -98,12 +97,12 @@ def cast(call: Call, dtype: Any) -> Call:
     """The call with its floating arrays in another precision, fixed ones included."""
     parts = {"float16": "complex64", "float32": "complex64", "float64": "complex128"}
 
-    def change(array: Any, moves: bool) -> Any:
+    def change(array: Any, differentiated: bool) -> Any:
         kind = array.dtype.kind
         if kind not in "fc":
             return array
         narrow = array.astype(dtype if kind == "f" else parts[np.dtype(dtype).name])
-        return narrow if moves else Fixed(narrow)
+        return narrow if differentiated else Fixed(narrow)
 
     return rewritten(call, change)
 
@@ -111,10 +110,12 @@ def cast(call: Call, dtype: Any) -> Call:
 def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
     """The call with ``change`` applied to its arrays."""
 
-    def kept(array: Any, moves: bool) -> Any:
-        changed = change(array, moves)
+    def kept(array: Any, differentiated: bool) -> Any:
+        changed = change(array, differentiated)
         return (
-            Fixed(changed) if not moves and isinstance(changed, np.ndarray) and changed.dtype.kind in "fc" else changed
+            Fixed(changed)
+            if not differentiated and isinstance(changed, np.ndarray) and changed.dtype.kind in "fc"
+            else changed
         )
 
     args = [replaced(value, kept) for value in call.args]

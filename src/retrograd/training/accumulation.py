@@ -22,6 +22,10 @@ def accumulate(batches: Iterable[Batch], count: int) -> Iterator[Piece]:
 
     The last group, which may be smaller, is weighted by its own size, so that no gradients are lost or shrunk.
 
+    Args:
+        batches: any iterable, a ``DataLoader`` for instance.
+        count: how many batches make one step of the optimizer.
+
     Raises:
         ValueError: ``count`` is not positive.
 

@@ -28,7 +28,12 @@ class CheckpointError(RuntimeError):
 
 
 class Progress(NamedTuple):
-    """Where a resumed training run stands."""
+    """Where a resumed training run stands.
+
+    Attributes:
+        step: the step the checkpoint was saved at.
+        metadata: what was saved with it.
+    """
 
     step: int
     metadata: dict[str, Any]
@@ -55,7 +60,7 @@ class Checkpoint:
         ImportError: the safetensors library (extra ``weights``) is not installed.
         TypeError: a part without ``state_dict`` and ``load_state_dict``, or a generator that is none.
 
-    >>> import retrograd as rg, tempfile, os
+    >>> import tempfile, os
     >>> from retrograd.training import Checkpoint
     >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
     >>> model = rg.nn.Linear(2, 1)

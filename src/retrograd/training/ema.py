@@ -29,7 +29,6 @@ class EMA:
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import EMA
     >>> model = rg.nn.Linear(1, 1, bias=False)
     >>> _ = rg.nn.init.ones_(model.weight)

@@ -24,7 +24,17 @@ Path = str | os.PathLike[str]
 
 
 class DivergenceError(RuntimeError):
-    """A loss that is no longer finite: what it is called, its value, and the step it was found at."""
+    """A loss that is no longer finite: what it is called, its value, and the step it was found at.
+
+    Attributes:
+        name: what is called so, ``"loss"`` for instance.
+        value: infinite or NaN.
+        step: the number of the step.
+
+    >>> from retrograd.training import DivergenceError
+    >>> str(DivergenceError("loss", float("nan"), 7))
+    'the loss is nan at step 7; try a smaller learning rate, or clip the gradients'
+    """
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(f"the {name} is {value} at step {step}; try a smaller learning rate, or clip the gradients")
@@ -34,7 +44,15 @@ class DivergenceError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the step in progress was finished and a checkpoint of it written, if the loop keeps one."""
+    """Ctrl-C, after the step in progress was finished and a checkpoint of it written, if the loop keeps one.
+
+    Attributes:
+        step: the number of steps that were finished.
+
+    >>> from retrograd.training import Interrupted
+    >>> str(Interrupted(7))
+    'stopped after step 7'
+    """
 
     def __init__(self, step: int) -> None:
         super().__init__(f"stopped after step {step}")
@@ -65,7 +83,6 @@ class Loop:
             names that begin with ``train_``, what ``evaluate`` gave, and ``examples_per_second``.
         saved: how many steps the checkpoint holds; None before there is one.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import Loop
     >>> data = rg.data.TensorDataset(rg.arange(8.0).reshape(8, 1), 3 * rg.arange(8.0).reshape(8, 1))
     >>> model = rg.nn.Linear(1, 1)

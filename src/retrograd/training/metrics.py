@@ -56,7 +56,6 @@ def accuracy(output: Any, target: Any, topk: int | Sequence[int] = 1) -> Any:
     Raises:
         ValueError: shapes that do not fit, or a ``topk`` beyond the number of classes.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import accuracy
     >>> scores = rg.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]])
     >>> accuracy(scores, rg.tensor([1, 2])), accuracy(scores, rg.tensor([1, 2]), topk=(1, 2))
@@ -159,7 +158,7 @@ class R2Score:
     def __init__(self) -> None:
         self.count = 0
         self._mean = 0.0
-        self._spread = 0.0
+        self._deviations = 0.0
         self._residual = 0.0
 
     def update(self, prediction: Any, target: Any) -> None:
@@ -173,7 +172,7 @@ class R2Score:
         # Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
         mean = float(y.mean())
         total = self.count + y.size
-        self._spread += float(((y - mean) ** 2).sum()) + (mean - self._mean) ** 2 * self.count * y.size / total
+        self._deviations += float(((y - mean) ** 2).sum()) + (mean - self._mean) ** 2 * self.count * y.size / total
         self._mean += (mean - self._mean) * y.size / total
         self._residual += float(((y - p) ** 2).sum())
         self.count = total
@@ -181,7 +180,7 @@ class R2Score:
     @property
     def value(self) -> float:
         """R2 so far; NaN where the targets do not vary."""
-        return 1 - self._residual / self._spread if self._spread else float("nan")
+        return 1 - self._residual / self._deviations if self._deviations else float("nan")
 
 
 def _numpy(value: Any) -> Array:

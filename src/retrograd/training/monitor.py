@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.devices import backend_of
-from ..core.tensor import RemovableHandle, Tensor
+from ..core.hooks import RemovableHandle
+from ..core.tensor import Tensor
 from ..nn.module import Module
+from ..nn.utils import clip_grad_norm_
 from ..optim.optimizer import Optimizer
 from . import plots
 
@@ -62,7 +64,6 @@ class GradientMonitor:
         every: record each so-many-th step.
         bins: of the histograms.
 
-    >>> import retrograd as rg
     >>> from retrograd.training import GradientMonitor
     >>> model = rg.nn.Sequential(rg.nn.Linear(4, 8), rg.nn.ReLU(), rg.nn.Linear(8, 1))
     >>> optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
@@ -97,8 +98,6 @@ class GradientMonitor:
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """As ``nn.utils.clip_grad_norm_`` for the model's parameters, with the norm before it put on record."""
-        from ..nn.utils import clip_grad_norm_
-
         total = clip_grad_norm_(self.model.parameters(), max_norm, norm_type)
         self._norm_before_clipping = float(total.item())
         return total

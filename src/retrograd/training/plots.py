@@ -32,8 +32,14 @@ def color(index: int) -> str:
 
 
 def available() -> bool:
-    """Whether Matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
+    """Whether Matplotlib is installed and works; before 3.11 it does not for a user without a home folder."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return False
+    try:
+        importlib.import_module("matplotlib.figure")
+    except RuntimeError:
+        return False
+    return True
 
 
 def new_figure(width: float, height: float) -> Figure:

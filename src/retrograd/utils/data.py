@@ -1,4 +1,12 @@
 """`retrograd.data` under PyTorch's name: `from retrograd.utils.data import DataLoader, TensorDataset`."""
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from ..data import *  # noqa: F403
 from ..data import __all__ as __all__
+
+__path__: list[str] = []  # PyTorch's is a package; its modules are found elsewhere
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

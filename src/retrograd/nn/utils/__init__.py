@@ -1,10 +1,21 @@
 """Help around modules: clipping of gradients, parameters as a vector, parametrizations."""
 
+from typing import TYPE_CHECKING
+
+from ...core.fallback import legacy_names
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
+from . import rnn as rnn
 from .clip_grad import clip_grad_norm_ as clip_grad_norm_
 from .clip_grad import clip_grad_value_ as clip_grad_value_
 from .clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
 from .clip_grad import get_total_norm as get_total_norm
 from .convert_parameters import parameters_to_vector as parameters_to_vector
 from .convert_parameters import vector_to_parameters as vector_to_parameters
+from .weight_hooks import remove_spectral_norm as remove_spectral_norm
+from .weight_hooks import remove_weight_norm as remove_weight_norm
+from .weight_hooks import spectral_norm as spectral_norm
+from .weight_hooks import weight_norm as weight_norm
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.modes import no_grad
+from ...core.primitive import operand
 from ...core.quiet import silent
 from ...core.tensor import Tensor, new_tensor
 
@@ -62,7 +63,7 @@ def get_total_norm(
     """
     arrays = [x.array for x in ([tensors] if isinstance(tensors, Tensor) else tensors)]
     if not arrays:
-        return Tensor(0.0)
+        return operand(0.0)
     p = float(norm_type)
     xp = array_module(arrays[0])
     with silent():

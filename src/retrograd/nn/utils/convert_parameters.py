@@ -12,6 +12,12 @@ from ...ops.shape.joining import cat
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """The elements of all parameters, one after the other; differentiable.
 
+    Args:
+        parameters: Tensors of any shapes and one device.
+
+    Raises:
+        ValueError: there is none.
+
     >>> rg.nn.utils.parameters_to_vector([rg.ones(2, 2), rg.zeros(1)])
     tensor([1., 1., 1., 1., 0.])
     """

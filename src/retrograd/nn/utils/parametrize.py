@@ -38,6 +38,15 @@ class ParametrizationList(ModuleList):
     """The parametrizations of one Tensor, applied one after the other, and the parameters they start from.
 
     The first may start from one Tensor, ``original``, or from several, ``original0``, ``original1`` and so on.
+
+    Args:
+        modules: the parametrizations, in the order in which they are applied.
+        original: the Tensor before; what they start from is computed from it by their ``right_inverse``, where they
+            have one.
+        unsafe: do not check that shape and dtype stay the same.
+
+    Raises:
+        ValueError: there is no parametrization, or (unless ``unsafe``) one changes shape or dtype.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -215,7 +224,16 @@ def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, 
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a Tensor of the module, or any of them, is parametrized."""
+    """Whether a Tensor of the module, or any of them, is parametrized.
+
+    Args:
+        module: any module.
+        tensor_name: the name of one of its Tensors; None for any.
+
+    >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
+    >>> rg.nn.utils.parametrize.is_parametrized(layer), rg.nn.utils.parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     entries = module._modules.get("parametrizations")
     if not isinstance(entries, ModuleDict) or not len(entries):
         return False
@@ -223,7 +241,15 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def type_before_parametrizations(module: Module) -> type[Module]:
-    """The class of the module before anything was parametrized."""
+    """The class of the module before anything was parametrized.
+
+    Args:
+        module: any module.
+
+    >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
+    >>> rg.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return getattr(type(module), "_plain", type(module))
 
 

@@ -33,6 +33,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         dim: the dimension.
         index: integers from 0 on.
         sparse_grad: taken for PyTorch's sake; gradients are dense.
+
     Raises:
         RuntimeError: the index does not fit or is out of range.
         IndexError: ``dim`` is out of range.
@@ -59,6 +60,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         input: a Tensor.
         indices: integers; negative ones count from the end.
         dim: the dimension; None flattens both.
+
     Raises:
         RuntimeError: the shapes do not broadcast, or the indices are not of integers.
         IndexError: ``dim`` or an index is out of range.
@@ -98,6 +100,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         input: a Tensor.
         dim: the dimension.
         index: a vector of integers from 0 on.
+
     Raises:
         IndexError: a position is negative or too large, or the index is no vector.
         RuntimeError: the index is not of integers.
@@ -123,6 +126,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Args:
         input: a Tensor.
         index: integers; negative ones count from the end.
+
     Raises:
         IndexError: a position is out of range.
         RuntimeError: the index is not of integers.
@@ -150,6 +154,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Args:
         input: a Tensor.
         mask: bools.
+
     Raises:
         RuntimeError: the mask is not of bools, or the shapes do not broadcast.
 

@@ -23,10 +23,11 @@ from .indexing import Index, adding, index_of, setting, written_value
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
 from .writing import Write, in_place, result
 
-INDEX_COPY, INDEX_FILL, INDEX_PUT, PUT, MASKED_SCATTER = (
-    setting(name) for name in ("index_copy", "index_fill", "index_put", "put", "masked_scatter")
-)
-INDEX_ADD, INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_add", "index_put", "put"))
+INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
+INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
+# As PyTorch's, these three forget the order of the input.
+INDEX_COPY, MASKED_SCATTER = (setting(name, contiguous=True) for name in ("index_copy", "masked_scatter"))
+INDEX_ADD = adding("index_add", contiguous=True)
 
 
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
@@ -75,6 +76,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         index: a vector of integers from 0 on; what is added at a repeated position adds up.
         source: the slices.
         alpha: a factor for them.
+
     Raises:
         RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is no vector.
@@ -105,6 +107,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         dim: the dimension.
         index: a vector of integers from 0 on.
         source: the slices.
+
     Raises:
         IndexError: source does not fit, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
@@ -138,6 +141,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
         dim: the dimension.
         index: a vector of integers; negative ones count from the end.
         value: a number or a 0-d Tensor.
+
     Raises:
         IndexError: ``dim`` or a position is out of range.
         RuntimeError: the value has dimensions, or is complex and the input is not.
@@ -175,6 +179,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
         values: what is written.
         accumulate: add instead of replacing; at a repeated position all values are added.
+
     Raises:
         IndexError: a position is out of range.
         RuntimeError: the values do not broadcast, or the dtypes differ.
@@ -216,6 +221,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         index: integers; negative ones count from the end.
         source: what is written.
         accumulate: add instead of replacing.
+
     Raises:
         IndexError: a position is out of range, or index and source differ in number.
         RuntimeError: the dtypes differ.
@@ -256,6 +262,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         input: a Tensor.
         mask: bools.
         source: the elements.
+
     Raises:
         RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core.devices import NUMPY, array_module, backend_of, is_array
 from ...core.errors import describe
+from ...core.layout import order_like
 from ...core.modes import modes
 from ...core.mutation import COPY, apply_inplace
 from ...core.primitive import Primitive, apply, operand
@@ -230,7 +231,9 @@ GETITEM: Primitive = Primitive(
 
 def reading(name: str) -> Primitive:
     """A primitive that reads at arrays of positions."""
-    return Primitive(name, read_at, "x", [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)])
+    return Primitive(
+        name, read_at, "x", [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)], contiguous=True
+    )
 
 
 def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
@@ -248,7 +251,7 @@ def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
 
 
 def _erase(x: Any, index: Index) -> Any:
-    out = array_module(x).array(x)
+    out = array_module(x).array(x, order=order_like(x))
     out[index.key] = 0
     return out
 
@@ -292,6 +295,7 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
 
     Args:
         index: what stands between the brackets.
+
     Raises:
         IndexError: too many indices, one out of range, a mask of another shape, or something that is no index.
 
@@ -326,7 +330,7 @@ def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _assigned(x: Any, value: Any, index: Index) -> Any:
-    out = array_module(x).array(x)
+    out = array_module(x).array(x, order=order_like(x))
     _assign(out, x, value, index)
     return out
 
@@ -336,12 +340,12 @@ def _add(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _added(x: Any, value: Any, index: Index) -> Any:
-    out = array_module(x).array(x)
+    out = array_module(x).array(x, order=order_like(x))
     add_at(out, index, value)
     return out
 
 
-def setting(name: str) -> Primitive:
+def setting(name: str, *, contiguous: bool = False) -> Primitive:
     """A primitive that replaces the elements of x at an index; where a position is repeated, the last value stays."""
     return Primitive(
         name,
@@ -349,12 +353,20 @@ def setting(name: str) -> Primitive:
         "x value",
         [lambda g, index: ERASE(g, index=index), lambda g, index: _placed(g, index)],
         write=_assign,
+        contiguous=contiguous,
     )
 
 
-def adding(name: str) -> Primitive:
+def adding(name: str, *, contiguous: bool = False) -> Primitive:
     """A primitive that adds to the elements of x at an index; at a repeated position all values are added."""
-    return Primitive(name, _added, "x value", [lambda g: g, lambda g, index: READ(g, index=index)], write=_add)
+    return Primitive(
+        name,
+        _added,
+        "x value",
+        [lambda g: g, lambda g, index: READ(g, index=index)],
+        write=_add,
+        contiguous=contiguous,
+    )
 
 
 SETITEM: Primitive = setting("setitem")
@@ -397,6 +409,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     Args:
         index: what stands between the brackets.
         value: a Tensor, an array, a number, or a list of numbers.
+
     Raises:
         IndexError: the index does not fit (see ``__getitem__``).
         RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
@@ -439,7 +452,7 @@ def _fill(out: Any, x: Any, value: Any) -> None:
 
 
 def _filled(x: Any, value: Any) -> Any:
-    out = array_module(x).empty(x.shape, x.dtype)
+    out = array_module(x).empty_like(x, order=order_like(x))
     out[...] = value
     return out
 
@@ -464,6 +477,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     Args:
         input: gives shape, dtype and device.
         value: a number or a 0-d Tensor.
+
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
 
@@ -511,6 +525,7 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     Args:
         src: a Tensor, an array or a number.
         non_blocking: taken for compatibility.
+
     Raises:
         RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
 

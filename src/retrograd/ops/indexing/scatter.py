@@ -18,7 +18,7 @@ from .positions import along, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
 from .writing import Write, in_place, result
 
-SCATTER, SCATTER_ADD = setting("scatter"), adding("scatter_add")
+SCATTER, SCATTER_ADD = setting("scatter", contiguous=True), adding("scatter_add", contiguous=True)
 
 
 def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
@@ -85,6 +85,7 @@ def scatter(
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range.
@@ -117,6 +118,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         dim: the dimension.
         index: integers from 0 on; what is added at a repeated position adds up.
         src: what is added.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range.
@@ -154,6 +156,7 @@ def scatter_reduce(
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
+
     Raises:
         RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
         IndexError: ``dim`` is out of range.

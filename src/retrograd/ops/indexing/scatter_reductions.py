@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import array_module
+from ...core.layout import order_like
 from ...core.primitive import Primitive
-from ...core.tensor import Tensor
+from ..table.composites import raw
 from .indexing import ERASE, READ, Index, add_at
 
 
@@ -25,7 +26,7 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
             getattr(array_module(out), ufunc).at(out, index.key, src)
 
     def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
-        out = array_module(x).array(x)
+        out = array_module(x).array(x, order=order_like(x))
         write(out, x, src, index, include_self)
         return out
 
@@ -57,13 +58,9 @@ def _highest(dtype: Any) -> Any:
     return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
-def _bare(x: Any) -> Any:
-    return x.array if isinstance(x, Tensor) else x
-
-
 def _extreme_shares(g: Any, x: Any, src: Any, ans: Any, index: Index, include_self: bool) -> tuple[Any, Any, Any]:
     """g divided among all that equal the extreme value, and who they are, in x and in src."""
-    x, src, ans = _bare(x), _bare(src), _bare(ans)
+    x, src, ans = raw(x), raw(src), raw(ans)
     mine, theirs = x == ans, src == ans[index.key]
     if not include_self:
         mine[index.key] = False
@@ -82,13 +79,13 @@ def _extreme_rule(
 def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs: tuple[bool, ...]) -> tuple[Any, Any]:
     """Each factor gets g times the product of the others at its place; right with zeros among them."""
     xp = array_module(x)
-    ones = xp.ones_like(_bare(x))
+    ones = xp.ones_like(raw(x))
     gx = gsrc = None
     if needs[0]:
         gx = g * SCATTER_PROD(ones, src, index=index, include_self=True)
         gx = gx if include_self else ERASE(gx, index=index)
     if needs[1]:
-        zero = _bare(src) == 0
+        zero = raw(src) == 0
         nonzero = src + zero.astype(ones.dtype)
         zeros_there = xp.zeros_like(ones)
         add_at(zeros_there, index, zero.astype(ones.dtype))
@@ -100,7 +97,9 @@ def _prod_rule(g: Any, x: Any, src: Any, index: Index, include_self: bool, needs
 
 def _reduction(name: str, ufunc: str, identity: Callable[[Any], Any], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
-    return Primitive(name, forward, "x src", vjp=rule, write=write, signals=True)
+    return Primitive(
+        name, forward, "x src", vjp=rule, write=write, signals=True, piecewise_linear=True, contiguous=True
+    )
 
 
 SCATTER_PROD: Primitive = _reduction("scatter_prod", "multiply", lambda dtype: 1, _prod_rule)

@@ -43,6 +43,7 @@ def where(
         input: a Tensor or a number.
         other: a Tensor or a number.
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
+
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
@@ -83,6 +84,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     Args:
         condition: bools.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the condition is not of bools, or the shapes do not broadcast.
 
@@ -106,6 +108,7 @@ MASKED_FILL = Primitive(
     [lambda g, mask: KEEP(g, ~mask), None, lambda g, mask: KEEP(g, mask)],
     elementwise=True,
     write=_fill_where,
+    contiguous=True,
 )
 
 
@@ -133,6 +136,7 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
         input: a Tensor.
         mask: bools.
         value: a number or a 0-d Tensor.
+
     Raises:
         RuntimeError: the mask is not of bools, the value has dimensions, or is complex and the input is not.
         TypeError: the value is no number.

@@ -38,6 +38,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         src: the slice.
         dim: the dimension.
         index: which slice; negative ones count from the end.
+
     Raises:
         RuntimeError: src has not the slice's shape.
         IndexError: ``dim`` or ``index`` is out of range.
@@ -72,6 +73,7 @@ def slice_scatter(
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.
         step: how far from one to the next.
+
     Raises:
         RuntimeError: src has not the slices' shape, or step is not positive.
         IndexError: ``dim`` is out of range.
@@ -100,6 +102,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
         offset: which diagonal: > 0 above the main one, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
+
     Raises:
         RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
         IndexError: a dimension is out of range.

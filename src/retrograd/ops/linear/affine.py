@@ -114,8 +114,8 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
-            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, got {describe(x)} and "
-            f"{describe(y)}"
+            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
+            f"got {describe(x)} and {describe(y)}"
         )
     product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
     result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)

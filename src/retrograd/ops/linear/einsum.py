@@ -27,6 +27,7 @@ EINSUM = Primitive(
     vjp=lambda g, xs, equation, needs: [
         _einsum_vjp(g, xs, equation, index) if need else None for index, need in enumerate(needs)
     ],
+    contiguous=True,
 )
 EINSUM2 = Primitive(
     "einsum",
@@ -53,6 +54,8 @@ def _einsum_pair(equation: str, x: Any, y: Any) -> Any:
     sizes = dict(zip(a, x.shape, strict=True)) | dict(zip(b, y.shape, strict=True))
     if any(x.shape[a.index(c)] != y.shape[b.index(c)] for c in common) or not summed:
         return np.einsum(equation, x, y)
+    if out == batch + [c for c in right if c in out] + [c for c in left if c in out] and set(left) & set(out):
+        return _einsum_pair(f"{''.join(b)},{''.join(a)}->{''.join(out)}", y, x)  # lies in the order of its letters
     x = x.sum(axis=tuple(a.index(c) for c in left if c not in out)) if set(left) - set(out) else x
     a = [c for c in a if c in common or c in out]
     left = [c for c in left if c in out]

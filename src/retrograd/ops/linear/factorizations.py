@@ -1,4 +1,8 @@
-"""Cholesky and QR factorizations. Complex matrices are factorized, but only real ones can be differentiated."""
+"""Cholesky and QR factorizations.
+
+The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
+convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from ..shape.joining import cat
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 from .matmul import MATMUL
-from .matrices import lower_part, matrices, require_real, symmetric, transposed
+from .matrices import adjoint, hermitian, lower_part, matrices, transposed
 from .systems import SOLVE, solve_triangular
 
 # Cholesky
@@ -30,11 +34,10 @@ def _cholesky(x: Any) -> Any:
 
 
 def _cholesky_rule(g: Any, ans: Any) -> Any:
-    """L^-T Phi(L^T g) L^-1, made symmetric; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
+    """L^-T Phi(L^T g) L*^-1, made Hermitian; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
     t = transposed(ans)
-    phi = lower_part(MATMUL(t, g), 0.5)
-    half = SOLVE(t, phi)
-    return symmetric(transposed(SOLVE(t, transposed(half))))
+    half = SOLVE(t, lower_part(MATMUL(t, g), 0.5))
+    return hermitian(transposed(SOLVE(adjoint(ans), transposed(half))))
 
 
 CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
@@ -42,7 +45,6 @@ CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule])
 
 def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:
     x = matrices(value, argument, square=True)
-    require_real(x)
     lower = apply1(CHOLESKY, x)
     return lower.mH if upper else lower
 
@@ -52,17 +54,17 @@ def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:
 def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
     """``L`` with ``L @ L^H = A``: the lower triangular factor of each symmetric (Hermitian) positive-definite matrix.
 
-    Derivative: the symmetric part of ``L^-T P L^-1``, where ``P`` is the lower triangle of ``L^T g`` with half
+    Derivative: the Hermitian part of ``L^-H P L^-1``, where ``P`` is the lower triangle of ``L^H g`` with half
     its diagonal.
     Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H`` with ``U^H @ U = A``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers; they are complex and require a gradient.
+        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: a matrix is not positive-definite.
 
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
@@ -80,14 +82,14 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
 
     Derivative: as ``linalg.cholesky``.
     Shape: (..., n, n); the result has the input's.
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H``.
 
     Raises:
-        RuntimeError: the matrices are not square, or hold other numbers; they are complex and require a gradient.
+        RuntimeError: the matrices are not square, or hold other numbers.
         LinAlgError: a matrix is not positive-definite.
 
     >>> rg.cholesky(rg.tensor([[4.0]]))
@@ -154,12 +156,12 @@ def cholesky_inverse(L: Operand, upper: bool = False) -> Tensor:
 
 
 def _qr_rule(g: Any, ans: Any) -> Any:
-    """M = R gR^T - gQ^T Q; (gQ + Q copyltu(M)) R^-T, copyltu mirrors the lower triangle (S. Walter, 2010)."""
+    """M = R* gR^H - gQ^H Q*; (gQ + Q* copyltu(M)) R^-T, copyltu mirrors the lower triangle (S. Walter, 2010)."""
     q, r = ans
     gq, gr = g
-    m = MATMUL(r, transposed(gr)) - MATMUL(transposed(gq), q)
+    m = MATMUL(r.conj(), adjoint(gr)) - MATMUL(adjoint(gq), q.conj())
     lower = lower_part(m, 0.5)
-    inner = gq + MATMUL(q, lower + transposed(lower))
+    inner = gq + MATMUL(q.conj(), lower + adjoint(lower))
     return transposed(SOLVE(r, transposed(inner)))
 
 
@@ -186,7 +188,6 @@ class QRResult(NamedTuple):
 
 def _qr(value: Operand, argument: str, mode: str) -> QRResult:
     x = matrices(value, argument)
-    require_real(x)
     rows, columns = x.array.shape[-2:]
     if mode == "r":
         xp = array_module(x)
@@ -206,11 +207,11 @@ def _qr(value: Operand, argument: str, mode: str) -> QRResult:
 def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult:
     """``Q, R`` with ``A = Q @ R``: orthonormal columns and an upper triangular matrix.
 
-    Derivative: ``(gQ + Q C) R^-T``, ``C`` the lower triangle of ``R gR^T - gQ^T Q`` made symmetric; the columns behind
+    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns behind
     the m-th of wide matrices go through R alone.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), k = min(m, n), or m for ``"complete"``; Q is empty
     for ``"r"``.
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
@@ -220,8 +221,8 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
         The named tuple ``(Q, R)``.
 
     Raises:
-        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; it is complex and
-            requires a gradient; in the derivative: the mode has none.
+        RuntimeError: the input is no matrix or holds other numbers, or ``mode`` is another word; in the
+            derivative: the mode has none.
         LinAlgError: in the derivative: the first columns are linearly dependent.
 
     Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
@@ -239,7 +240,7 @@ def qr_(input: Operand, some: bool = True) -> QRResult:
 
     Derivative: as ``linalg.qr``.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), k = min(m, n), or m without ``some``.
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices.

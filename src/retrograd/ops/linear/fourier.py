@@ -38,7 +38,11 @@ def _complex_dtype(x: Any) -> DType:
 
 
 FFT: Primitive = Primitive(
-    "fft", _complex, "x", [lambda g, dims, norm, inverse: FFT(g, dims=dims, norm=norm, inverse=inverse)]
+    "fft",
+    _complex,
+    "x",
+    [lambda g, dims, norm, inverse: FFT(g, dims=dims, norm=norm, inverse=inverse)],
+    contiguous=True,
 )
 
 

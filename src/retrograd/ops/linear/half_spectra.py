@@ -48,12 +48,14 @@ HALF = Primitive(
     lambda x, dim, norm: np.fft.rfft(x, axis=dim, norm=norm).astype(complex_of(x.dtype), copy=False),
     "x",
     [_half_rule],
+    contiguous=True,
 )
 REAL = Primitive(
     "irfft",
     lambda x, n, dim, norm: np.fft.irfft(x, n, axis=dim, norm=norm).astype(x.real.dtype, copy=False),
     "x",
     [_real_rule],
+    contiguous=True,
 )
 
 

@@ -16,6 +16,7 @@ from ...core.primitive import Primitive, apply, apply1
 from ...core.tensor import Tensor
 from ..indexing.selection import where
 from ..math.exponential import log
+from ..shape.conversion import CONTIGUOUS
 from ..table.arguments import integer
 from ..table.masks import zero_rule
 from ..table.registry import also_named, operator
@@ -279,7 +280,7 @@ def matrix_power_(input: Operand, n: int) -> Tensor:
 
 
 # The unit matrix stays in the graph of what it is a power of, with a gradient of zeros, as in PyTorch.
-POWER_ZERO = Primitive("matrix_power", lambda x: np.zeros_like(x) + identity_like(x), "x", [zero_rule])
+POWER_ZERO = Primitive("matrix_power", lambda x: np.zeros_like(x) + identity_like(x), "x", [zero_rule], contiguous=True)
 
 
 def _matrix_power(x: Tensor, n: int) -> Tensor:
@@ -288,7 +289,7 @@ def _matrix_power(x: Tensor, n: int) -> Tensor:
     if n < 0:
         x, n = inv(x), -n
     elif n == 1:
-        return x.clone()
+        return apply1(CONTIGUOUS, x)
     result: Tensor | None = None
     while n:
         if n & 1:

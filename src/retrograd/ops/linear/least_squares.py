@@ -1,4 +1,4 @@
-"""Pseudo-inverses and least squares. Only real matrices can be differentiated."""
+"""Pseudo-inverses and least squares."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from ...core.tensor import Tensor, new_tensor
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 from .matmul import MATMUL
-from .matrices import is_vector_batch, matrices, require_real, transposed
+from .matrices import adjoint, is_vector_batch, matrices, transposed
 
 
 def _pinv_rule(g: Any, x: Any, ans: Any) -> Any:
-    """dP = -P dA P + P P^T dA^T (1 - AP) + (1 - PA) dA^T P^T P (G. Golub and V. Pereyra, 1973)."""
+    """dP = -P dA P + P P^H dA^H (1 - AP) + (1 - PA) dA^H P^H P (G. Golub and V. Pereyra, 1973)."""
     pt = transposed(ans)
-    gt = transposed(g)
+    gh = adjoint(g)
+    x, p = x.conj(), ans.conj()
     middle = -MATMUL(MATMUL(pt, g), pt)
-    right = MATMUL(gt, MATMUL(ans, pt))
-    right = right - MATMUL(x, MATMUL(ans, right))
-    left = MATMUL(MATMUL(pt, ans), gt)
-    left = left - MATMUL(MATMUL(left, ans), x)
+    right = MATMUL(gh, MATMUL(p, pt))
+    right = right - MATMUL(x, MATMUL(p, right))
+    left = MATMUL(MATMUL(pt, p), gh)
+    left = left - MATMUL(MATMUL(left, p), x)
     return middle + right + left
 
 
@@ -33,7 +34,6 @@ PINV = Primitive("linalg.pinv", lambda x, rtol: np.linalg.pinv(x, rtol), "x", [_
 
 def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     x = matrices(value, argument)
-    require_real(x)
     if hermitian:
         x = (x.tril() + x.tril(-1).mH) if x.array.shape[-1] == x.array.shape[-2] else x
     rows, columns = x.array.shape[-2:]
@@ -57,9 +57,9 @@ def pinv(
 ) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^T g P^T + (1 - A P) g^T P P^T + P^T P g^T (1 - P A)`` for the result P, where the rank is constant.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
     Shape: (..., m, n) to (..., n, m).
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
@@ -70,7 +70,7 @@ def pinv(
             is given.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
         LinAlgError: the algorithm did not converge.
 
     Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
@@ -88,14 +88,14 @@ def pinverse(input: Operand, rcond: float = 1e-15) -> Tensor:
 
     Derivative: as ``linalg.pinv``.
     Shape: (..., m, n) to (..., n, m).
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         input: the matrices.
         rcond: singular values up to this times the largest count as zero.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.pinverse(rg.tensor([[2.0]]))
@@ -127,7 +127,7 @@ def lstsq(
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
-    Dtype: float32, float64 and complex, the same of both; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, the same of both; kept.
 
     Args:
         A: the matrices.

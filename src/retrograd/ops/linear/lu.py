@@ -16,13 +16,18 @@ from ..shape.joining import cat
 from ..table.registry import operator
 from ..table.types import Operand
 from .matmul import MATMUL
-from .matrices import as_rows, lower_part, matrices, require_real, transposed, upper_part
+from .matrices import as_rows, lower_part, matrices, transposed, upper_part
 from .systems import SOLVE, solve_triangular
 
 
 def _stacked(x: Any) -> Any:
     """All matrices along one axis. Where there are no elements, -1 would not say how long it is."""
     return x.reshape((prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _magnitude(x: Any) -> Any:
+    """As LAPACK compares pivots: complex numbers by the sum of their parts' magnitudes."""
+    return abs(x.real) + abs(x.imag) if x.dtype.kind == "c" else abs(x)
 
 
 def _eliminate(x: Any, pivots: Any) -> Any:
@@ -32,7 +37,7 @@ def _eliminate(x: Any, pivots: Any) -> Any:
     batch = xp.arange(x.shape[0])
     for k in range(min(rows, columns)):
         if pivots is not None:
-            best = xp.abs(x[:, k:, k]).argmax(axis=1) + k
+            best = _magnitude(x[:, k:, k]).argmax(axis=1) + k
             pivots[:, k] = best + 1
             chosen = x[batch, best].copy()
             x[batch, best] = x[:, k]
@@ -119,10 +124,10 @@ class LUFactors(NamedTuple):
 def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
     """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
 
-    Derivative: ``L^-T (tril(L^T gL, -1) + triu(gU U^T)) U^-T`` of square matrices, in the rows' new order; of others
+    Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` of square matrices, in the rows' new order; of others
     the rest goes through triangular systems. The pivots are constant.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept; pivots int32.
 
     Args:
         A: the matrices.
@@ -132,7 +137,7 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
         The named tuple ``(LU, pivots)``; row i was interchanged with row ``pivots[i]``, counted from 1.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
 
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
@@ -143,7 +148,6 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
 
 def _lu_factor(value: Operand, argument: str, pivot: bool) -> LUFactors:
     x = matrices(value, argument)
-    require_real(x)
     if pivot:
         pivots, order = _pivot(x.array)
         return LUFactors(_packed(_rows(x, order)), new_tensor(pivots))
@@ -163,7 +167,7 @@ def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Te
 
     Derivative: as ``linalg.lu_factor``.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept; pivots int32.
 
     Args:
         input: the matrices.
@@ -202,7 +206,7 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
 
     Derivative: as ``linalg.lu_factor``; P is constant.
     Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), k = min(m, n).
-    Dtype: float32, float64 and complex; kept. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex; kept.
 
     Args:
         A: the matrices.
@@ -243,7 +247,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
         raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
     order = _permutation(swaps, rows)
     if not left:
-        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH
+        return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
     batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])

@@ -42,9 +42,14 @@ def upper_part(x: Any, diagonal: float) -> Any:
     return transposed(lower_part(transposed(x), diagonal))
 
 
-def symmetric(x: Any) -> Any:
-    """The symmetric part of each matrix."""
-    return (x + transposed(x)) / 2
+def adjoint(x: Any) -> Any:
+    """The last two axes swapped, conjugated."""
+    return transposed(x.conj())
+
+
+def hermitian(x: Any) -> Any:
+    """The Hermitian part of each matrix; of real ones the symmetric part."""
+    return (x + adjoint(x)) / 2
 
 
 def matrices(value: Operand, argument: str = "A", *, square: bool = False) -> Tensor:
@@ -61,16 +66,6 @@ def matrices(value: Operand, argument: str = "A", *, square: bool = False) -> Te
     if x.dtype.kind not in "fc" or x.dtype == np.float16:
         raise RuntimeError(f"expected float32, float64 or complex numbers, got {describe(x)}")
     return x
-
-
-def require_real(x: Tensor) -> None:
-    """Refuse complex matrices that are to be differentiated.
-
-    Raises:
-        RuntimeError: they are.
-    """
-    if x.dtype.kind == "c" and x.requires_grad:
-        raise RuntimeError(f"derivatives are implemented for real matrices only, got {describe(x)}")
 
 
 def is_vector_batch(a: Tensor, b: Tensor) -> bool:

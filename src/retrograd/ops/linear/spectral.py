@@ -1,4 +1,9 @@
-"""Eigenvalues of symmetric matrices, and singular values. Only real matrices can be differentiated."""
+"""Eigenvalues of symmetric and Hermitian matrices, and singular values.
+
+The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
+convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's. The phases of complex vectors
+are free; a function of them must not depend on these.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +17,18 @@ from ...core.tensor import Tensor
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 from .matmul import MATMUL
-from .matrices import matrices, require_real, symmetric, transposed
+from .matrices import adjoint, hermitian, matrices, transposed
 
 # Symmetric eigenvalue problems
 
 
 def _eigh_rule(g: Any, ans: Any) -> Any:
-    """V (diag(gw) + (V^T gV) / E) V^T, made symmetric; E_ij = w_j - w_i. Where equal eigenvalues make E 0, infinite."""
+    """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. Equal eigenvalues make it infinite."""
     w, v = ans
     gw, gv = g
     inner = MATMUL(transposed(v), gv)
     gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
-    return symmetric(MATMUL(MATMUL(v, _diagonal(gw) + _over(inner, gaps)), transposed(v)))
+    return hermitian(MATMUL(MATMUL(v.conj(), _diagonal(gw) + _over(inner, gaps)), transposed(v)))
 
 
 def _diagonal(x: Any) -> Any:
@@ -57,10 +62,10 @@ class EighResult(NamedTuple):
 def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the symmetric part of ``V (diag(gw) + (V^T gV) / E) V^T``, ``E_ij = w_j - w_i``; of equal eigenvalues,
-    that of their eigenvectors is not finite.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``; of equal eigenvalues,
+    that of their eigenvectors is not finite. Of complex vectors for functions that do not depend on their phases.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
-    Dtype: float32, float64 and complex, whose eigenvalues are real. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
         A: the matrices, of which one triangle is read.
@@ -70,15 +75,13 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
-            complex and require a gradient.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
     x = matrices(A, square=True)
-    require_real(x)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
     return EighResult(*apply(EIGH, (x,), {"uplo": UPLO.upper()}))
@@ -89,17 +92,16 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
 def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
     """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
-    Derivative: ``V diag(g) V^T``; of equal eigenvalues, that of one choice of eigenvectors.
+    Derivative: ``V diag(g) V^H``; of equal eigenvalues, that of one choice of eigenvectors.
     Shape: (..., n, n) to (..., n).
-    Dtype: float32, float64 and complex, whose eigenvalues are real. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
         A: the matrices, of which one triangle is read.
         UPLO: which one: the lower or the upper.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word; they are
-            complex and require a gradient.
+        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is another word.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
@@ -112,28 +114,33 @@ def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
 
 
 def _svd_rule(g: Any, ans: Any) -> Any:
-    """With skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend 2016):
+    """For real matrices, with skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend 2016):
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
+
+    For complex ones skew(X) = X - X^H, and diag(skew(U^T gU) / 2S), the one phase that U and V share, stands by gs
+    (Z. Wan and S. Zhang, 2019).
     """
     u, s, vh = ans
     gu, gs, gvh = g
     # Of the further vectors of full_matrices only the space they span is determined: they have no gradient (PyTorch).
     u, gu = u[..., : s.shape[-1]], gu[..., : s.shape[-1]]
     vh, gvh = vh[..., : s.shape[-1], :], gvh[..., : s.shape[-1], :]
-    ut = transposed(u)
     k = s.shape[-1]
     columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
     gaps = (columns - rows) * (columns + rows)
-    left, right = MATMUL(ut, gu), MATMUL(vh, transposed(gvh))
-    inner = (
-        _over(left - transposed(left), gaps) * columns + rows * _over(right - transposed(right), gaps) + _diagonal(gs)
-    )
+    left, right = MATMUL(transposed(u), gu), MATMUL(vh.conj(), adjoint(gvh))
+    turn, turn_back = left - adjoint(left), right - adjoint(right)
+    inner = _over(turn, gaps) * columns + rows * _over(turn_back, gaps) + _diagonal(gs)
+    if u.dtype.kind == "c":
+        eye = array_module(u).eye(k, dtype=u.dtype)
+        inner = inner + _quotient(turn * eye, 2 * columns)
+    u, vh = u.conj(), vh.conj()
     result = MATMUL(MATMUL(u, inner), vh)
     if u.shape[-2] > k:
         result = result + MATMUL(_quotient(gu - MATMUL(u, left), columns), vh)
     if vh.shape[-1] > k:
-        result = result + MATMUL(u, _quotient(gvh - MATMUL(transposed(right), vh), rows))
+        result = result + MATMUL(u, _quotient(gvh - MATMUL(adjoint(right), vh), rows))
     return result
 
 
@@ -152,12 +159,13 @@ class SVDResult(NamedTuple):
 def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
     """``U, S, Vh`` with ``A = U @ diag(S) @ Vh``: orthonormal U and Vh, and the singular values, descending.
 
-    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^T``:
-    ``U (skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gS)) V^T + (1 - U U^T) gU S^-1 V^T + U S^-1 gV^T (1 - V V^T)``; of
-    equal singular values, that of U and Vh is not finite.
+    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
+    ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
+    complex matrices also ``diag(skew(U^H gU) / 2S)`` by ``diag(gS)``, for functions that do not depend on the phases of
+    pairs of vectors; of equal singular values, that of U and Vh is not finite.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), k = min(m, n); U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
-    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
         A: the matrices.
@@ -168,7 +176,7 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
         The named tuple ``(U, S, Vh)``.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
         LinAlgError: the algorithm did not converge.
 
     Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
@@ -177,7 +185,6 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
     tensor([3., 2.])
     """
     x = matrices(A)
-    require_real(x)
     return SVDResult(*apply(SVD, (x,), {"full": full_matrices}))
 
 
@@ -195,7 +202,7 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
 
     Derivative: as ``linalg.svd``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), k = min(m, n); square U and V without ``some``.
-    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
         input: the matrices.
@@ -206,7 +213,7 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
         The named tuple ``(U, S, V)``.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.svd(rg.ones(3, 2)).V.shape
@@ -215,7 +222,7 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     u, s, vh = svd(input, full_matrices=not some)
     if not compute_uv:
         return OldSVDResult(u.detach() * 0, s, vh.detach().mH * 0)
-    return OldSVDResult(u, s, vh.mH)
+    return OldSVDResult(u, s, vh.mH.contiguous())
 
 
 @operator(namespace="linalg", method=False)
@@ -224,14 +231,14 @@ def svdvals(A: Operand, *, driver: str | None = None) -> Tensor:
 
     Derivative: ``U diag(g) Vh``; of equal singular values, that of one choice of U and Vh.
     Shape: (..., m, n) to (..., min(m, n)).
-    Dtype: float32, float64 and complex, whose singular values are real. Complex matrices have no derivative here.
+    Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
         A: the matrices.
         driver: accepted and ignored.
 
     Raises:
-        RuntimeError: the input is no matrix, or holds other numbers; it is complex and requires a gradient.
+        RuntimeError: the input is no matrix, or holds other numbers.
         LinAlgError: the algorithm did not converge.
 
     >>> rg.linalg.svdvals(rg.tensor([[3.0, 0.0], [0.0, -2.0]]))

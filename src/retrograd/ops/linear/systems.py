@@ -35,6 +35,7 @@ SOLVE: Primitive = Primitive(
         lambda g, a: SOLVE(transposed(a), g),
     ],
     promote="strict",
+    contiguous=True,
 )
 
 
@@ -64,7 +65,7 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     if vector and not left:
         raise RuntimeError("left=False wants matrices for B, not vectors")
     if not left:
-        return solve(a.mT, b.mT).mT
+        return solve(a.mT, b.mT).mT.contiguous()
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or b.array.shape[-2] != a.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.devices import array_module
 from ...core.dtypes import DType, scalar_dtype
+from ...core.layout import order_like
 from ...core.primitive import operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
-from .creation import create, dtype_or_default, python_number, shape_of
+from .creation import create, dtype_or_default, python_number, shape_of, with_grad
 
 
 def _filled(
@@ -32,8 +34,13 @@ def _filled_like(
     device: DeviceLike | None,
     requires_grad: bool,
 ) -> Tensor:
-    """As ``_filled``, with the dtype and the device of x by default."""
+    """As ``_filled``, with the dtype and the device of x by default, and its order in memory where the shape is its."""
     kind = x.array.dtype if dtype is None else np.dtype(dtype)
+    if shape == x.array.shape and not x.array.flags.c_contiguous and device is None:
+        array = array_module(x).empty_like(x.array, kind, order=order_like(x.array))
+        if fill is not None:
+            array[...] = fill
+        return with_grad(new_tensor(array), requires_grad)
     return _filled(shape, fill, kind, x.device if device is None else device, requires_grad)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.layout import order_like
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
@@ -60,6 +61,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -81,6 +83,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -102,6 +105,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -123,6 +127,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -180,6 +185,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
         input: a Tensor.
         min: lower bound, a number or a Tensor; None for none.
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+
     Raises:
         RuntimeError: neither bound is given, or the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -213,6 +219,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
     Args:
         input: a Tensor.
         min: the lower bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -234,6 +241,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     Args:
         input: a Tensor.
         max: the upper bound, a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
         NotImplementedError: a number is complex.
@@ -246,7 +254,9 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 
 NAN_TO_NUM = elementwise(
     "nan_to_num",
-    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    lambda x, nan, posinf, neginf: np.nan_to_num(
+        x.copy(order=order_like(x)), copy=False, nan=nan, posinf=posinf, neginf=neginf
+    ),
     "x",
     [lambda g, x: KEEP(g, ISFINITE(x))],
 )
@@ -289,6 +299,7 @@ def copysign(input: Operand, other: Operand) -> Tensor:
     Args:
         input: a Tensor.
         other: a Tensor or a number.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
 

@@ -109,7 +109,7 @@ def _angle(x: Any) -> Any:
     return np.angle(x) if x.dtype.kind == "c" else np.where(x < 0, math.pi, np.where(np.isnan(x), x, 0))
 
 
-ANGLE = unary("angle", _angle, _angle_rule)
+ANGLE = unary("angle", _angle, _angle_rule, contiguous=True)
 
 
 @operator(direct=True)

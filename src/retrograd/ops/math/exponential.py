@@ -254,8 +254,8 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 def xlog1py(input: Operand, other: Operand) -> Tensor:
     """``input * log(1 + other)``, elementwise; 0 where the input is 0 and other not NaN.
 
-    Derivative: input: ``g * log(1 + other)``, 0 where the input is 0 and other <= -1; other: ``g * input / (1 +
-    other)``.
+    Derivative: input: ``g * log(1 + other)``, 0 where the input is 0 and other <= -1;
+    other: ``g * input / (1 + other)``.
     Shape: that of ``input`` and ``other`` broadcast.
     Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from ...core.dtypes import complex128, float64
+from ...core.layout import order_like
 from ...core.primitive import apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import binary, unary
@@ -36,7 +37,7 @@ def _power(x: Any, y: Any) -> Any:
     if _is_number(y):
         # Products round better than pow, and take a tenth of its time.
         if y == 1:
-            return x.copy()
+            return x.copy(order=order_like(x))
         if y == 2:
             return x * x
         if y == 3:

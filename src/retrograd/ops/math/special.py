@@ -142,7 +142,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     total = apply1(LGAMMA, x)
     for j in range(1, p):
         total = total + apply1(LGAMMA, apply2(SUB, x, 0.5 * j))
-    return total + 0.25 * p * (p - 1) * math.log(math.pi)
+    return (total + 0.25 * p * (p - 1) * math.log(math.pi)).contiguous()
 
 
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|

@@ -265,4 +265,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         elif high >= num_classes:
             raise RuntimeError(f"class values must be smaller than num_classes = {num_classes}, got {high}")
     xp = array_module(array)
-    return new_tensor((array[..., None] == xp.arange(num_classes)).astype(xp.int64))
+    return new_tensor((array[..., None] == xp.arange(num_classes)).astype(xp.int64, order="C"))

@@ -124,6 +124,7 @@ CDIST = Primitive(
     ],
     promote="strict",
     signals=True,
+    contiguous=True,
 )
 
 _MODES = {

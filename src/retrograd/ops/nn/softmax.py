@@ -40,7 +40,7 @@ def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdi
     return kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1) * p
 
 
-LOGSUMEXP = Primitive("logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True)
+LOGSUMEXP = Primitive("logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True, contiguous=True)
 
 
 @by_rows("softmax")
@@ -79,13 +79,16 @@ def _log_softmax_backward(g: Any, ans: Any, dim: int) -> Any:
     return g - np.exp(ans) * g.sum(axis=dim, keepdims=True)
 
 
-SOFTMAX = Primitive("softmax", _softmax, "x", [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)], signals=True)
+SOFTMAX = Primitive(
+    "softmax", _softmax, "x", [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)], signals=True, contiguous=True
+)
 LOG_SOFTMAX = Primitive(
     "log_softmax",
     _log_softmax,
     "x",
     [lambda g, ans, dim: _log_softmax_backward(g, ans, dim=dim)],
     signals=True,
+    contiguous=True,
 )
 
 

@@ -113,7 +113,7 @@ def wrapped(value: Any) -> Any:
     """Arrays as Tensors, also in lists and tuples."""
     if is_array(value):
         return new_tensor(value)
-    if isinstance(value, np.generic):
+    if isinstance(value, (np.generic, int)):  # bools and counts
         return operand(value)
     if isinstance(value, (list, tuple)):
         return type(value)(wrapped(item) for item in value)

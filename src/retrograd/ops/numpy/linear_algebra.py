@@ -9,6 +9,7 @@ import numpy as np
 from ..._generated import linalg
 from ..._generated import toplevel as ops
 from ...core.tensor import Tensor
+from ..linear.eigen import EigResult
 from .arguments import Rules, alike, flat, floating, only, tensor
 
 
@@ -95,6 +96,19 @@ def _one_triangle(a: Any, UPLO: str = "L") -> Tensor:
     return half + rest.mH
 
 
+def _eig(a: Any) -> EigResult:
+    """Real where all eigenvalues of a real matrix are."""
+    x = _matrix(a)
+    found = linalg.eig(x)
+    if x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
+        return found
+    return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
+
+
+def eigenvalues(a: Any) -> Tensor:
+    return _eig(a).eigenvalues
+
+
 def _matvec(x1: Any, x2: Any) -> Tensor:
     x, y = alike(x1, x2)
     return ops.squeeze(ops.matmul(x, ops.unsqueeze(y, -1)), -1)
@@ -121,6 +135,8 @@ RULES: Rules = {
     "linalg.cross": lambda x1, x2, /, *, axis=-1: _cross(x1, x2, axis=axis),
     "linalg.tensordot": lambda x1, x2, /, *, axes=2: _tensordot(x1, x2, axes),
     "linalg.lstsq": _lstsq,
+    "linalg.eig": _eig,
+    "linalg.eigvals": eigenvalues,
     "dot": _dot,
     "inner": lambda a, b, /: ops.inner(*alike(a, b)),
     "outer": lambda a, b: ops.outer(*_vectors(a, b)),

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..._generated import functional, linalg
 from ..._generated import toplevel as ops
+from ...core.errors import describe
 from ...core.tensor import Tensor
 from .arguments import Rules, alike, flat, floating, only, tensor, tensors
+from .linear_algebra import eigenvalues
 from .mathematics import convolve
 
 
@@ -85,13 +87,26 @@ def _polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 def _poly(seq_of_zeros: Any) -> Tensor:
     zeros = floating(tensor(seq_of_zeros))
     if zeros.ndim == 2:
-        zeros = linalg.eigvalsh(zeros) if bool((zeros.array == zeros.array.T).all()) else _eigenvalues(zeros)
+        zeros = linalg.eigvalsh(zeros) if bool((zeros.array == zeros.array.T).all()) else eigenvalues(zeros)
     one = ops.ones_like(zeros[:1])
     return reduce(lambda p, zero: convolve(p, ops.cat([one, -ops.reshape(zero, (1,))])), zeros, one)
 
 
-def _eigenvalues(x: Tensor) -> Tensor:
-    raise TypeError("np.poly on Tensors: wanted zeros or a symmetric matrix")
+def _roots(p: Any) -> Tensor:
+    """The eigenvalues of the companion matrix, and zeros for the last coefficients that are 0."""
+    x = floating(tensor(p))
+    if x.ndim != 1:
+        raise ValueError(f"wanted the coefficients in one dimension, got {describe(x)}")
+    places = np.flatnonzero(x.array)
+    if not len(places):
+        return x[:0]
+    given, zeros = x[int(places[0]) : int(places[-1]) + 1], len(x) - 1 - int(places[-1])
+    count = len(given) - 1
+    if not count:
+        return ops.zeros(zeros, dtype=x.dtype, device=x.device)
+    below = ops.eye(count, dtype=x.dtype, device=x.device)[:-1]
+    found = eigenvalues(ops.cat([ops.unsqueeze(-given[1:] / given[0], 0), below]))
+    return ops.cat([found, ops.zeros(zeros, dtype=found.dtype, device=x.device)])
 
 
 def _polyfit(
@@ -126,6 +141,7 @@ RULES: Rules = {
     "polyint": _polyint,
     "polyfit": _polyfit,
     "poly": _poly,
+    "roots": _roots,
     "vander": _vander,
     "trim_zeros": _trim_zeros,
 }

@@ -48,7 +48,7 @@ def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return getattr(x, method)(axis=dim, keepdims=keepdim)
 
-    return Primitive(name, forward, "x", [rule], signals=True)
+    return Primitive(name, forward, "x", [rule], signals=True, contiguous=True)
 
 
 AMAX, AMIN = _extreme("amax", "max"), _extreme("amin", "min")

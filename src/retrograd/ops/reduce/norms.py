@@ -63,7 +63,7 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
 
 
 # The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
-NORM = Primitive("norm", _norm, "x", [_norm_vjp], signals=True)
+NORM = Primitive("norm", _norm, "x", [_norm_vjp], signals=True, contiguous=True)
 
 
 def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
@@ -162,4 +162,4 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     dim = dimension(dim, x.array.ndim)
     size = p_norm(x, p, tuple(axis for axis in range(x.array.ndim) if axis != dim), True)
     # 1e-7 is PyTorch's guard against a division by zero.
-    return x * where(size > maxnorm, maxnorm / (size + 1e-7), 1)
+    return (x * where(size > maxnorm, maxnorm / (size + 1e-7), 1)).contiguous()

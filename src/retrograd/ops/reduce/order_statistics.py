@@ -100,7 +100,7 @@ def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     return _column(order, place, dim)
 
 
-MEDIAN_OF_ALL = Primitive("median", _median_of_all, "x", [equal_share_vjp], signals=True)
+MEDIAN_OF_ALL = Primitive("median", _median_of_all, "x", [equal_share_vjp], signals=True, contiguous=True)
 
 
 def _median(primitive: Primitive, input: Operand, dim: Dim | None, keepdim: bool) -> Tensor | ValuesIndices:

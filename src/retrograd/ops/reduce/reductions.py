@@ -9,6 +9,7 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.dtypes import int64
 from ...core.errors import describe
+from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
@@ -35,7 +36,12 @@ def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> 
 
 
 SUM = Primitive(
-    "sum", accurate_sum, "x", [lambda g, x_shape, dim, keepdim: _repeated(g, x_shape, dim, keepdim)], signals=True
+    "sum",
+    accurate_sum,
+    "x",
+    [lambda g, x_shape, dim, keepdim: _repeated(g, x_shape, dim, keepdim)],
+    signals=True,
+    contiguous=True,
 )
 MEAN = Primitive(
     "mean",
@@ -43,6 +49,7 @@ MEAN = Primitive(
     "x",
     [lambda g, x_shape, dim, keepdim: _repeated(divided(g, count(x_shape, dim)), x_shape, dim, keepdim)],
     signals=True,
+    contiguous=True,
 )
 
 
@@ -116,7 +123,7 @@ def _prod_vjp(g: Any, x: Any, dim: int | None, keepdim: bool) -> Any:
     return kept(g, x.shape, dim, keepdim) * product_of_others(x, dim)
 
 
-PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True)
+PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True)
 
 
 @operator()
@@ -226,7 +233,7 @@ def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor
     x = operand(input)
     axes = () if dim == () else reduced(dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
     out = getattr(x.array != 0, name)(axis=axes, keepdims=keepdim)
-    out = array_module(x).asarray(out)
+    out = row_major(array_module(x).asarray(out))
     return new_tensor(out.astype(np.uint8) if x.array.dtype == np.uint8 else out)
 
 

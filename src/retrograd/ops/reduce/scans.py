@@ -87,7 +87,9 @@ def _cumsum_from_behind(x: Any, dim: int) -> Any:
     return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim)
 
 
-CUMSUM: Primitive = Primitive("cumsum", _cumsum, "x", [lambda g, dim: _cumsum_from_behind(g, dim=dim)], signals=True)
+CUMSUM: Primitive = Primitive(
+    "cumsum", _cumsum, "x", [lambda g, dim: _cumsum_from_behind(g, dim=dim)], signals=True, contiguous=True
+)
 
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
 CUMPROD = Primitive(
@@ -96,6 +98,7 @@ CUMPROD = Primitive(
     "x",
     [lambda g, x, ans, dim: shifted(ans, dim, 1) * reverse_recurrence(x, g, dim)],
     signals=True,
+    contiguous=True,
 )
 
 
@@ -256,7 +259,7 @@ def _logcumsumexp(x: Any, dim: int) -> Any:
     return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
 
 
-LOGCUMSUMEXP = Primitive("logcumsumexp", _logcumsumexp, "x", [_logcumsumexp_vjp], signals=True)
+LOGCUMSUMEXP = Primitive("logcumsumexp", _logcumsumexp, "x", [_logcumsumexp_vjp], signals=True, contiguous=True)
 
 
 @operator()

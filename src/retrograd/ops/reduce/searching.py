@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import dimension
@@ -248,6 +249,6 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor,
     array = x.array
     found = (array.reshape(1) if not array.ndim else array).nonzero()
     if as_tuple:
-        return tuple(new_tensor(index) for index in found)
+        return tuple(new_tensor(row_major(index)) for index in found)
     xp = array_module(array)
     return new_tensor(xp.stack(found, axis=1) if array.ndim else xp.zeros((len(found[0]), 0), np.int64))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from operator import index as as_integer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
@@ -23,6 +24,10 @@ class ValuesIndices(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f"; this is a pair of values and indices, take .values.{name}" if hasattr(Tensor, name) else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
 
 # Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
@@ -76,17 +81,18 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
         _pick,
         "x index",
         [lambda g, index, x_shape, dim: place(g.reshape(index.shape), index, dim=dim, shape=x_shape), None],
+        contiguous=True,
     )
     return pick
 
 
 def selected(primitive: Primitive, x: Tensor, index: Any, dim: int, keepdim: bool = True) -> ValuesIndices:
     """The elements at ``index``, an array with its dimensions kept, along ``dim``."""
-    indices = new_tensor(index)
+    indices = new_tensor(row_major(index))
     values = apply(primitive, (x, indices), {"dim": dim, "keepdim": keepdim})
     if keepdim:
         return ValuesIndices(values, indices)
-    squeezed = new_tensor(index.reshape(values.array.shape))
+    squeezed = new_tensor(indices.array.reshape(values.array.shape))
     share(squeezed, indices, related=False)  # a write to it must not reach what the node saved
     return ValuesIndices(values, squeezed)
 

@@ -49,8 +49,10 @@ def _std_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, correction: 
     return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)
 
 
-VAR = Primitive("var", _var, "x", [_var_vjp], signals=True)
-STD = Primitive("std", in_single(lambda x, **params: np.sqrt(_var(x, **params))), "x", [_std_vjp], signals=True)
+VAR = Primitive("var", _var, "x", [_var_vjp], signals=True, contiguous=True)
+STD = Primitive(
+    "std", in_single(lambda x, **params: np.sqrt(_var(x, **params))), "x", [_std_vjp], signals=True, contiguous=True
+)
 
 
 def _about_mean(

@@ -12,12 +12,14 @@ import numpy as np
 
 from ...core.devices import array_module, backend_of
 from ...core.errors import describe
-from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.layout import order_like
+from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.tensor import Tensor, new_tensor
 from ..indexing.indexing import Index, reading
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
 from ..table.registry import also_named, numpy_names, operator
 from ..table.types import Dims, Operand, Size
+from .conversion import CONTIGUOUS
 from .expansion import broadcast_tensors
 from .joining import stack
 from .permutation import permute, transpose
@@ -50,6 +52,7 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
 
     Args:
         repeats: per dimension how many copies, one by one or as a sequence.
+
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
 
@@ -82,6 +85,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: per dimension how many copies, one by one or as a sequence.
+
     Raises:
         RuntimeError: a number is negative.
 
@@ -124,6 +128,7 @@ def repeat_interleave(
         repeats: a number, or one per element along ``dim``.
         dim: the dimension; None flattens the input.
         output_size: the sum of the repeats, which is checked.
+
     Raises:
         RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
         IndexError: ``dim`` is out of range.
@@ -133,7 +138,7 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = operand(input)
-        return repeat_interleave(Tensor(array_module(counts).arange(counts.array.size)), counts, 0)
+        return repeat_interleave(new_tensor(array_module(counts).arange(counts.array.size)), counts, 0)
     x = operand(input)
     if dim is None:
         x, dim = flatten(x), 0
@@ -165,7 +170,7 @@ def repeat_interleave(
 
 def _flip(x: Any, dims: tuple[int, ...]) -> Any:
     backwards, same = slice(None, None, -1), slice(None)
-    return x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])].copy()
+    return x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])].copy(order=order_like(x))
 
 
 def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
@@ -174,7 +179,11 @@ def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 
 FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)])
 ROLL: Primitive = Primitive(
-    "roll", _roll, "x", [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)]
+    "roll",
+    _roll,
+    "x",
+    [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)],
+    contiguous=True,
 )
 ROT90: Primitive = Primitive(
     "rot90",
@@ -196,6 +205,7 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: the dimensions, one by one or as a sequence.
+
     Raises:
         RuntimeError: a dimension appears twice.
         IndexError: a dimension is out of range.
@@ -262,6 +272,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         input: a Tensor of at least two dimensions.
         k: how many times; negative ones turn the other way.
         dims: the two dimensions.
+
     Raises:
         RuntimeError: not two different dimensions are given.
         IndexError: a dimension is out of range.
@@ -291,6 +302,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
         input: a Tensor.
         shifts: how many places, per dimension of ``dims``.
         dims: the dimensions; None rolls the flattened elements.
+
     Raises:
         RuntimeError: shifts and dimensions differ in number.
         IndexError: a dimension is out of range.
@@ -299,24 +311,32 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     tensor([3, 1, 2])
     """
     x = operand(input)
-    moves = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
+    amounts = integers((shifts,) if not isinstance(shifts, (tuple, list)) else tuple(shifts), "shifts")
     if dims is None or dims == ():
-        if len(moves) != 1:
-            raise RuntimeError(f"wanted one shift without dims, got {moves}")
-        return reshape(apply(ROLL, (flatten(x),), {"shifts": moves, "dims": (0,)}), x.array.shape)
+        if len(amounts) != 1:
+            raise RuntimeError(f"wanted one shift without dims, got {amounts}")
+        return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     places = tuple([dimension(dim, x.ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,))])
-    if len(places) != len(moves):
-        raise RuntimeError(f"shifts {moves} and dims {places} differ in number")
-    return apply(ROLL, (x,), {"shifts": moves, "dims": places}) if x.ndim else x.clone()
+    if len(places) != len(amounts):
+        raise RuntimeError(f"shifts {amounts} and dims {places} differ in number")
+    return apply(ROLL, (x,), {"shifts": amounts, "dims": places}) if x.ndim else x.clone()
 
 
 # Triangles
 
 TRIL: Primitive = Primitive(
-    "tril", lambda x, diagonal: array_module(x).tril(x, diagonal), "x", [lambda g, diagonal: TRIL(g, diagonal=diagonal)]
+    "tril",
+    lambda x, diagonal: array_module(x).tril(x, diagonal),
+    "x",
+    [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
+    contiguous=True,
 )
 TRIU: Primitive = Primitive(
-    "triu", lambda x, diagonal: array_module(x).triu(x, diagonal), "x", [lambda g, diagonal: TRIU(g, diagonal=diagonal)]
+    "triu",
+    lambda x, diagonal: array_module(x).triu(x, diagonal),
+    "x",
+    [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
+    contiguous=True,
 )
 
 
@@ -339,6 +359,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -360,6 +381,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+
     Raises:
         RuntimeError: there are fewer than two dimensions.
 
@@ -394,6 +416,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     Args:
         tensors: vectors, one by one or as one list.
         indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+
     Raises:
         RuntimeError: an input has more than one dimension, or ``indexing`` is neither.
 
@@ -408,8 +431,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
-    lone = [reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)]
-    return broadcast_tensors(*lone)
+    reshaped = [
+        reshape(x, tuple([-1 if dim == place else 1 for dim in range(len(xs))])) for x, place in zip(xs, places)
+    ]
+    return broadcast_tensors(*reshaped)
 
 
 @operator(method=False)
@@ -422,6 +447,7 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
 
     Args:
         tensors: the vectors, one by one.
+
     Raises:
         RuntimeError: an input is no vector.
 
@@ -453,6 +479,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         input: a vector.
         r: how many elements in each combination.
         with_replacement: whether an element may appear more than once.
+
     Raises:
         RuntimeError: the input is no vector, or ``r`` is negative.
 
@@ -496,6 +523,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Args:
         input: images.
         upscale_factor: by how much height and width grow.
+
     Raises:
         RuntimeError: the number of channels is no multiple of r², or there are fewer than three dimensions.
     Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
@@ -525,6 +553,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Args:
         input: images.
         downscale_factor: by how much height and width shrink.
+
     Raises:
         RuntimeError: height or width is no multiple of r, or there are fewer than three dimensions.
 
@@ -551,6 +580,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Args:
         input: images, channels in dimension 1.
         groups: the number of groups G.
+
     Raises:
         RuntimeError: the number of channels is no multiple of ``groups``, or there are fewer than three dimensions.
     Source: Zhang et al., ShuffleNet, 2018
@@ -564,4 +594,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     x = reshape(x, (n, count, channels // count, *rest))
-    return reshape(transpose(x, 1, 2).clone(), (n, channels, *rest))
+    return reshape(apply1(CONTIGUOUS, transpose(x, 1, 2)), (n, channels, *rest))

@@ -8,15 +8,22 @@ import numpy as np
 
 from ...core.devices import Device, backend_for, backend_of
 from ...core.dtypes import DType
+from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
+
+def _cast(x: Any, dtype: DType) -> Any:
+    return x.astype(dtype, order=order_like(x))
+
+
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", [lambda g: g], elementwise=True, signals=True)
-DISCRETE_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype), "x", signals=True)
-CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], elementwise=True)
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True)
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True)
+CLONE = Primitive("clone", lambda x: x.copy(order=order_like(x)), "x", [lambda g: g], elementwise=True)
+CONTIGUOUS = Primitive("contiguous", lambda x: x.copy(order="C"), "x", [lambda g: g], elementwise=True)
 
 
 def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
@@ -64,6 +71,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     Args:
         dtype: the dtype wanted.
         copy: make a copy also where the dtype is the same.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
@@ -98,6 +106,7 @@ def to(
         non_blocking: taken for compatibility; transfers finish before the call returns.
         copy: make a copy also where nothing changes.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: no such device.
         TypeError: an argument is none of dtype, device and Tensor.
@@ -165,19 +174,29 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
         dtype: the dtype wanted; None asks for the name.
         non_blocking: taken for compatibility.
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
+
     Raises:
         TypeError: ``dtype`` is none of numbers.
 
     >>> rg.tensor([1.5]).type(rg.int64)
     tensor([1])
     >>> rg.tensor([1.5]).type()
-    'retrograd.FloatTensor'
+    'torch.FloatTensor'
+    >>> rg.tensor([1.5]).type("torch.LongTensor")
+    tensor([1])
     """
     if dtype is None:
-        module = "retrograd.cuda" if self.is_cuda else "retrograd"
+        module = "torch.cuda" if self.is_cuda else "torch"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
-    return _converted(self, _as_dtype(dtype))
+    device = None
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        module, _, legacy = dtype.rpartition(".")
+        device = Device("cuda" if module.endswith("cuda") else "cpu")
+        dtype = next((name for name, each in _TYPE_NAMES.items() if each == legacy), dtype)
+    elif hasattr(dtype, "is_cuda"):  # a legacy type: FloatTensor, cuda.FloatTensor
+        device = Device("cuda" if dtype.is_cuda else "cpu")
+    return _converted(self, _as_dtype(dtype), device)
 
 
 @operator(namespace="Tensor")
@@ -190,6 +209,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: a Tensor of the dtype and device wanted.
+
     Raises:
         TypeError: ``other`` is no Tensor.
 
@@ -270,6 +290,7 @@ def cuda(
         device: a number or ``"cuda:N"``; None for the current GPU.
         non_blocking: taken for compatibility; transfers finish before the call returns.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
+
     Raises:
         RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
 
@@ -319,7 +340,7 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True
     """
-    return self if self.array.flags.c_contiguous else apply1(CLONE, self)
+    return self if self.array.flags.c_contiguous else apply1(CONTIGUOUS, self)
 
 
 @operator(method=False, differentiable=False)

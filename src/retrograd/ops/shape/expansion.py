@@ -48,6 +48,7 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
 
     Args:
         sizes: the lengths, one by one or as a sequence; -1 keeps a length.
+
     Raises:
         RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
 
@@ -78,6 +79,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: gives the shape.
+
     Raises:
         RuntimeError: the shapes do not fit.
 
@@ -98,6 +100,7 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
     Args:
         input: a Tensor.
         size: the shape of the result.
+
     Raises:
         RuntimeError: the input does not broadcast to the size.
 
@@ -118,6 +121,7 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
 
     Args:
         tensors: the Tensors, one by one.
+
     Raises:
         RuntimeError: the shapes do not broadcast.
 
@@ -142,6 +146,7 @@ def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
 
     Args:
         size: the lengths, one by one or as a sequence.
+
     Raises:
         RuntimeError: ``size`` does not broadcast to the shape.
 

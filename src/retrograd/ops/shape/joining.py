@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, numpy_names, operator
@@ -44,8 +44,8 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent)
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, contiguous=True)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, contiguous=True)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
@@ -70,6 +70,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     Args:
         tensors: a list or tuple of Tensors.
         dim: the dimension.
+
     Raises:
         ValueError: the list is empty.
         RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
@@ -101,6 +102,7 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     Args:
         tensors: a list or tuple of Tensors.
         dim: the place of the new dimension.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
         IndexError: ``dim`` is out of range.
@@ -128,6 +130,7 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -147,6 +150,7 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -167,6 +171,7 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -186,6 +191,7 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
 
     Args:
         tensors: a list or tuple of Tensors.
+
     Raises:
         RuntimeError: the list is empty or the shapes differ.
 
@@ -233,6 +239,7 @@ def block_diag(*tensors: Operand) -> Tensor:
 
     Args:
         tensors: the matrices, one by one.
+
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
 
@@ -244,7 +251,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     for place, x in enumerate(xs):
         if x.ndim > 2:
             raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
-    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (Tensor(np.zeros((1, 0), np.float32)),), {})
+    return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
 # Splitting
@@ -293,6 +300,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
         tensor: a Tensor of at least one dimension.
         split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
         dim: the dimension.
+
     Raises:
         RuntimeError: a length is negative, or they do not add up.
         IndexError: ``dim`` is out of range.
@@ -331,6 +339,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         input: a Tensor of at least one dimension.
         split_sizes: the lengths, which add up to n.
         dim: the dimension.
+
     Raises:
         RuntimeError: a length is negative, or they do not add up.
         IndexError: ``dim`` is out of range.
@@ -362,6 +371,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         input: a Tensor of at least one dimension.
         chunks: how many pieces.
         dim: the dimension.
+
     Raises:
         RuntimeError: ``chunks`` is not positive.
         IndexError: ``dim`` is out of range.
@@ -392,6 +402,7 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0
         input: a Tensor of at least one dimension.
         indices_or_sections: how many pieces, or where to cut.
         dim: the dimension.
+
     Raises:
         RuntimeError: the number of pieces is not positive.
         IndexError: ``dim`` is out of range.
@@ -444,6 +455,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: the input is 0-d, or the length is no multiple of the number of pieces.
 
@@ -465,6 +477,7 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: there are fewer than two dimensions, or the length is no multiple of the number of pieces.
 
@@ -486,6 +499,7 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     Args:
         input: a Tensor.
         indices_or_sections: how many pieces, or where to cut.
+
     Raises:
         RuntimeError: there are fewer than three dimensions, or the length is no multiple of the number of pieces.
 
@@ -507,6 +521,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
+
     Raises:
         IndexError: ``dim`` is out of range, or the input is 0-d.
 
@@ -526,4 +541,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _iterate  # type: ignore[method-assign, assignment]
+def _contains(self: Tensor, element: Operand) -> bool:
+    found = self == element
+    if not isinstance(found, Tensor):
+        raise RuntimeError(f"in: only a Tensor, array or number can be looked for, not {type(element).__name__}")
+    return bool(found.array.any())
+
+
+tensor_method(_iterate, "__iter__")
+tensor_method(_contains, "__contains__")

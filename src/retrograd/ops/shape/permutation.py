@@ -46,6 +46,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: ``dim0, dim1``, also by these names.
+
     Raises:
         IndexError: a dimension is out of range.
         RuntimeError: a new order does not name every dimension once.
@@ -106,6 +107,7 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         dims: per dimension of the result that of the input, one by one or as a sequence.
+
     Raises:
         RuntimeError: ``dims`` does not name every dimension once.
         IndexError: a dimension is out of range.
@@ -134,6 +136,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
         input: a Tensor.
         source: the dimensions to move.
         destination: per dimension its place in the result.
+
     Raises:
         RuntimeError: they differ in number, or name a dimension twice.
         IndexError: a dimension is out of range.

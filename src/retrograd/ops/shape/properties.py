@@ -39,6 +39,7 @@ def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 
     Args:
         dim: the dimension; None for the whole shape.
+
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -94,6 +95,7 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 
     Args:
         dim: the dimension; None for all.
+
     Raises:
         IndexError: ``dim`` is out of range.
 

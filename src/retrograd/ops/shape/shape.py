@@ -100,6 +100,7 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     Args:
         input: a Tensor.
         shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
+
     Raises:
         RuntimeError: the number of elements differs, or several lengths are negative.
 
@@ -125,6 +126,7 @@ def view(self: Tensor, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
 
     Args:
         shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
+
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
@@ -157,6 +159,7 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: gives the shape.
+
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
 
@@ -176,6 +179,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
     Args:
         other: gives the shape.
+
     Raises:
         RuntimeError: the number of elements differs.
 
@@ -196,6 +200,7 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     Args:
         input: a Tensor.
         dim: the dimensions to leave out where they have length 1; None for all.
+
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: a dimension is given twice.
@@ -221,6 +226,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Args:
         input: a Tensor.
         dim: the place of the new dimension in the result.
+
     Raises:
         IndexError: ``dim`` is out of range.
 
@@ -247,6 +253,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         input: a Tensor.
         start_dim: the first dimension to merge.
         end_dim: the last one, included.
+
     Raises:
         IndexError: a dimension is out of range.
         RuntimeError: ``start_dim`` comes after ``end_dim``.
@@ -275,7 +282,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
     """
-    return flatten(input)
+    return flatten(operand(input).contiguous())
 
 
 @operator()
@@ -290,6 +297,7 @@ def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
         input: a Tensor.
         dim: the dimension to split.
         sizes: the lengths it is split into; one may be -1, to be inferred.
+
     Raises:
         IndexError: ``dim`` is out of range.
         RuntimeError: the sizes do not multiply to the length of ``dim``.

@@ -29,6 +29,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         dim: the dimension.
         start: the first slice; negative ones count from the end.
         length: how many slices.
+
     Raises:
         RuntimeError: the slices do not lie within the dimension, or the input is 0-d.
         IndexError: ``dim`` or ``start`` is out of range.
@@ -62,6 +63,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
         input: a Tensor of at least one dimension.
         dim: the dimension.
         index: the slice; negative ones count from the end.
+
     Raises:
         IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
@@ -133,6 +135,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         offset: which diagonal: > 0 above the main one, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
+
     Raises:
         RuntimeError: the two dimensions are the same.
         IndexError: a dimension is out of range.
@@ -161,6 +164,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         offset: which diagonal: > 0 above the main one, < 0 below.
         dim1: the dimension of the rows in the result.
         dim2: the dimension of the columns in the result.
+
     Raises:
         RuntimeError: the two dimensions are the same, or the input is 0-d.
         IndexError: a dimension is out of range.
@@ -192,6 +196,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: a vector or a matrix.
         diagonal: which one: > 0 above the main one, < 0 below.
+
     Raises:
         RuntimeError: the input is neither a vector nor a matrix.
 
@@ -285,6 +290,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         dimension: the dimension; in the result it counts the windows.
         size: the length of a window.
         step: how far each window starts after the one before.
+
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
         IndexError: the dimension is out of range.
@@ -380,6 +386,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours; not negative.
         storage_offset: where the view starts in the memory; by default where the input does.
+
     Raises:
         RuntimeError: the view would leave the memory, or size and stride differ in number.
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.layout import memory_order
+
 BLOCK = 16384
 
 
@@ -16,7 +18,13 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @wraps(function)
     def run(x: Any) -> Any:
-        if x.__class__ is not np.ndarray or x.size <= BLOCK or not x.flags.c_contiguous:
+        if x.__class__ is not np.ndarray:
+            return function(x)
+        if not x.flags.c_contiguous:
+            order = memory_order(x)
+            dense = x.transpose(order)
+            return run(dense).transpose(np.argsort(order)) if dense.flags.c_contiguous else function(x)
+        if x.size <= BLOCK:
             return function(x)
         flat = x.reshape(-1)
         out = np.empty_like(flat)

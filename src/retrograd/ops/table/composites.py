@@ -18,7 +18,7 @@ from ...core.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
 
 
-def spread(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
+def where_needed(values: Iterable[Any], needs: Sequence[bool]) -> list[Any]:
     """The values in the places that are needed, None in the others."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
@@ -53,8 +53,10 @@ def second_order(
     dys = dy if isinstance(dy, tuple) else (dy,)
     record = any(isinstance(value, Tensor) for value in (*g, *dys, *inputs))
     with enable_grad():
-        moving = [need or want for need, want in zip(needs, (*[False] * len(dys), *wanted), strict=True)]
-        starts = [_begin(x, moves) for x, moves in zip((*dys, *inputs), moving, strict=True)]
+        differentiated_inputs = [need or want for need, want in zip(needs, (*[False] * len(dys), *wanted), strict=True)]
+        starts = [
+            _begin(x, differentiated) for x, differentiated in zip((*dys, *inputs), differentiated_inputs, strict=True)
+        ]
         points = starts[len(dys) :]
         outputs = composite(*points)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -68,20 +70,20 @@ def second_order(
         values, cotangents = zip(*pairs, strict=True)
         needed = [x for x, need in zip(starts, needs, strict=True) if need]
         found = _gradients(values, [_tensor(u) for u in cotangents], needed, record)
-    return spread(found, needs)
+    return where_needed(found, needs)
 
 
 def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 
-def _begin(x: Any, moves: bool) -> Any:
-    """A Tensor at which the composite starts; one that moves is a node, below which no walk need search."""
+def _begin(x: Any, differentiated: bool) -> Any:
+    """A Tensor at which the composite starts; one that is differentiated is a node, below which no walk need search."""
     if x is None:
         return None
     if not (isinstance(x, Tensor) and x._requires):
         x = new_tensor(x.array if isinstance(x, Tensor) else x)
-        x._requires = moves
+        x._requires = differentiated
     return apply1(IDENTITY, x) if x._requires else x
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, TypeVar
 
+from ...core.dtypes import can_cast
 from ...core.errors import describe
+from ...core.fallback import legacy_call
 from ...core.mutation import COPY, apply_inplace, check_writable
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
@@ -26,8 +28,7 @@ class Operator:
     """A public operator.
 
     ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
-    on, or
-    ``"Tensor"`` for what is a method only.
+    on, or ``"Tensor"`` for what is a method only.
     """
 
     name: str
@@ -70,8 +71,8 @@ def operator(
     Args:
         namespace: where users find the function; ``"Tensor"`` for a method only.
         method: also a method of Tensor.
-        inplace: also a method ``name_``: True writes the function's result over the Tensor, a primitive writes in
-            place.
+        inplace: also a method ``name_``: True writes the function's result over the Tensor; a primitive writes there
+            at once.
         numpy: the NumPy ufunc (or several) that means the same.
         aliases: further public names.
         differentiable: whether any gradient exists.
@@ -94,14 +95,35 @@ def operator(
             OPERATORS[qualified] = Operator(same, function, other, False, False, differentiable, note)
         for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
             UFUNCS[ufunc] = function
-        for each in (public, *aliases):
+        for method_name in (public, *aliases):
             if method or namespace == "Tensor":
-                setattr(Tensor, each, function)
+                setattr(Tensor, method_name, function)
             if inplace:
-                setattr(Tensor, each + "_", _inplace_form(each, plain, inplace, real))
-        return function
+                setattr(Tensor, method_name + "_", _inplace_form(method_name, plain, inplace, real))
+        return _with_out(plain) if direct else function
 
     return enter
+
+
+def _with_out(plain: Function) -> Function:
+    """A direct function with the keyword ``out``, which all others take when they have failed; methods have it not."""
+    name = plain.__name__
+    if name == "clone":
+        return plain
+
+    if plain.__code__.co_argcount == 1:
+
+        @functools.wraps(plain)
+        def function(input: Any, *, out: Any = None) -> Any:
+            return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
+
+    else:
+
+        @functools.wraps(plain)
+        def function(input: Any, other: Any, *, out: Any = None) -> Any:
+            return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
+
+    return function  # type: ignore[return-value]
 
 
 def _inplace_form(
@@ -133,13 +155,11 @@ def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
-    from ...core.dtypes import can_cast
-
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
-        raise RuntimeError(f"{name}_: the result {describe(result)} does not fit in the written Tensor {describe(x)}")
+        raise RuntimeError(f"the result {describe(result)} does not fit in the written Tensor {describe(x)}")
     if not can_cast(result.dtype, x.dtype):
-        raise RuntimeError(f"{name}_: the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
+        raise RuntimeError(f"the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
     return apply_inplace(COPY, x, result)
 
 
@@ -158,7 +178,12 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                 _rename(name, other_names, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            result = NotImplemented
+            if isinstance(error, (TypeError, RuntimeError)):
+                result = legacy_call(name, named, args, kwargs)
+            if result is NotImplemented:
+                raise failure(name, function, args, kwargs, error)  # noqa: B904  its cause is set
+            return result
 
     named.__name__ = name.rpartition(".")[
         2

@@ -4,6 +4,9 @@ Most are chainable: they multiply each group's present learning rate by a ratio,
 may change it side by side. The others compute it from the learning rate at the start (``initial_lr`` of the group).
 """
 
+from typing import TYPE_CHECKING
+
+from ...core.fallback import legacy_names
 from .base import LRScheduler as LRScheduler
 from .combined import ChainedScheduler as ChainedScheduler
 from .combined import SequentialLR as SequentialLR
@@ -20,3 +23,6 @@ from .factors import MultiStepLR as MultiStepLR
 from .factors import PolynomialLR as PolynomialLR
 from .factors import StepLR as StepLR
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -315,6 +315,7 @@ PRELU = elementwise(
     "x weight",
     [lambda g, x, weight: WHERE(x > 0, g, weight * g), lambda g, x: KEEP(g * x, ~(x > 0))],
     promote="strict",
+    piecewise_linear=True,
 )
 
 

@@ -108,7 +108,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return activate(SOFTPLUS, input, False, beta=beta, threshold=threshold)
 
 
-LOGSIGMOID = unary("logsigmoid", lambda x: -log1p_exp(-x), lambda g, x: g * SIGMOID(-x), signals=True)
+LOGSIGMOID = unary("logsigmoid", lambda x: -log1p_exp(-x), lambda g, x: g * SIGMOID(-x), signals=True, contiguous=True)
 
 
 @operator(namespace="nn.functional", method=False)

@@ -27,7 +27,7 @@ from ....core.tensor import Tensor, new_tensor
 from ....kernels import takes
 from ....kernels.rows import exponentials, exponentials_again
 from ...make.random import rand
-from ...table.composites import raw, second_order, spread
+from ...table.composites import raw, second_order, where_needed
 from ...table.registry import operator
 
 BLOCK_ROWS = 128
@@ -230,7 +230,7 @@ def _attention_rule(
 ) -> list[Any]:
     saved = {"keep": keep, "out": raw(ans), "top": top, "total": total}
     params = {"scale": scale, "causal": causal, "dropout_p": dropout_p}
-    return spread(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)
+    return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)
 
 
 ATTENTION = Primitive(
@@ -243,7 +243,7 @@ ATTENTION = Primitive(
 )
 
 
-def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout_p: float) -> None:
+def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> None:
     shown = f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
     if min(x.array.ndim for x in (q, k, v)) < 2:
         raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown}")
@@ -326,7 +326,7 @@ def scaled_dot_product_attention(
         mask = mask.reshape(1, -1) if mask.array.ndim else mask.reshape(1, 1)
     if mask is not None and is_causal:
         raise RuntimeError(f"attn_mask must be None with is_causal=True, got {describe(mask)}")
-    _check_attention(q, k, v, mask, is_causal, dropout_p)
+    _check_attention(q, k, v, mask, dropout_p)
     keep = None
     if dropout_p > 0:
         lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))

@@ -113,6 +113,7 @@ NLL: Primitive = Primitive(
     [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
     signals=True,
     piecewise_linear=True,
+    contiguous=True,
 )
 NLL_TRANSPOSE: Primitive = Primitive(
     "nll_loss_backward", _nll_transpose, "g", [lambda g, classes: NLL(g, classes=classes)], signals=True
@@ -209,6 +210,7 @@ CROSS_ENTROPY = Primitive(
     ],
     residuals="top total",
     signals=True,
+    contiguous=True,
 )
 
 

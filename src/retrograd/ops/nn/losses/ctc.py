@@ -21,6 +21,7 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ....kernels import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers
@@ -39,76 +40,80 @@ class Alignment(NamedTuple):
     lengths: Any
 
 
-def _logaddexp3(x: Any, y: Any, z: Any) -> Any:
-    return np.logaddexp(np.logaddexp(x, y), z)
-
-
-def _shifted(x: Any, by: int, fill: Any) -> Any:
-    """The places moved by ``by`` (to the right if positive), with ``fill`` for what comes in."""
-    out = array_module(x).full(x.shape, fill, x.dtype)
-    if by > 0:
-        out[:, by:] = x[:, :-by]
-    else:
-        out[:, :by] = x[:, -by:]
-    return out
-
-
-def _label_scores(log_probs: Any, alignment: Alignment) -> Any:
+def _label_scores(log_probs: Any, labels: Any) -> Any:
     """``lp[t, n, l'_s]``, (T, N, S')."""
     n = array_module(log_probs).arange(log_probs.shape[1])[:, None]
-    return log_probs[:, n, alignment.labels]
+    return log_probs[:, n, labels]
+
+
+def _ends(alignment: Alignment, dtype: Any) -> Any:
+    """0 at the last two places of each sequence, elsewhere -inf."""
+    xp = array_module(alignment.labels)
+    places, last = xp.arange(alignment.labels.shape[1]), 2 * alignment.lengths[:, None]
+    return xp.where((places == last) | (places == last - 1), dtype.type(0), dtype.type(-np.inf))
 
 
 def _ctc(log_probs: Any, alignment: Alignment, zero_infinity: bool) -> tuple[Any, Any]:
-    xp = array_module(log_probs)
-    never = log_probs.dtype.type(-np.inf)
-    scores = _label_scores(log_probs, alignment)
-    forward = xp.empty(scores.shape, scores.dtype)
-    places = xp.arange(scores.shape[2])
-    a = xp.where(places == 0, log_probs.dtype.type(0), never)[None].repeat(scores.shape[1], axis=0)
-    for t in range(scores.shape[0]):
-        skip = xp.where(alignment.skips, _shifted(a, 2, never), never)
-        # Before the first step only place 0 is reached, from which one step leads to place 1 as well.
-        step = _logaddexp3(a, _shifted(a, 1, never), skip) + scores[t]
-        a = xp.where((t < alignment.steps)[:, None], step, a)
-        forward[t] = a
-    last = 2 * alignment.lengths[:, None]
-    ends = (places == last) | (places == last - 1)
-    ended = xp.where(ends, a, never)
+    """The losses, and ``a`` as far as each sequence lasts."""
+    if alignments.takes(log_probs, alignment.labels):
+        return alignments.forward(log_probs, *alignment)
+    xp, dtype = array_module(log_probs), log_probs.dtype
+    forward = _label_scores(log_probs, alignment.labels)
+    width = forward.shape[2]
+    barred = xp.where(alignment.skips, dtype.type(0), dtype.type(-np.inf))
+    # Two places more on the left, which nothing reaches. Before the first step only place 0 is reached, from which one
+    # step leads to place 1 as well.
+    a = xp.full((forward.shape[1], width + 2), -np.inf, dtype)
+    a[:, 2] = 0
+    ways, by_skip = xp.empty((2, *forward.shape[1:]), dtype)
+    for t in range(forward.shape[0]):
+        np.logaddexp(a[:, 2:], a[:, 1:-1], out=ways)
+        np.add(a[:, :-2], barred, out=by_skip)
+        np.logaddexp(ways, by_skip, out=ways)
+        forward[t] += ways
+        a[:, 2:] = forward[t]
+    n = xp.arange(forward.shape[1])
+    # Of a sequence without steps place 0 is reached before the first one.
+    start = xp.where(xp.arange(width) == 0, dtype.type(0), dtype.type(-np.inf))
+    final = xp.where((alignment.steps > 0)[:, None], forward[alignment.steps - 1, n], start) if len(forward) else start
+    ended = final + _ends(alignment, dtype)
     top = ended.max(axis=1, keepdims=True)
     safe = xp.where(np.isneginf(top), xp.zeros_like(top), top)
-    loss = -(safe[:, 0] + np.log(np.exp(ended - safe).sum(axis=1)))
-    return loss, forward
+    return -(safe[:, 0] + np.log(np.exp(ended - safe).sum(axis=1))), forward
 
 
 def _ctc_backward(
     g: Any, log_probs: Any, loss: Any, forward: Any, alignment: Alignment, zero_infinity: bool
 ) -> tuple[Any]:
     """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
-    xp = array_module(log_probs)
-    never = log_probs.dtype.type(-np.inf)
-    scores = _label_scores(log_probs, alignment)
-    steps, batch, _ = log_probs.shape
-    places = xp.arange(scores.shape[2])
-    last = 2 * alignment.lengths[:, None]
-    start = xp.where((places == last) | (places == last - 1), log_probs.dtype.type(0), never)
-    may_skip = _shifted(alignment.skips, -2, False)
-    n = xp.arange(batch)
+    steps = np.where(np.isinf(loss), 0, alignment.steps) if zero_infinity else alignment.steps
+    if alignments.takes(log_probs, alignment.labels):
+        return (alignments.backward(g, log_probs, loss, forward, *alignment._replace(steps=steps)),)
+    xp, dtype = array_module(log_probs), log_probs.dtype
+    scores = _label_scores(log_probs, alignment.labels)
+    count, _, width = scores.shape
+    start = _ends(alignment, dtype)
+    barred = xp.full(start.shape, -np.inf, dtype)
+    barred[:, :-2] = xp.where(alignment.skips[:, 2:], dtype.type(0), dtype.type(-np.inf))
+    # b, after the last step of a sequence, is the start; from there on it includes the score of its own step.
+    b = xp.full((len(start), width + 2), -np.inf, dtype)  # two places more on the right
+    ahead = xp.empty_like(scores)
+    by_skip = xp.empty_like(start)
+    ends_here = xp.arange(count)[:, None] == alignment.steps - 1
+    for t in range(count - 1, -1, -1):
+        np.logaddexp(b[:, :-2], b[:, 1:-1], out=ahead[t])
+        np.add(b[:, 2:], barred, out=by_skip)
+        np.logaddexp(ahead[t], by_skip, out=ahead[t])
+        ahead[t] = xp.where(ends_here[t][:, None], start, ahead[t])
+        np.add(ahead[t], scores[t], out=b[:, :-2])
+    share = np.exp(forward + ahead + loss[:, None])
     dx = np.exp(log_probs)
-    b = start
-    for t in range(steps - 1, -1, -1):
-        skip = xp.where(may_skip, _shifted(b, -2, never), never)
-        ahead = _logaddexp3(b, _shifted(b, -1, never), skip)
-        # b, after its last step, is the start; from there on it includes the score of its own step.
-        ahead = xp.where((t == alignment.steps - 1)[:, None], start, ahead)
-        share = np.exp(forward[t] + ahead + loss[:, None])
-        for place in range(share.shape[1]):
-            dx[t, n, alignment.labels[:, place]] -= share[:, place]
-        b = xp.where((t < alignment.steps)[:, None], ahead + scores[t], start)
-    used = xp.arange(steps)[:, None] < alignment.steps
-    if zero_infinity:
-        used = used & ~np.isinf(loss)
-    return (xp.where(used[:, :, None], dx * g[:, None], log_probs.dtype.type(0)),)
+    n = xp.arange(len(start))
+    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # the blanks are one class
+    for place in range(1, width, 2):
+        dx[:, n, alignment.labels[:, place]] -= share[:, :, place]
+    used = xp.arange(count)[:, None] < steps
+    return (xp.where(used[:, :, None], dx * g[:, None], dtype.type(0)),)
 
 
 def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:

@@ -24,7 +24,7 @@ from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels import planes, rows, takes
 from ...reduce.common import count
-from ...table.composites import raw, second_order, spread
+from ...table.composites import raw, second_order, where_needed
 
 
 class Layout(NamedTuple):
@@ -170,12 +170,13 @@ def _fused(name: str) -> Primitive:
         name,
         _forward,
         "x w b",
-        vjp=lambda g, x, w, b, mean, rstd, layout, eps, needs: spread(
+        vjp=lambda g, x, w, b, mean, rstd, layout, eps, needs: where_needed(
             kernel(g, x, w, b, mean=mean, rstd=rstd, layout=layout, eps=eps, wanted=needs), needs
         ),
         residuals="mean rstd",
         signals=True,
         piecewise_linear=True,
+        contiguous=True,
     )
 
 

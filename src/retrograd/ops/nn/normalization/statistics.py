@@ -208,7 +208,7 @@ def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | 
     if b is not None:
         shift = shift + (apply(STAYS_ATTACHED, (b,), {}) if b._requires else b)
     result = x * scale.reshape(channels) + shift.reshape(channels)
-    return result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)
+    return (result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)).contiguous()
 
 
 @operator(namespace="nn.functional", method=False)

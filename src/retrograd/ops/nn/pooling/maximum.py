@@ -167,6 +167,7 @@ MAX_POOL: Primitive = Primitive(
     [lambda g, winners, window: MAX_SCATTER(g, winners=winners, window=window)],
     residuals="winners",
     piecewise_linear=True,
+    contiguous=True,
 )
 MAX_SCATTER: Primitive = Primitive(
     "max_pool_backward", _max_scatter, "g", [lambda g, winners, window: MAX_GATHER(g, winners=winners, window=window)]

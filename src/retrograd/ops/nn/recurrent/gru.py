@@ -16,7 +16,7 @@ from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
 from ...linear.affine import linear
-from ...table.composites import raw, second_order, spread
+from ...table.composites import raw, second_order, where_needed
 from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
@@ -130,7 +130,7 @@ def _gru_rule(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
-    return spread(
+    return where_needed(
         GRU_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, recurrent_n=recurrent_n, reverse=reverse, wanted=needs),
         needs,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
 from ...linear.affine import linear
-from ...table.composites import raw, second_order, spread
+from ...table.composites import raw, second_order, where_needed
 from .steps import (
     ordered,
     previous,
@@ -106,7 +106,7 @@ def _rnn_rule(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
-    return spread(RNN_BACKWARD(*g, *inputs, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs)
+    return where_needed(RNN_BACKWARD(*g, *inputs, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs)
 
 
 RNN = Primitive(

@@ -198,12 +198,12 @@ _TRANSPOSE_VJPS = [
     lambda g, w, window, groups: CONV(g, w, window=window, groups=groups),
     lambda g, y, window, groups: CONV_WEIGHT(g, y, window=window, groups=groups),
 ]
-CONV: Primitive = Primitive("convolution", _conv, "x w", _CONV_VJPS, promote="strict")
+CONV: Primitive = Primitive("convolution", _conv, "x w", _CONV_VJPS, promote="strict", piecewise_linear=True)
 CONV_BIAS: Primitive = Primitive(
     "convolution", _conv, "x w b", [*_CONV_VJPS, _over_channels], promote="strict", piecewise_linear=True
 )
 CONV_TRANSPOSE: Primitive = Primitive(
-    "convolution_transpose", _conv_transpose, "y w", _TRANSPOSE_VJPS, promote="strict"
+    "convolution_transpose", _conv_transpose, "y w", _TRANSPOSE_VJPS, promote="strict", piecewise_linear=True
 )
 CONV_TRANSPOSE_BIAS: Primitive = Primitive(
     "convolution_transpose",

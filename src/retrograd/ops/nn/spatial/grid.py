@@ -70,6 +70,7 @@ SAMPLE: Primitive = Primitive(
         lambda g, x, index, length: SAMPLE_WEIGHT(x, g, index=index, length=length),
     ],
     promote="strict",
+    piecewise_linear=True,
 )
 SAMPLE_TRANSPOSE: Primitive = Primitive(
     "grid_sample_transpose",

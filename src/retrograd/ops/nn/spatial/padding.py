@@ -35,7 +35,7 @@ def _pad_rule(g: Any, widths: Widths) -> Any:
     return PAD(g, widths=tuple([(-left, -right) for left, right in widths]), value=0)
 
 
-PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule])
+PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule], contiguous=True)
 
 _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -68,6 +68,7 @@ PAD_EDGES: Primitive = Primitive(
     "x",
     [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
     piecewise_linear=True,
+    contiguous=True,
 )
 FOLD_EDGES: Primitive = Primitive(
     "pad_backward", _fold_edges, "x", [lambda g, widths, mode: PAD_EDGES(g, widths=widths, mode=mode)]
@@ -148,8 +149,8 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, not {padded} of "
-            f"{describe(x)}"
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
+            f"not {padded} of {describe(x)}"
         )
     if any(left < 0 or right < 0 for left, right in widths):
         x = apply(PAD, (x,), {"widths": tuple([(min(left, 0), min(right, 0)) for left, right in widths]), "value": 0})
@@ -158,7 +159,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]
         if max(pair) > most:
             raise RuntimeError(
-                f"width {max(pair)} exceeds {most}, the most that mode {mode!r} allows at dimension {dim} of "
-                f"{describe(x)}"
+                f"width {max(pair)} exceeds {most}, "
+                f"the most that mode {mode!r} allows at dimension {dim} of {describe(x)}"
             )
     return apply(PAD_EDGES, (x,), {"widths": widths, "mode": mode})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...case import Call, Case
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 from .gather import MASK
 
 CASES = [
     Case(
         "index_add",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), 1, integers(2, 0, 2), n(2, 3)),
             lambda n: Call(n(2, 3), 0, integers(1), n(1, 3), alpha=2),
             lambda n: Call(n(3), -1, integers(1, 1), n(2)),
@@ -17,11 +17,11 @@ CASES = [
     ),
     Case(
         "index_copy",
-        drawn(lambda n: Call(n(2, 3), 1, integers(2, 0), n(2, 2)), lambda n: Call(n(2, 3), 0, integers(1), n(1, 3))),
+        normals(lambda n: Call(n(2, 3), 1, integers(2, 0), n(2, 2)), lambda n: Call(n(2, 3), 0, integers(1), n(1, 3))),
     ),
     Case(
         "index_fill",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), 1, integers(2, 0), 1.5),
             lambda n: Call(n(2, 3), 0, integers(1), n()),
             lambda n: Call(n(2, 3), 0, integers(), 1.5),
@@ -29,7 +29,7 @@ CASES = [
     ),
     Case(
         "index_put",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), (integers(0, 1), integers(2, 0)), n(2)),
             lambda n: Call(n(2, 3), (integers(1),), n(3)),
             lambda n: Call(n(2, 3), (MASK,), n()),
@@ -39,7 +39,7 @@ CASES = [
     ),
     Case(
         "put",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), integers(0, -1), n(2)),
             lambda n: Call(n(2, 3), integers([1, 1]), n(1, 2), accumulate=True),
         ),
@@ -47,7 +47,7 @@ CASES = [
     ),
     Case(
         "masked_scatter",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), MASK, n(4)),
             lambda n: Call(n(2, 3), MASK[1], n(2, 2)),
             lambda n: Call(n(3), MASK, n(3)),

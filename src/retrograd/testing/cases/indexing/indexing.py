@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...case import Call, Case, Fixed
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 
 INDICES: tuple[Any, ...] = (
     0,
@@ -38,7 +38,7 @@ INDICES: tuple[Any, ...] = (
 CASES = [
     Case(
         "Tensor.__getitem__",
-        drawn(
+        normals(
             *[lambda n, index=index: Call(n(2, 3, 4), index) for index in INDICES],
             lambda n: Call(n(), Ellipsis),
             lambda n: Call(n(), None),
@@ -48,22 +48,22 @@ CASES = [
     ),
     Case(
         "Tensor.__setitem__",
-        drawn(*[lambda n, index=index: Call(Fixed(n(2, 3, 4)), index, 1.5) for index in INDICES]),
+        normals(*[lambda n, index=index: Call(Fixed(n(2, 3, 4)), index, 1.5) for index in INDICES]),
         order=0,
     ),
     Case(
         "fill",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), 1.5),
             lambda n: Call(n(2, 3), n()),
             lambda n: Call(n(), n()),
             lambda n: Call(n(0), 2),
         ),
     ),
-    Case("Tensor.zero_", drawn(lambda n: Call(Fixed(n(2, 3)))), order=0),
+    Case("Tensor.zero_", normals(lambda n: Call(Fixed(n(2, 3)))), order=0),
     Case(
         "Tensor.copy_",
-        drawn(lambda n: Call(Fixed(n(2, 3)), Fixed(n(3))), lambda n: Call(Fixed(n(2)), integers(1))),
+        normals(lambda n: Call(Fixed(n(2, 3)), Fixed(n(3))), lambda n: Call(Fixed(n(2)), integers(1))),
         order=0,
     ),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...case import Call, Case
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 from .gather import ONCE, TWICE
 
 
@@ -32,7 +32,7 @@ def reduction_edges(rng: np.random.Generator) -> Iterator[Call]:
 CASES = [
     Case(
         "scatter",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), 1, ONCE, n(2, 2)),
             lambda n: Call(n(3, 2), -2, ONCE, n(2, 2)),
             lambda n: Call(n(2, 3), 1, ONCE, 1.5),
@@ -42,7 +42,7 @@ CASES = [
     ),
     Case(
         "scatter_add",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), 1, TWICE, n(2, 3)),
             lambda n: Call(n(3, 2), -2, ONCE, n(2, 2)),
             lambda n: Call(n(4), 0, integers(3, 3, 3), n(3)),

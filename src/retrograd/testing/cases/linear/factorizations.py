@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inverses import SQUARE, Function, chained, drawn, names, of_positive
+from ...case import together
+from .inverses import SQUARE, Function, names, of_complex, of_normal, of_positive
 
 
 def without_signs(function: Function) -> Function:
@@ -22,20 +23,35 @@ def triangle(x: Any, upper: bool) -> Any:
 
 TALL = (((4, 2),), ((2, 3, 2),), ((3, 3),))
 WIDE = (((2, 4),),)
+COMPLEX = of_complex((4, 2), (2, 3, 3), (2, 4))
+
+
+def without_phases(function: Function) -> Function:
+    """Results whose columns' signs, or phases, are free: their squared magnitudes."""
+
+    def phaseless(*args: Any, **kwargs: Any) -> Any:
+        return [(result * result.conj()).real for result in function(*args, **kwargs)]
+
+    return phaseless
+
 
 CASES = [
-    *names("linalg.cholesky", calls=chained(drawn(*SQUARE), drawn(((3, 3),), upper=True)), wrap=of_positive),
-    *names("cholesky", calls=drawn(*SQUARE), wrap=of_positive),
+    *names(
+        "linalg.cholesky",
+        calls=together(of_normal(*SQUARE), of_normal(((3, 3),), upper=True), of_complex((2, 3, 3))),
+        wrap=of_positive,
+    ),
+    *names("cholesky", calls=of_normal(*SQUARE), wrap=of_positive),
     *names(
         "cholesky_solve",
-        calls=chained(drawn(((3, 2), (3, 3))), drawn(((3, 2), (3, 3)), upper=True)),
+        calls=together(of_normal(((3, 2), (3, 3))), of_normal(((3, 2), (3, 3)), upper=True)),
         wrap=lambda f: lambda b, factor, upper=False: f(b, triangle(factor, upper), upper),
     ),
     *names(
         "cholesky_inverse",
-        calls=chained(drawn(((3, 3),)), drawn(((3, 3),), upper=True)),
+        calls=together(of_normal(((3, 3),)), of_normal(((3, 3),), upper=True)),
         wrap=lambda f: lambda factor, upper=False: f(triangle(factor, upper), upper),
     ),
-    *names("linalg.qr", calls=drawn(*TALL, *WIDE), wrap=without_signs),
-    *names("qr", calls=drawn(*TALL), wrap=without_signs),
+    *names("linalg.qr", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_signs),
+    *names("qr", calls=of_normal(*TALL), wrap=without_signs),
 ]

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case, together
 
-Calls = Callable[[np.random.Generator], Iterator[Call]]
 Function = Callable[..., Any]
 
 
-def drawn(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
+def of_normal(*groups: tuple[tuple[int, ...], ...], **options: Any) -> Calls:
     """A call per group, of normal arrays of its shapes; square matrices are moved away from singular ones."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -34,22 +33,14 @@ def of_complex(*shapes: tuple[int, ...]) -> Calls:
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in shapes:
-            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-1]))
-
-    return calls
-
-
-def chained(*parts: Calls) -> Calls:
-    def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for part in parts:
-            yield from part(rng)
+            yield Call(rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(shape[-2], shape[-1]))
 
     return calls
 
 
 def of_positive(function: Function) -> Function:
     """A function of positive-definite matrices as one of any matrix."""
-    return lambda x, *args, **kwargs: function(x @ x.mT, *args, **kwargs)
+    return lambda x, *args, **kwargs: function(x @ x.mH, *args, **kwargs)
 
 
 def names(*both: str, calls: Calls, order: int = 2, **options: Any) -> list[Case]:
@@ -58,14 +49,14 @@ def names(*both: str, calls: Calls, order: int = 2, **options: Any) -> list[Case
 
 
 SQUARE = (((3, 3),), ((2, 2, 2),), ((1, 1),))
-POWERS = chained(*(drawn(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
+POWERS = together(*(of_normal(((3, 3),), ((2, 2, 2),), n=n) for n in (0, 1, 2, 5, -2)))
 
 CASES = [
-    *names("linalg.inv", "inverse", calls=drawn(*SQUARE)),
-    *names("linalg.det", "det", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("linalg.slogdet", "slogdet", calls=chained(drawn(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
-    *names("logdet", calls=chained(drawn(*SQUARE), of_complex((3, 3))), wrap=of_positive),
+    *names("linalg.inv", "inverse", calls=of_normal(*SQUARE)),
+    *names("linalg.det", "det", calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("linalg.slogdet", "slogdet", calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2)))),
+    *names("logdet", calls=together(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_positive),
     *names("linalg.matrix_power", calls=POWERS),
     *names("matrix_power", calls=POWERS),
-    *names("matrix_exp", "linalg.matrix_exp", calls=drawn(*SQUARE)),
+    *names("matrix_exp", "linalg.matrix_exp", calls=of_normal(*SQUARE)),
 ]

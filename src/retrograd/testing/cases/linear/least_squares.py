@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call
-from .factorizations import TALL, WIDE
-from .inverses import Function, drawn, names
+from ...case import Call, together
+from .factorizations import COMPLEX, TALL, WIDE
+from .inverses import Function, names, of_normal
 
 
 def least_squares(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((4, 2)), rng.standard_normal((4, 3)))
     yield Call(rng.standard_normal((2, 4, 2)), rng.standard_normal((2, 4, 1)))
+    yield Call(rng.standard_normal((4, 2)) + 1j * rng.standard_normal((4, 2)), rng.standard_normal((4, 1)) + 0.5j)
 
 
 def solution_only(function: Function) -> Function:
@@ -21,7 +22,7 @@ def solution_only(function: Function) -> Function:
 
 
 CASES = [
-    *names("linalg.pinv", calls=drawn(*TALL, *WIDE)),
-    *names("pinverse", calls=drawn(*TALL, *WIDE)),
+    *names("linalg.pinv", calls=together(of_normal(*TALL, *WIDE), COMPLEX)),
+    *names("pinverse", calls=of_normal(*TALL, *WIDE)),
     *names("linalg.lstsq", calls=least_squares, wrap=solution_only),
 ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call
-from .inverses import Calls, names
+from ...case import Call, Calls
+from .inverses import names
 
 
 def with_orders(*orders: Any) -> Calls:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call
-from .inverses import chained, drawn, names
+from ...case import Call, together
+from .inverses import names, of_normal
 
 
 def chains(rng: np.random.Generator) -> Iterator[Call]:
@@ -18,11 +18,16 @@ def chains(rng: np.random.Generator) -> Iterator[Call]:
 
 CASES = [
     *names("linalg.multi_dot", calls=chains),
-    *names("linalg.diagonal", calls=chained(drawn(((3, 4),), ((2, 3, 3),)), drawn(((3, 4),), offset=1))),
-    *names("trace", calls=drawn(((3, 3),), ((2, 3),))),
-    *names("kron", calls=drawn(((2, 3), (2, 2)), ((3,), (2,)), ((2,), (2, 2)), ((), (2,)))),
-    *names("linalg.vecdot", calls=chained(drawn(((2, 3), (2, 3)), ((2, 3), (3,))), drawn(((3, 2), (3, 2)), dim=0))),
-    *names("linalg.cross", calls=chained(drawn(((2, 3), (2, 3)), ((1, 3), (2, 3))), drawn(((3, 2), (3, 2)), dim=0))),
-    *names("cross", calls=drawn(((3, 2), (3, 2)), ((2, 3), (2, 3)))),
-    *names("linalg.vander", calls=chained(drawn(((3,),), ((2, 2),)), drawn(((3,),), N=4))),
+    *names("linalg.diagonal", calls=together(of_normal(((3, 4),), ((2, 3, 3),)), of_normal(((3, 4),), offset=1))),
+    *names("trace", calls=of_normal(((3, 3),), ((2, 3),))),
+    *names("kron", calls=of_normal(((2, 3), (2, 2)), ((3,), (2,)), ((2,), (2, 2)), ((), (2,)))),
+    *names(
+        "linalg.vecdot", calls=together(of_normal(((2, 3), (2, 3)), ((2, 3), (3,))), of_normal(((3, 2), (3, 2)), dim=0))
+    ),
+    *names(
+        "linalg.cross",
+        calls=together(of_normal(((2, 3), (2, 3)), ((1, 3), (2, 3))), of_normal(((3, 2), (3, 2)), dim=0)),
+    ),
+    *names("cross", calls=of_normal(((3, 2), (3, 2)), ((2, 3), (2, 3)))),
+    *names("linalg.vander", calls=together(of_normal(((3,),), ((2, 2),)), of_normal(((3,),), N=4))),
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .factorizations import TALL, WIDE, without_signs
-from .inverses import SQUARE, Function, chained, drawn, names
+from ...case import together
+from .factorizations import COMPLEX, TALL, WIDE, without_phases
+from .inverses import SQUARE, Function, names, of_complex, of_normal
 
 
 def of_symmetric(function: Function) -> Function:
-    """A function of symmetric matrices as one of any matrix."""
-    return lambda x, *args, **kwargs: function(x + x.mT, *args, **kwargs)
+    """A function of symmetric and Hermitian matrices as one of any matrix."""
+    return lambda x, *args, **kwargs: function(x + x.mH, *args, **kwargs)
 
 
 def with_determined_vectors(function: Function) -> Function:
@@ -23,15 +24,30 @@ def with_determined_vectors(function: Function) -> Function:
     return determined
 
 
+def with_shared_phase(function: Function) -> Function:
+    """Also the product of U and V^H, of whose phases only the difference counts."""
+
+    def shared(x: Any, **options: Any) -> Any:
+        u, s, vh = with_determined_vectors(function)(x, **options)
+        return *without_phases(lambda: (u, s, vh))(), u @ vh
+
+    return shared
+
+
 CASES = [
-    *names("linalg.eigh", calls=drawn(*SQUARE), wrap=lambda f: of_symmetric(without_signs(f)), tolerance=1e-5),
-    *names("linalg.eigvalsh", calls=drawn(*SQUARE), wrap=of_symmetric),
     *names(
-        "linalg.svd",
-        calls=chained(drawn(*TALL, *WIDE, full_matrices=False), drawn(*TALL, *WIDE)),
-        wrap=lambda f: without_signs(with_determined_vectors(f)),
+        "linalg.eigh",
+        calls=together(of_normal(*SQUARE), of_complex((3, 3), (2, 2, 2))),
+        wrap=lambda f: of_symmetric(without_phases(f)),
         tolerance=1e-5,
     ),
-    *names("svd", calls=drawn(*TALL, *WIDE), wrap=without_signs, tolerance=1e-5),
-    *names("linalg.svdvals", calls=drawn(*TALL, *WIDE)),
+    *names("linalg.eigvalsh", calls=together(of_normal(*SQUARE), of_complex((3, 3))), wrap=of_symmetric),
+    *names(
+        "linalg.svd",
+        calls=together(of_normal(*TALL, *WIDE, full_matrices=False), of_normal(*TALL, *WIDE), COMPLEX),
+        wrap=with_shared_phase,
+        tolerance=1e-5,
+    ),
+    *names("svd", calls=together(of_normal(*TALL, *WIDE), COMPLEX), wrap=without_phases, tolerance=1e-5),
+    *names("linalg.svdvals", calls=together(of_normal(*TALL, *WIDE), COMPLEX)),
 ]

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from ...case import Call, Case, Fixed
-from ..shape.shape import drawn
+from ..shape.shape import normals
 
-sizes = drawn(lambda n: Call(2, 3), lambda n: Call((2, 0), dtype=np.float64), lambda n: Call(()))
-alike = drawn(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())))
+sizes = normals(lambda n: Call(2, 3), lambda n: Call((2, 0), dtype=np.float64), lambda n: Call(()))
+alike = normals(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())))
 
 
 def channels(dims: int) -> Any:
     """(N, C, *) and (C, *) with so many dimensions after the channels."""
     batch, single = (2, 3, *(2,) * dims), (3, *(2,) * dims)
-    return drawn(lambda n: Call(n(*batch)), lambda n: Call(n(*single), 0.25), lambda n: Call(n(*batch), 0.5, False))
+    return normals(lambda n: Call(n(*batch)), lambda n: Call(n(*single), 0.25), lambda n: Call(n(*batch), 0.5, False))
 
 
-rates = drawn(
+rates = normals(
     lambda n: Call(n(3, 4), 0.5, True),
     lambda n: Call(n(3, 4), p=0.25, training=True),
     lambda n: Call(n(3, 4), 0.5, False),
@@ -33,12 +33,12 @@ CASES = [
     Case("randn", sizes, order=0, random=True),
     Case("rand_like", alike, order=0, random=True),
     Case("randn_like", alike, order=0, random=True),
-    Case("randint", drawn(lambda n: Call(5, (2, 3)), lambda n: Call(-2, 3, (4,))), order=0, random=True),
-    Case("randint_like", drawn(lambda n: Call(Fixed(n(2, 3)), 5)), order=0, random=True),
-    Case("randperm", drawn(lambda n: Call(5), lambda n: Call(0)), order=0, random=True),
+    Case("randint", normals(lambda n: Call(5, (2, 3)), lambda n: Call(-2, 3, (4,))), order=0, random=True),
+    Case("randint_like", normals(lambda n: Call(Fixed(n(2, 3)), 5)), order=0, random=True),
+    Case("randperm", normals(lambda n: Call(5), lambda n: Call(0)), order=0, random=True),
     Case(
         "normal",
-        drawn(lambda n: Call(0.0, 2.0, (2, 3)), lambda n: Call(Fixed(n(3)), Fixed(np.ones((2, 1))))),
+        normals(lambda n: Call(0.0, 2.0, (2, 3)), lambda n: Call(Fixed(n(3)), Fixed(np.ones((2, 1))))),
         order=0,
         random=True,
     ),

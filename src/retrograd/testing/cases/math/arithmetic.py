@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case, together
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
-Calls = Callable[[np.random.Generator], Iterator[Call]]
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -54,7 +53,7 @@ PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 
 def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty: bool = True, **kwargs: Any) -> Calls:
-    """A matrix, a scalar and an empty tensor; with ``also`` a vector drawn otherwise."""
+    """A matrix, a scalar and an empty tensor; with ``also`` a vector normals otherwise."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in SHAPES if empty else SHAPES[:2]:
@@ -68,7 +67,7 @@ def unary_calls(draw: Draw = normal, *args: Any, also: Draw | None = None, empty
 def binary_calls(
     draw: Draw = normal, draw_other: Draw | None = None, *, number: bool = True, also: Draw | None = None, **kwargs: Any
 ) -> Calls:
-    """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors drawn otherwise."""
+    """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors normals otherwise."""
     other = draw_other or draw
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -101,16 +100,6 @@ def at_pairs(*pairs: tuple[float, float]) -> Calls:
     return calls
 
 
-def many(*parts: Calls) -> Calls:
-    """All calls of several."""
-
-    def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for part in parts:
-            yield from part(rng)
-
-    return calls
-
-
 def quotient_draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     """Dividends for divisors near 1, with quotients away from whole numbers."""
     return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.4, 0.6, shape))
@@ -121,13 +110,13 @@ INF, NAN = float("inf"), float("nan")
 
 
 CASES = [
-    Case("add", many(binary_calls(also=complex_normal), binary_calls(number=False, alpha=2.5))),
-    Case("sub", many(binary_calls(also=complex_normal), binary_calls(number=False, alpha=-0.5))),
-    Case("rsub", many(binary_calls(), binary_calls(number=False, alpha=2)), lambda x, y, alpha=1: y - alpha * x),
+    Case("add", together(binary_calls(also=complex_normal), binary_calls(number=False, alpha=2.5))),
+    Case("sub", together(binary_calls(also=complex_normal), binary_calls(number=False, alpha=-0.5))),
+    Case("rsub", together(binary_calls(), binary_calls(number=False, alpha=2)), lambda x, y, alpha=1: y - alpha * x),
     Case("mul", binary_calls(also=complex_normal), np.multiply),
     Case(
         "div",
-        many(
+        together(
             binary_calls(normal, positive, also=complex_normal),
             binary_calls(quotient_draw, near_one, rounding_mode="floor"),
             binary_calls(quotient_draw, near_one, rounding_mode="trunc"),
@@ -143,7 +132,7 @@ CASES = [
         "abs",
         unary_calls(away_from_zero),
         np.abs,
-        edge_calls=many(at(0.0, -0.0, INF, -INF), unary_calls(complex_normal)),
+        edge_calls=together(at(0.0, -0.0, INF, -INF), unary_calls(complex_normal)),
     ),
     Case("sign", unary_calls(away_from_zero), np.sign, edge_calls=at(0.0, INF, -INF)),
     Case("sgn", unary_calls(away_from_zero, also=complex_normal), edge_calls=at(0.0, INF)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Case, together
 from .arithmetic import (
     INF,
     NAN,
@@ -15,7 +15,6 @@ from .arithmetic import (
     at_pairs,
     away_from_zero,
     binary_calls,
-    many,
     normal,
     unary_calls,
     uniform,
@@ -52,13 +51,13 @@ CASES = [
     Case("clamp", clamp_calls, edge_calls=clamp_edges),
     Case(
         "clamp_min",
-        many(binary_calls(number=False), unary_calls(apart(0.3), 0.3)),
+        together(binary_calls(number=False), unary_calls(apart(0.3), 0.3)),
         np.maximum,
         edge_calls=at(1.0, 2.0, min=1.0),
     ),
     Case(
         "clamp_max",
-        many(binary_calls(number=False), unary_calls(apart(0.3), 0.3)),
+        together(binary_calls(number=False), unary_calls(apart(0.3), 0.3)),
         np.minimum,
         edge_calls=at(1.0, 2.0, max=1.0),
     ),
@@ -66,7 +65,7 @@ CASES = [
         "nan_to_num",
         unary_calls(),
         np.nan_to_num,
-        edge_calls=many(at(NAN, INF, -INF, 1.0), at(NAN, INF, -INF, nan=1.0, posinf=2.0, neginf=3.0)),
+        edge_calls=together(at(NAN, INF, -INF, 1.0), at(NAN, INF, -INF, nan=1.0, posinf=2.0, neginf=3.0)),
     ),
     Case(
         "copysign", binary_calls(away_from_zero), np.copysign, edge_calls=at_pairs((0.0, 1.0), (1.0, -0.0), (2.0, 0.0))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
-from .arithmetic import INF, NAN, Calls, at, at_pairs, binary_calls, unary_calls
+from ...case import Call, Calls, Case
+from .arithmetic import INF, NAN, at, at_pairs, binary_calls, unary_calls
 
 TIES = at_pairs((1.0, 1.0), (NAN, NAN), (0.0, -0.0), (INF, INF), (2.0, 1.0))
 SPECIAL = at(0.0, -0.0, NAN, INF, -INF, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...case import Case
+from ...case import Case, together
 from .arithmetic import (
     INF,
     NAN,
@@ -13,7 +13,6 @@ from .arithmetic import (
     at_pairs,
     binary_calls,
     complex_normal,
-    many,
     normal,
     positive,
     unary_calls,
@@ -54,8 +53,8 @@ CASES = [
     ),
     Case(
         "logit",
-        many(unary_calls(unit), unary_calls(unit, eps=0.05), unary_calls(uniform(0.7, 0.9), eps=0.4)),
-        edge_calls=many(at(0.25, 0.5), at(-0.5, 0.1, 0.9, 1.5, eps=0.1)),
+        together(unary_calls(unit), unary_calls(unit, eps=0.05), unary_calls(uniform(0.7, 0.9), eps=0.4)),
+        edge_calls=together(at(0.25, 0.5), at(-0.5, 0.1, 0.9, 1.5, eps=0.1)),
     ),
     Case("special.logit", unary_calls(unit, eps=0.05)),
     Case("special.exp2", unary_calls(), np.exp2),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
-from .arithmetic import Calls, Draw, many, normal, positive, unit
+from ...case import Call, Calls, Case, together
+from .arithmetic import Draw, normal, positive, unit
 
 
 def three(draw: Draw, draw_last: Draw, **kwargs: Any) -> Calls:
@@ -27,7 +27,7 @@ def lerp_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 CASES = [
-    Case("addcmul", many(three(normal, normal), three(normal, normal, value=2.5))),
-    Case("addcdiv", many(three(normal, positive), three(normal, positive, value=2.5))),
+    Case("addcmul", together(three(normal, normal), three(normal, normal, value=2.5))),
+    Case("addcdiv", together(three(normal, positive), three(normal, positive, value=2.5))),
     Case("lerp", lerp_calls),
 ]

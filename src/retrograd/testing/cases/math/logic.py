@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call
-from .arithmetic import NAN, Calls
+from ...case import Call, Calls
+from .arithmetic import NAN
 from .comparison import SPECIAL, none
 
 

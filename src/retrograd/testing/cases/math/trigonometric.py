@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...case import Case
+from ...case import Case, together
 from .arithmetic import (
     INF,
     apart,
@@ -13,7 +13,6 @@ from .arithmetic import (
     away_from_zero,
     binary_calls,
     complex_normal,
-    many,
     normal,
     unary_calls,
     uniform,
@@ -44,7 +43,7 @@ CASES = [
     Case("rad2deg", unary_calls(), np.rad2deg),
     Case(
         "sinc",
-        many(unary_calls(normal, also=uniform(-0.05, 0.05)), unary_calls(also=complex_normal)),
+        together(unary_calls(normal, also=uniform(-0.05, 0.05)), unary_calls(also=complex_normal)),
         np.sinc,
         edge_calls=at(0.0),
     ),

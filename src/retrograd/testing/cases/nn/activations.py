@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
-from ..math.arithmetic import INF, NAN, apart, at, away_from_zero, complex_normal, many, normal, unary_calls
+from ...case import Call, Case, together
+from ..math.arithmetic import INF, NAN, apart, at, away_from_zero, complex_normal, normal, unary_calls
 
 wide = apart(0.0, scale=4.0)
 LIMITS = at(0.0, -0.0, 1000.0, -1000.0, NAN)
@@ -43,30 +43,30 @@ CASES = [
     Case(F + "relu", unary_calls(away_from_zero), edge_calls=LIMITS),
     Case(
         F + "hardtanh",
-        many(unary_calls(apart(-1.0, 1.0)), unary_calls(apart(-0.5, 2.0), -0.5, 2.0)),
+        together(unary_calls(apart(-1.0, 1.0)), unary_calls(apart(-0.5, 2.0), -0.5, 2.0)),
         edge_calls=at(-1.0, 1.0, NAN),
     ),
     Case(F + "relu6", unary_calls(apart(0.0, 6.0, scale=5.0)), edge_calls=at(0.0, 6.0, 7.0)),
-    Case(F + "elu", many(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
+    Case(F + "elu", together(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
     Case("selu", unary_calls(away_from_zero), edge_calls=LIMITS),
     Case(F + "selu", unary_calls(away_from_zero), edge_calls=LIMITS),
-    Case("celu", many(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
-    Case(F + "celu", many(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
-    Case(F + "leaky_relu", many(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.2)), edge_calls=LIMITS),
+    Case("celu", together(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
+    Case(F + "celu", together(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.5)), edge_calls=LIMITS),
+    Case(F + "leaky_relu", together(unary_calls(away_from_zero), unary_calls(away_from_zero, 0.2)), edge_calls=LIMITS),
     Case("prelu", prelu_calls, edge_calls=prelu_edges),
     Case(F + "prelu", prelu_calls, edge_calls=prelu_edges),
     Case(F + "silu", unary_calls(wide), edge_calls=at(0.0, 1000.0)),
     Case(
         F + "softplus",
-        many(unary_calls(wide), unary_calls(wide, 2.0), unary_calls(apart(1.0), 1.0, 1.0)),
+        together(unary_calls(wide), unary_calls(wide, 2.0), unary_calls(apart(1.0), 1.0, 1.0)),
         edge_calls=at(1000.0, -1000.0, 20.0, 25.0),
     ),
     Case(F + "logsigmoid", unary_calls(wide), edge_calls=at(1000.0, -1000.0)),
     Case(F + "mish", unary_calls(wide), edge_calls=at(0.0, 1000.0)),
     Case(
         F + "gelu",
-        many(unary_calls(wide), unary_calls(wide, approximate="tanh")),
-        edge_calls=many(at(0.0, 30.0, -30.0), at(0.0, 30.0, -30.0, approximate="tanh")),
+        together(unary_calls(wide), unary_calls(wide, approximate="tanh")),
+        edge_calls=together(at(0.0, 30.0, -30.0), at(0.0, 30.0, -30.0, approximate="tanh")),
     ),
     Case(F + "hardswish", unary_calls(apart(-3.0, 3.0, scale=3.0)), edge_calls=at(-3.0, 3.0, 5.0, -5.0)),
     # PyTorch's 1 / 6 has single precision.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...case import Call, Case
-from ..shape.shape import drawn, integers
+from ..shape.shape import integers, normals
 
 BAGS = integers([0, 2, 2], [3, 1, 0])
 LINE = integers(0, 2, 2, 3, 1, 0)
@@ -14,7 +14,7 @@ OFFSETS = integers(0, 2, 2, 5)
 CASES = [
     Case(
         "nn.functional.embedding",
-        drawn(
+        normals(
             lambda n: Call(BAGS, n(4, 3)),
             lambda n: Call(np.array(1), n(4, 3)),
             lambda n: Call(np.zeros((0, 2), np.int64), n(4, 3)),
@@ -23,7 +23,7 @@ CASES = [
     ),
     Case(
         "nn.functional.embedding_bag",
-        drawn(
+        normals(
             lambda n: Call(BAGS, n(4, 3)),
             lambda n: Call(BAGS, n(4, 3), mode="sum"),
             lambda n: Call(BAGS, n(4, 3), mode="max"),
@@ -35,7 +35,7 @@ CASES = [
     ),
     Case(
         "nn.functional.one_hot",
-        drawn(lambda n: Call(BAGS), lambda n: Call(LINE, 5), lambda n: Call(np.array(2), num_classes=4)),
+        normals(lambda n: Call(BAGS), lambda n: Call(LINE, 5), lambda n: Call(np.array(2), num_classes=4)),
         order=0,
     ),
 ]

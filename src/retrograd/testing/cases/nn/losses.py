@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case, Fixed
+from ...case import Call, Calls, Case, Fixed
 
 REDUCTIONS = ("mean", "sum", "none")
-Calls = Callable[[np.random.Generator], Iterator[Call]]
 
 
 def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...case import Call, Case
-from ..shape.shape import drawn
+from ..shape.shape import normals
 
 CASES = [
     Case(
         "constant_pad_nd",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), (1, 2)),
             lambda n: Call(n(2, 3), (1, -1, 0, 2), 1.5),
             lambda n: Call(n(0), (1, 1), 2),
@@ -16,7 +16,7 @@ CASES = [
     ),
     Case(
         "nn.functional.pad",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3), (1, 0)),
             lambda n: Call(n(2, 3), (-1, 1, 2, 0), value=3.0),
             lambda n: Call(n(2, 4), (3, 2), "reflect"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
-
-Calls = Callable[[np.random.Generator], Iterator[Call]]
+from ...case import Call, Calls, Case
 
 
 def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

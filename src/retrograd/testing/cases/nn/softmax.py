@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Case, together
 from ..math.arithmetic import normal
-from ..reduce.reductions import calls_of, one_dim, together
+from ..reduce.reductions import calls_of, one_dim
 
 several = calls_of(
     lambda rng: Call(normal(rng, (2, 3, 2)), (0, 2)),

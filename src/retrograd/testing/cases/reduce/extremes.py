@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...case import Call, Case
-from .reductions import all_dims, calls_of, distinct, one_dim, plain, together, with_nan, with_ties
+from ...case import Call, Case, together
+from .reductions import all_dims, calls_of, distinct, one_dim, plain, with_nan, with_ties
 
 pairs = calls_of(lambda rng: Call(distinct(rng, (3, 4)), distinct(rng, (4,)) + 0.5))
 

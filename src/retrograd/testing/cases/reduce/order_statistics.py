@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case, Fixed
-from .reductions import calls_of, distinct, one_dim, plain, together, with_nan
+from ...case import Call, Case, Fixed, together
+from .reductions import calls_of, distinct, one_dim, plain, with_nan
 
 
 def quantiles(rng: np.random.Generator) -> Iterator[Call]:

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case, together
 from ..math.arithmetic import Draw, normal
-
-Calls = Callable[[np.random.Generator], Iterator[Call]]
 
 
 def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -56,16 +54,6 @@ def plain(draw: Draw = normal) -> Calls:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in ((3, 4), (5,), ()):
             yield Call(draw(rng, shape))
-
-    return calls
-
-
-def together(*parts: Calls) -> Calls:
-    """The calls of all parts, one after another."""
-
-    def calls(rng: np.random.Generator) -> Iterator[Call]:
-        for part in parts:
-            yield from part(rng)
 
     return calls
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case, together
 from ..math.arithmetic import Draw, normal
-from .reductions import Calls, away_from_zero, calls_of, distinct, together, with_nan, with_ties, zero_in_products
+from .reductions import away_from_zero, calls_of, distinct, with_nan, with_ties, zero_in_products
 
 
 def along_one(draw: Draw = normal) -> Calls:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case, Fixed
-from .reductions import calls_of, distinct, plain, together, with_ties
+from ...case import Call, Case, Fixed, together
+from .reductions import calls_of, distinct, plain, with_ties
 
 
 def searched(rng: np.random.Generator) -> Iterator[Call]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...case import Call, Case
-from .reductions import calls_of, distinct, together, with_nan
+from ...case import Call, Case, together
+from .reductions import calls_of, distinct, with_nan
 from .scans import along_one
 
 

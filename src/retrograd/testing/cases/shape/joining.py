@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...case import Call, Case
-from .shape import drawn, integers
+from .shape import integers, normals
 
-stacks = drawn(
+stacks = normals(
     lambda n: Call([n(2, 3), n(2, 3)]),
     lambda n: Call((n(3), n(3), n(3))),
     lambda n: Call([n(), n()]),
     lambda n: Call([n(2, 0, 2)]),
 )
-splits = drawn(
+splits = normals(
     lambda n: Call(n(5, 2), 2),
     lambda n: Call(n(2, 6), 3, 1),
     lambda n: Call(n(2, 6), 4, dim=-1),
@@ -24,7 +24,7 @@ splits = drawn(
 CASES = [
     Case(
         "cat",
-        drawn(
+        normals(
             lambda n: Call([n(2, 3), n(1, 3)]),
             lambda n: Call((n(2, 1), n(2, 3), n(2, 0)), -1),
             lambda n: Call([n(3)], dim=0),
@@ -34,7 +34,7 @@ CASES = [
     ),
     Case(
         "stack",
-        drawn(
+        normals(
             lambda n: Call([n(2, 3), n(2, 3)]),
             lambda n: Call((n(2), n(2)), -1),
             lambda n: Call([n(), n(), n()], dim=0),
@@ -46,13 +46,13 @@ CASES = [
     Case("vstack", stacks, np.vstack),
     Case("dstack", stacks, np.dstack),
     Case("column_stack", stacks),
-    Case("block_diag", drawn(lambda n: Call(n(2, 3), n(2), n()), lambda n: Call(n(0, 2), n(1, 1)))),
-    Case("split", drawn(lambda n: Call(n(5, 2), 2), lambda n: Call(n(2, 5), [1, 4], 1), lambda n: Call(n(0), 2))),
-    Case("split_with_sizes", drawn(lambda n: Call(n(5, 2), [2, 0, 3]), lambda n: Call(n(2, 3), (1, 2), dim=-1))),
+    Case("block_diag", normals(lambda n: Call(n(2, 3), n(2), n()), lambda n: Call(n(0, 2), n(1, 1)))),
+    Case("split", normals(lambda n: Call(n(5, 2), 2), lambda n: Call(n(2, 5), [1, 4], 1), lambda n: Call(n(0), 2))),
+    Case("split_with_sizes", normals(lambda n: Call(n(5, 2), [2, 0, 3]), lambda n: Call(n(2, 3), (1, 2), dim=-1))),
     Case("chunk", splits),
     Case(
         "tensor_split",
-        drawn(
+        normals(
             lambda n: Call(n(5, 2), 3),
             lambda n: Call(n(2, 6), (1, 4), 1),
             lambda n: Call(n(6), (4, 2)),
@@ -61,8 +61,8 @@ CASES = [
         ),
         lambda x, cuts, dim=0: np.array_split(x, cuts, dim),
     ),
-    Case("hsplit", drawn(lambda n: Call(n(4), 2), lambda n: Call(n(2, 4), (1, 3))), np.hsplit),
-    Case("vsplit", drawn(lambda n: Call(n(4, 2), 2), lambda n: Call(n(4, 2), (1, 3))), np.vsplit),
-    Case("dsplit", drawn(lambda n: Call(n(1, 2, 4), 2), lambda n: Call(n(1, 2, 4), (1,))), np.dsplit),
-    Case("unbind", drawn(lambda n: Call(n(3)), lambda n: Call(n(2, 3), 1), lambda n: Call(n(2, 3, 2), dim=-2))),
+    Case("hsplit", normals(lambda n: Call(n(4), 2), lambda n: Call(n(2, 4), (1, 3))), np.hsplit),
+    Case("vsplit", normals(lambda n: Call(n(4, 2), 2), lambda n: Call(n(4, 2), (1, 3))), np.vsplit),
+    Case("dsplit", normals(lambda n: Call(n(1, 2, 4), 2), lambda n: Call(n(1, 2, 4), (1,))), np.dsplit),
+    Case("unbind", normals(lambda n: Call(n(3)), lambda n: Call(n(2, 3), 1), lambda n: Call(n(2, 3, 2), dim=-2))),
 ]

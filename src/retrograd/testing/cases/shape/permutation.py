@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...case import Call, Case
-from .shape import drawn
+from .shape import normals
 
-axes = drawn(
+axes = normals(
     lambda n: Call(n(2, 3), 0, 1),
     lambda n: Call(n(2, 3, 4), -1, 0),
     lambda n: Call(n(2, 3, 4), 1, 1),
@@ -17,10 +17,10 @@ axes = drawn(
 
 CASES = [
     Case("transpose", axes),
-    Case("t", drawn(lambda n: Call(n(2, 3)), lambda n: Call(n(3)), lambda n: Call(n()))),
+    Case("t", normals(lambda n: Call(n(2, 3)), lambda n: Call(n(3)), lambda n: Call(n()))),
     Case(
         "permute",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3, 4), (2, 0, 1)),
             lambda n: Call(n(2, 3), (-1, 0)),
             lambda n: Call(n(), ()),
@@ -30,7 +30,7 @@ CASES = [
     ),
     Case(
         "movedim",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3, 4), 0, -1),
             lambda n: Call(n(2, 3, 4), (0, 2), (1, 0)),
             lambda n: Call(n(2, 3, 4, 1), (3, 1), (0, -1)),

@@ -12,7 +12,7 @@ from ...case import Call, Case
 Normal = Callable[..., Any]
 
 
-def drawn(*makers: Callable[[Normal], Call]) -> Callable[[np.random.Generator], Iterator[Call]]:
+def normals(*makers: Callable[[Normal], Call]) -> Callable[[np.random.Generator], Iterator[Call]]:
     """Calls written out one by one, from a function that draws normal numbers in the shape ``n(2, 3)``."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -27,7 +27,7 @@ def integers(*values: Any) -> Any:
     return np.array(values, np.int64)
 
 
-reshapes = drawn(
+reshapes = normals(
     lambda n: Call(n(2, 3), (3, 2)),
     lambda n: Call(n(2, 3, 4), (-1, 4)),
     lambda n: Call(n(), (1, 1)),
@@ -35,7 +35,7 @@ reshapes = drawn(
     lambda n: Call(n(0, 3), (3, 0)),
 )
 
-at_least = drawn(
+at_least = normals(
     lambda n: Call(n()),
     lambda n: Call(n(3)),
     lambda n: Call(n(2, 3)),
@@ -46,12 +46,12 @@ at_least = drawn(
 
 CASES = [
     Case("reshape", reshapes, np.reshape),
-    Case("Tensor.view", drawn(lambda n: Call(n(), 1), lambda n: Call(n(6), 3, -1), lambda n: Call(n(0), (2, 0)))),
-    Case("Tensor.view_as", drawn(lambda n: Call(n(6), np.zeros((2, 3), np.int64)))),
-    Case("Tensor.reshape_as", drawn(lambda n: Call(n(3, 2), np.zeros((2, 3), np.int64)))),
+    Case("Tensor.view", normals(lambda n: Call(n(), 1), lambda n: Call(n(6), 3, -1), lambda n: Call(n(0), (2, 0)))),
+    Case("Tensor.view_as", normals(lambda n: Call(n(6), np.zeros((2, 3), np.int64)))),
+    Case("Tensor.reshape_as", normals(lambda n: Call(n(3, 2), np.zeros((2, 3), np.int64)))),
     Case(
         "squeeze",
-        drawn(
+        normals(
             lambda n: Call(n(2, 1, 3, 1)),
             lambda n: Call(n(2, 1, 3, 1), 1),
             lambda n: Call(n(2, 1, 3, 1), dim=(-1, 0)),
@@ -60,10 +60,10 @@ CASES = [
             lambda n: Call(n(1, 0)),
         ),
     ),
-    Case("unsqueeze", drawn(lambda n: Call(n(2, 3), 1), lambda n: Call(n(), -1), lambda n: Call(n(0, 2), -3))),
+    Case("unsqueeze", normals(lambda n: Call(n(2, 3), 1), lambda n: Call(n(), -1), lambda n: Call(n(0, 2), -3))),
     Case(
         "flatten",
-        drawn(
+        normals(
             lambda n: Call(n(2, 3, 4)),
             lambda n: Call(n(2, 3, 4), 1),
             lambda n: Call(n(2, 3, 4), 0, -2),
@@ -71,10 +71,10 @@ CASES = [
             lambda n: Call(n(0, 3)),
         ),
     ),
-    Case("ravel", drawn(lambda n: Call(n(2, 3)), lambda n: Call(n()), lambda n: Call(n(0, 3))), np.ravel),
+    Case("ravel", normals(lambda n: Call(n(2, 3)), lambda n: Call(n()), lambda n: Call(n(0, 3))), np.ravel),
     Case(
         "unflatten",
-        drawn(
+        normals(
             lambda n: Call(n(2, 6), 1, (3, -1)), lambda n: Call(n(6, 2), -2, (2, 3)), lambda n: Call(n(2, 0), 1, (0, 3))
         ),
     ),

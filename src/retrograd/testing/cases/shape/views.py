@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ...case import Call, Case
-from .shape import drawn
+from .shape import normals
 
 CASES = [
     Case(
         "narrow",
-        drawn(lambda n: Call(n(5, 2), 0, 1, 3), lambda n: Call(n(2, 5), -1, -2, 2), lambda n: Call(n(3), 0, 3, 0)),
+        normals(lambda n: Call(n(5, 2), 0, 1, 3), lambda n: Call(n(2, 5), -1, -2, 2), lambda n: Call(n(3), 0, 3, 0)),
     ),
-    Case("select", drawn(lambda n: Call(n(5, 2), 0, 1), lambda n: Call(n(2, 5), -1, -2), lambda n: Call(n(3), 0, 0))),
+    Case("select", normals(lambda n: Call(n(5, 2), 0, 1), lambda n: Call(n(2, 5), -1, -2), lambda n: Call(n(3), 0, 0))),
     Case(
         "diagonal",
-        drawn(
+        normals(
             lambda n: Call(n(3, 4)),
             lambda n: Call(n(3, 4), -1),
             lambda n: Call(n(2, 3, 4), 1, 2, 0),
@@ -24,7 +24,7 @@ CASES = [
     ),
     Case(
         "diag_embed",
-        drawn(
+        normals(
             lambda n: Call(n(3)),
             lambda n: Call(n(2, 3), 1),
             lambda n: Call(n(2, 3), -2, 0, -1),
@@ -33,7 +33,7 @@ CASES = [
     ),
     Case(
         "diag",
-        drawn(
+        normals(
             lambda n: Call(n(3)),
             lambda n: Call(n(3), -1),
             lambda n: Call(n(3, 4), 1),
@@ -41,10 +41,10 @@ CASES = [
             lambda n: Call(n(0, 2)),
         ),
     ),
-    Case("diagflat", drawn(lambda n: Call(n(2, 2)), lambda n: Call(n(), 1), lambda n: Call(n(2), -1))),
+    Case("diagflat", normals(lambda n: Call(n(2, 2)), lambda n: Call(n(), 1), lambda n: Call(n(2), -1))),
     Case(
         "Tensor.unfold",
-        drawn(
+        normals(
             lambda n: Call(n(6), 0, 3, 1),
             lambda n: Call(n(2, 7, 2), 1, 2, 3),
             lambda n: Call(n(3, 6), -1, 5, 1),
@@ -55,6 +55,6 @@ CASES = [
     Case(
         # On other inputs the result depends on their layout in memory; see the family's own tests.
         "as_strided",
-        drawn(lambda n: Call(n(1), (3, 2), (0, 0)), lambda n: Call(n(), (2,), (0,)), lambda n: Call(n(1), (), ())),
+        normals(lambda n: Call(n(1), (3, 2), (0, 0)), lambda n: Call(n(), (2,), (0,)), lambda n: Call(n(1), (), ())),
     ),
 ]

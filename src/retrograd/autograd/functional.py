@@ -1,0 +1,274 @@
+"""Products with Jacobians and Hessians of functions of Tensors, and both as a whole, in PyTorch's older form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.dtypes import is_differentiable
+from ..core.errors import describe
+from ..core.modes import enable_grad
+from ..core.tensor import Tensor
+from ..ops.make.filled import ones_like, zeros, zeros_like
+from ..ops.shape.joining import stack
+from .gradients import grad
+
+Tensors = Tensor | tuple[Tensor, ...]
+
+
+def _tuple(caller: str, argument: str, value: Any) -> tuple[Tensor, ...]:
+    values = (value,) if isinstance(value, Tensor) else value
+    if not isinstance(values, (tuple, list)) or not all(isinstance(x, Tensor) for x in values):
+        raise TypeError(f"{caller}: {argument} must be a Tensor or a tuple of Tensors, got {type(value).__name__}")
+    return tuple(values)
+
+
+def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
+    """The inputs as Tensors to differentiate by: views of them with ``create_graph``, else leaves of their own."""
+    points = _tuple(caller, "inputs", inputs)
+    for x in points:
+        if not is_differentiable(x.dtype):
+            raise RuntimeError(f"{caller}: only floating and complex Tensors have gradients, got {describe(x)}")
+    if create_graph:
+        return tuple(x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in points)
+    return tuple(x.detach().requires_grad_() for x in points)
+
+
+def _run(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+    outputs = func(*points)
+    return outputs, _tuple(caller, "the result of func", outputs)
+
+
+def _checked(caller: str, outputs: Sequence[Tensor], strict: bool) -> None:
+    for index, y in enumerate(outputs):
+        if strict and not y.requires_grad:
+            raise RuntimeError(
+                f"{caller}: output {index} of the function is independent of the inputs, which strict=True refuses"
+            )
+
+
+def _gradients(
+    caller: str,
+    outputs: Sequence[Tensor],
+    inputs: tuple[Tensor, ...],
+    cotangents: Sequence[Tensor | None],
+    create_graph: bool,
+    strict: bool,
+    retain: bool = True,
+) -> tuple[Tensor, ...]:
+    """Gradients of outputs by inputs; zeros where there is no way from one to the other, unless ``strict``."""
+    pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y.requires_grad]
+    found: Sequence[Tensor | None] = [None] * len(inputs)
+    if pairs:
+        ys, vs = zip(*pairs, strict=True)
+        found = grad(ys, inputs, vs, retain_graph=retain, create_graph=create_graph, allow_unused=True)
+    for index, g in enumerate(found):
+        if strict and g is None:
+            raise RuntimeError(
+                f"{caller}: the output of the function is independent of input {index}, which strict=True refuses"
+            )
+        if strict and create_graph and g is not None and not g.requires_grad:
+            raise RuntimeError(f"{caller}: the derivative by input {index} is independent of it; strict=True refuses")
+    return tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True))
+
+
+def _vectors(caller: str, v: Any, like: Sequence[Tensor], what: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(f"{caller}: the vector v can only be None if {what} is a single Tensor of one element")
+        return (ones_like(like[0]),)
+    vectors = _tuple(caller, "v", v)
+    if len(vectors) != len(like):
+        raise RuntimeError(f"{caller}: v has {len(vectors)} Tensors, but {what} has {len(like)}")
+    for vector, x in zip(vectors, like, strict=True):
+        if vector.shape != x.shape:
+            raise RuntimeError(f"{caller}: v {describe(vector)} has not the size of {what}, {describe(x)}")
+    return vectors
+
+
+def _result(values: tuple[Tensor, ...], like: Any, create_graph: bool) -> Any:
+    values = values if create_graph else tuple(value.detach() for value in values)
+    return values if isinstance(like, (tuple, list)) else values[0]
+
+
+def vjp(
+    func: Callable[..., Tensors],
+    inputs: Tensors,
+    v: Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensors, Tensors]:
+    """The function's value and ``v`` times its Jacobian.
+
+    Args:
+        func: Tensors to a Tensor, or to a tuple of them.
+        inputs: where.
+        v: Tensors like the outputs; None for one output of one element.
+        create_graph: make the product differentiable.
+        strict: refuse outputs that depend on no input, and inputs that no output depends on.
+
+    >>> import retrograd as rg
+    >>> value, product = rg.autograd.functional.vjp(lambda x: x**2, rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
+    >>> product
+    tensor([ 2., 40.])
+    """
+    with enable_grad():
+        points = _points("vjp", inputs, create_graph)
+        outputs, listed = _run("vjp", func, points)
+        _checked("vjp", listed, strict)
+        vectors = _vectors("vjp", v, listed, "the output of the function")
+        product = _gradients("vjp", listed, points, vectors, create_graph, strict)
+    return _result(listed, outputs, create_graph), _result(product, inputs, create_graph)
+
+
+def jvp(
+    func: Callable[..., Tensors],
+    inputs: Tensors,
+    v: Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensors, Tensors]:
+    """The function's value and its Jacobian times ``v``, by the derivative of a ``vjp``; arguments as there.
+
+    >>> import retrograd as rg
+    >>> rg.autograd.functional.jvp(lambda x: x**2, rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))[1]
+    tensor([ 2., 40.])
+    """
+    with enable_grad():
+        points = _points("jvp", inputs, create_graph)
+        vectors = _vectors("jvp", v, points, "the input of the function")
+        outputs, listed = _run("jvp", func, points)
+        _checked("jvp", listed, strict)
+        dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
+        products = _gradients("jvp", listed, points, dummies, True, strict)
+        result = _gradients("jvp", products, dummies, vectors, create_graph, False)
+    return _result(listed, outputs, create_graph), _result(result, outputs, create_graph)
+
+
+def jacobian(
+    func: Callable[..., Tensors],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian, ``(*output.shape, *input.shape)``, row by row; tuples of outputs and of inputs give nested tuples.
+
+    Args:
+        func: Tensors to a Tensor, or to a tuple of them.
+        inputs: where.
+        create_graph: make the Jacobian differentiable.
+        strict: refuse outputs that depend on no input, and inputs that no output depends on.
+        vectorize: taken for compatibility.
+        strategy: taken for compatibility.
+
+    >>> import retrograd as rg
+    >>> rg.autograd.functional.jacobian(lambda x: x**2, rg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if create_graph and strict and vectorize:
+        raise RuntimeError("jacobian: strict=True and vectorize=True cannot be had together")
+    with enable_grad():
+        points = _points("jacobian", inputs, create_graph)
+        outputs, listed = _run("jacobian", func, points)
+        _checked("jacobian", listed, strict)
+        blocks = []
+        for y in listed:
+            flat = y.reshape(-1)
+            rows = [
+                _gradients("jacobian", [flat[index]], points, [None], create_graph, strict)
+                for index in range(flat.numel())
+            ]
+            blocks.append(
+                tuple(
+                    stack([row[place] for row in rows]).reshape(*y.shape, *x.shape)
+                    if rows
+                    else zeros(*y.shape, *x.shape, dtype=x.dtype)
+                    for place, x in enumerate(points)
+                )
+            )
+    return _result(tuple(_result(block, inputs, create_graph) for block in blocks), outputs, True)
+
+
+def _one_number(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> Tensor:
+    value = func(*points)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        got = describe(value) if isinstance(value, Tensor) else type(value).__name__
+        raise RuntimeError(f"{caller}: the function should return a single Tensor of one element, got {got}")
+    return value.reshape(())
+
+
+def hessian(
+    func: Callable[..., Tensor],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The matrix of second derivatives of a function with one number; arguments as ``jacobian``.
+
+    >>> import retrograd as rg
+    >>> rg.autograd.functional.hessian(lambda x: (x**3).sum(), rg.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+
+    def gradient(*points: Tensor) -> Any:
+        points = tuple(x if x.requires_grad else x.requires_grad_() for x in points)
+        value = _one_number("hessian", func, points)
+        _checked("hessian", [value], strict)
+        found = _gradients("hessian", [value], points, [None], True, strict)
+        return found if isinstance(inputs, (tuple, list)) else found[0]
+
+    return jacobian(gradient, inputs, create_graph, strict)
+
+
+def vhp(
+    func: Callable[..., Tensor],
+    inputs: Tensors,
+    v: Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensor, Tensors]:
+    """The function's value and ``v`` times its Hessian; arguments as ``vjp``.
+
+    >>> import retrograd as rg
+    >>> rg.autograd.functional.vhp(lambda x: (x**3).sum(), rg.tensor([1.0, 2.0]), rg.ones(2))[1]
+    tensor([ 6., 12.])
+    """
+    with enable_grad():
+        points = _points("vhp", inputs, create_graph)
+        vectors = _vectors("vhp", v, points, "the input of the function")
+        value = _one_number("vhp", func, points)
+        _checked("vhp", [value], strict)
+        first = _gradients("vhp", [value], points, [None], True, strict)
+        product = _gradients("vhp", first, points, vectors, create_graph, strict)
+    return _result((value,), value, create_graph), _result(product, inputs, create_graph)
+
+
+def hvp(
+    func: Callable[..., Tensor],
+    inputs: Tensors,
+    v: Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensor, Tensors]:
+    """The function's value and its Hessian times ``v``: as ``vhp``, where second derivatives are continuous.
+
+    >>> import retrograd as rg
+    >>> rg.autograd.functional.hvp(lambda x: (x**3).sum(), rg.tensor([1.0, 2.0]), rg.ones(2))[1]
+    tensor([ 6., 12.])
+    """
+    with enable_grad():
+        points = _points("hvp", inputs, create_graph)
+        vectors = _vectors("hvp", v, points, "the input of the function")
+        value = _one_number("hvp", func, points)
+        _checked("hvp", [value], strict)
+        first = _gradients("hvp", [value], points, [None], True, strict)
+        dummies = tuple(zeros_like(x).requires_grad_() for x in points)
+        second = _gradients("hvp", first, points, dummies, True, strict)
+        product = _gradients("hvp", second, dummies, vectors, create_graph, False)
+    return _result((value,), value, create_graph), _result(product, inputs, create_graph)

@@ -1,0 +1,136 @@
+"""``retrograd run``: a PyTorch program runs with ``torch`` being Retrograd, without a line changed."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import retrograd
+
+from ..core import tensor as _tensor
+from .version import __version__
+
+
+class Torch(ModuleType):
+    """The module ``torch``: Retrograd's names, with PyTorch's version."""
+
+    is_retrograd = True
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(retrograd, name)
+        if not name.startswith("__"):
+            setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(retrograd), *vars(self)})
+
+
+class _Loader:
+    """Gives ``torch.nn`` and its kind the modules that Retrograd has under those names."""
+
+    _own: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        if spec.name == "torch":
+            module: ModuleType = Torch("torch", retrograd.__doc__)
+            names = {name: value for name, value in vars(retrograd).items() if not name.startswith("_")}
+            vars(module).update(names, __version__=__version__, __path__=[])
+            return module
+        path = "retrograd" + spec.name.removeprefix("torch")
+        try:
+            found = import_module(path)
+            self._own = found.__spec__  # which the import system replaces by that of the other name
+            return found
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("retrograd"):
+                raise
+            message = f"No module named {spec.name!r} in Retrograd, which runs this program in PyTorch's place"
+            raise ModuleNotFoundError(message, name=spec.name) from None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._own is not None:
+            module.__spec__ = self._own
+
+
+class _Finder:
+    """The entry of ``sys.meta_path`` for ``torch``; first in it, for PyTorch may be installed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != "torch" and not name.startswith("torch."):
+            return None
+        return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+
+def install() -> None:
+    """Let ``import torch`` mean Retrograd in this process, with PyTorch's meanings where the two differ.
+
+    ``Tensor(array)`` takes the default dtype, as PyTorch's does, and ``Size`` is printed as there.
+    """
+    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+        del sys.modules[name]
+    if not any(isinstance(entry, _Finder) for entry in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    _tensor.arrays_keep_dtype = False
+    _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
+
+
+def _size_repr(size: tuple[int, ...]) -> str:
+    return f"torch.Size({list(size)})"
+
+
+def run(script: str, args: Sequence[str] = ()) -> int:
+    """Run a script as ``python script`` would, with Retrograd for ``torch``.
+
+    Args:
+        script: the file.
+        args: what it finds in ``sys.argv``.
+
+    Returns:
+        The exit code: 0, or 1 after an error, whose traceback is printed.
+
+    Raises:
+        SystemExit: the script's own.
+    """
+    install()
+    argv, path = sys.argv, sys.path[:]
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+        return 0
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        _show(error, script)
+        return 1
+    finally:
+        sys.argv, sys.path[:] = argv, path
+
+
+def _show(error: BaseException, script: str) -> None:
+    """The traceback from the script's own first line on."""
+    frames = error.__traceback__
+    own = os.path.realpath(script)
+    while frames is not None and os.path.realpath(frames.tb_frame.f_code.co_filename) != own:
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames or error.__traceback__)
+
+
+def main() -> int:
+    """``python -m retrograd.as_torch script.py [args]``."""
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print("usage: python -m retrograd.as_torch script.py [args]", file=sys.stderr)
+        return 0 if sys.argv[1:] else 2
+    if not os.path.isfile(sys.argv[1]):
+        print(f"retrograd: error: {sys.argv[1]}: No such file", file=sys.stderr)
+        return 2
+    return run(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,113 @@
+"""Legacy and rarer forms of calls, tried when a call has failed as it stands: ``out=``, numbers before Tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..core.dtypes import can_cast
+from ..core.errors import describe
+from ..core.modes import modes, no_grad
+from ..core.tensor import Tensor
+
+# Keywords that ask for what is so anyway, and the values that do.
+_NO_MATTER: dict[str, Callable[[Any], bool]] = {
+    "memory_format": lambda value: True,
+    "layout": lambda value: value is None or str(value) == "torch.strided",
+    "pin_memory": lambda value: not value,
+    "non_blocking": lambda value: True,
+    "async": lambda value: True,
+    "names": lambda value: value is None,
+    "out": lambda value: value is None,
+}
+_RENAMED = {
+    ("split", "split_size"): "split_size_or_sections",
+    ("tile", "reps"): "dims",
+    ("tensor_split", "sections"): "indices_or_sections",
+}
+_NUMBER_FIRST = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
+_TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
+
+
+def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of the call in the form that the operator takes today; NotImplemented if there is none."""
+    idle = [key for key, is_idle in _NO_MATTER.items() if key in kwargs and is_idle(kwargs[key])]
+    renamed = {key: new for (operator, key), new in _RENAMED.items() if operator == name and key in kwargs}
+    if idle or renamed:
+        return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in idle})
+    if "out" in kwargs:
+        return _into(name, function, args, dict(kwargs))
+    operator = name.removesuffix("_")
+    keyword = _NUMBER_FIRST.get(operator)
+    if keyword and len(args) > 2 and not kwargs and _is_number(args[1]) and isinstance(args[2], Tensor):
+        _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
+        return function(args[0], *args[2:], **{keyword: args[1]})
+    if operator in _TWO_NUMBERS_FIRST and not kwargs and len(args) in (4, 5):
+        numbers = [value for value in args if _is_number(value)]
+        tensors = [value for value in args if isinstance(value, Tensor)]
+        if len(tensors) == 3 and 1 <= len(numbers) <= 2:
+            _warn(name, f"{name}(beta, input, alpha, ...)", f"{name}(input, ..., beta=..., alpha=...)")
+            return function(*tensors, **dict(zip(("beta", "alpha"), numbers)))
+    return NotImplemented
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex))
+
+
+def _warn(name: str, old: str, new: str) -> None:
+    warnings.warn(f"This overload of {name} is deprecated: {old}; use {new}", UserWarning, stacklevel=5)
+
+
+def _into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call with its result written to ``out``, which takes the result's size."""
+    out = kwargs.pop("out")
+    outs = list(out) if isinstance(out, (tuple, list)) else [out]
+    for target in outs:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{name}: out must be a Tensor, not {type(target).__name__}")
+    tensors = [
+        x for value in (*args, *kwargs.values()) for x in (value if isinstance(value, (tuple, list)) else [value])
+    ]
+    if modes.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*tensors, *outs)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    result = _in_dtype_of(outs[0], function, args, kwargs)
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    if len(results) != len(outs):
+        raise TypeError(f"{name}: out must hold {len(results)} Tensors, got {len(outs)}")
+    for target, value in zip(outs, results, strict=True):
+        if not can_cast(value.dtype, target.dtype):
+            raise RuntimeError(
+                f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}"
+            )
+    for target, value in zip(outs, results, strict=True):
+        _write(name, target, value)
+    return out
+
+
+def _in_dtype_of(out: Tensor, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Operators that make Tensors make them in the dtype of ``out``."""
+    if "dtype" not in kwargs and not any(isinstance(value, (Tensor, tuple, list)) for value in args):
+        with suppress(TypeError):
+            return function(*args, dtype=out.dtype, **kwargs)
+    return function(*args, **kwargs)
+
+
+def _write(name: str, out: Tensor, result: Tensor) -> None:
+    with no_grad():
+        if out.array.shape != result.array.shape:
+            if out.array.size:
+                warnings.warn(
+                    f"{name}: out {describe(out)} was resized to the result's size {tuple(result.shape)}; this is "
+                    "deprecated for an out that has elements",
+                    UserWarning,
+                    stacklevel=6,
+                )
+            out.data = result.to(out.dtype, copy=True)
+        else:
+            out.copy_(result)

@@ -1,0 +1,73 @@
+"""Names of ``utils.data`` for training in several processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from .._generated.toplevel import randperm
+from ..data.sampler import Sampler
+from ..ops.make.generators import Generator
+
+
+class DistributedSampler(Sampler):
+    """The part of a data set that one of several processes trains on, in an order that all draw alike.
+
+    Args:
+        dataset: something with a length.
+        num_replicas: how many processes there are.
+        rank: which of them this is.
+        shuffle: draw a new order for each ``set_epoch``.
+        seed: of that order.
+        drop_last: leave out what does not divide, instead of repeating the first.
+
+    >>> import retrograd as rg
+    >>> from retrograd.utils.data.distributed import DistributedSampler
+    >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError("DistributedSampler: give num_replicas and rank; no group of processes is at work")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+        self.epoch = 0
+        length = len(dataset)
+        if drop_last and length % num_replicas:
+            self.num_samples = math.ceil((length - num_replicas) / num_replicas)
+        else:
+            self.num_samples = math.ceil(length / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            order = randperm(len(order), generator=generator).tolist()
+        if not self.drop_last:
+            missing = self.total_size - len(order)
+            order += (order * math.ceil(missing / max(1, len(order))))[:missing]
+        return iter(order[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw another order from the next ``iter`` on."""
+        self.epoch = epoch
+
+
+__all__ = ["DistributedSampler"]

@@ -1,0 +1,35 @@
+"""``compiler`` and ``_dynamo``: marks for PyTorch's compiler, which change nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from .toplevel import compile as compile
+
+config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
+
+
+def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
+    """The function itself."""
+    return fn if callable(fn) else lambda function: function
+
+
+allow_in_graph = disable
+
+
+def is_compiling() -> bool:
+    """Whether PyTorch's compiler reads this: never."""
+    return False
+
+
+def reset() -> None:
+    """Forget what was compiled: nothing was."""
+
+
+def graph_break(msg: str = "") -> None:
+    """Where compiled code would end."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Where a recorded step would begin."""

@@ -1,0 +1,40 @@
+"""Names of ``nn`` that are deprecated, or of PyTorch's inside, and that programs use."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..nn.convolution import _ConvTransposeNd
+from ..nn.losses import NLLLoss
+from ..nn.module import Module
+from ..nn.state import IncompatibleKeys
+from .parallel import DataParallel as DataParallel
+
+_ConvTransposeMixin = _ConvTransposeNd
+_IncompatibleKeys = IncompatibleKeys
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
+class NLLLoss2d(NLLLoss):
+    """``NLLLoss``, which takes images, too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn("NLLLoss2d is deprecated; use NLLLoss", FutureWarning, stacklevel=2)
+        super().__init__(*args, **kwargs)
+
+
+class Container(Module):
+    """A Module with the submodules given by name."""
+
+    def __init__(self, **kwargs: Module) -> None:
+        super().__init__()
+        warnings.warn("nn.Container is deprecated. All of its functionality is in nn.Module", stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
+
+
+__all__ = ["Container", "DataParallel", "NLLLoss2d"]

@@ -1,0 +1,112 @@
+"""The modules of PyTorch's layout: each is made, when it is imported, of the rooms that hold its names here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_NN = ("nn",)
+_MODULES = {
+    "activation": ("nn.activation", "nn.attention"), "adaptive": _NN, "batchnorm": ("nn.normalization",),
+    "channelshuffle": ("nn.upsampling",), "container": ("nn.containers", "compat.modules"),
+    "conv": ("nn.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.distance",),
+    "dropout": ("nn.dropout",), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
+    "instancenorm": ("nn.normalization",), "lazy": _NN, "linear": ("nn.linear",),
+    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "compat.modules"),
+    "normalization": ("nn.normalization",),
+    "padding": ("nn.padding",), "pixelshuffle": ("nn.upsampling",),
+    "pooling": ("nn.pooling",), "rnn": ("nn.recurrent",), "sparse": ("nn.embedding",),
+    "transformer": ("nn.transformer",), "upsampling": ("nn.upsampling",), "utils": ("compat.pairs",),
+}  # fmt: skip
+_FILES = {
+    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset"),
+    "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("compat.data",),
+    "_utils": (), "_utils.collate": ("data.collate",),
+}  # fmt: skip
+_DISTRIBUTIONS = (
+    "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet "
+    "distribution exponential gamma geometric gumbel half_cauchy half_normal independent kl laplace log_normal "
+    "mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical poisson "
+    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform utils"
+)
+
+# Per path below ``retrograd`` the rooms whose names it has.
+_ROOMS: dict[str, tuple[str, ...]] = {
+    "amp": ("compat.amp",), "amp.autocast_mode": ("compat.amp",), "amp.grad_scaler": ("compat.amp",),
+    "autograd.grad_mode": ("core.modes",), "autograd.profiler": ("compat.profiler",),
+    "autograd.variable": ("compat.variable",), "autograd.anomaly_mode": ("autograd.anomaly",),
+    "backends": ("compat.backends",), "backends.cpu": ("compat.backends_cpu",),
+    "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
+    "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
+    "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
+    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",),
+    "onnx": ("compat.onnx",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
+    "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
+    "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
+    "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),
+    "multiprocessing": ("compat.multiprocessing",), "nn.modules": ("nn", "compat.modules"),
+    "nn.parallel": ("compat.parallel",),
+    "nn.parallel.data_parallel": ("compat.parallel",),
+    "nn.parallel.distributed": ("compat.parallel",),
+     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
+    "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
+    "overrides": ("compat.overrides",), "profiler": ("compat.profiler",), "random": ("ops.make.generators",),
+    "storage": ("compat.storage",), "_tensor": ("core.tensor",), "types": ("compat.types",),
+    "utils.checkpoint": ("compat.checkpoint",), "utils.data._utils": (), "utils.model_zoo": ("compat.hub",),
+    "utils.hooks": ("core.tensor",), "utils.tensorboard": ("compat.tensorboard",),
+    "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
+    "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
+    "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",), "compiler": ("compat.dynamo",),
+    "_six": ("compat.six",), "_utils": ("compat.engine",),
+    "nn.parallel.replicate": ("compat.parallel",), "nn.parallel._functions": ("compat.parallel",),
+    "nn.parallel.scatter_gather": ("compat.parallel",),
+    "nn.parallel.parallel_apply": ("compat.parallel",), "distributed.nn": ("compat.distributed",),
+    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
+    **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
+    **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},
+}  # fmt: skip
+
+PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": rooms for path, rooms in _ROOMS.items()}
+
+
+class _Loader:
+    def __init__(self, rooms: tuple[str, ...]) -> None:
+        self.rooms = rooms
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = ModuleType(spec.name)
+        rooms = [import_module(f"retrograd.{room}") for room in self.rooms]
+        if rooms:
+            module.__doc__ = rooms[0].__doc__
+        for room in reversed(rooms):
+            module.__dict__.update({name: value for name, value in vars(room).items() if not name.startswith("__")})
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        from ..core.fallback import legacy_names
+
+        own = [vars(import_module(f"retrograd.{room}")).get("__getattr__") for room in self.rooms[:1]]
+        fallback = legacy_names(module.__name__)
+
+        def __getattr__(name: str) -> Any:
+            for ask in own:
+                if ask is not None and not name.startswith("__") and f"{module.__name__}.{name}" not in PATHS:
+                    return ask(name)
+            return fallback(name)
+
+        module.__dict__["__getattr__"] = __getattr__
+        # A function that is named as a submodule stays the function: the submodule is imported before anybody asks.
+        for path in PATHS:
+            parent, _, name = path.rpartition(".")
+            if parent == module.__name__ and callable(module.__dict__.get(name)):
+                function = module.__dict__[name]
+                import_module(path)
+                module.__dict__[name] = function
+
+
+def find_spec(name: str) -> ModuleSpec | None:
+    """The spec of a module of PyTorch's layout, None for one that is unknown."""
+    rooms = PATHS.get(name)
+    return None if rooms is None else ModuleSpec(name, _Loader(rooms), is_package=True)  # type: ignore[arg-type]

@@ -1,0 +1,87 @@
+"""``Tensor.storage()``: the memory behind a Tensor as a flat sequence of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import Device, backend_of
+from ..core.tensor import Tensor
+
+
+def memory_of(x: Tensor) -> Any:
+    """The whole memory that the Tensor lives in, as a vector of its dtype."""
+    backend, array = backend_of(x.array), x.array
+    owner = array
+    while isinstance(backend.owner(owner), backend.array_type):
+        owner = backend.owner(owner)
+    if owner.dtype != array.dtype or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+        owner = array
+    if owner.flags.c_contiguous:
+        return owner.reshape(-1)
+    return owner.T.reshape(-1) if owner.flags.f_contiguous else np.ascontiguousarray(owner).reshape(-1)
+
+
+class TypedStorage:
+    """The memory behind a Tensor: a flat sequence of numbers of one dtype, read and written in place."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._array = memory_of(tensor)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the numbers."""
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is."""
+        return self._tensor.device
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    size = __len__
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self._array[index]
+        return value.item() if value.ndim == 0 else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        """The numbers as a list."""
+        numbers: list[Any] = backend_of(self._array).to_numpy(self._array).tolist()
+        return numbers
+
+    def data_ptr(self) -> int:
+        """The address of the memory."""
+        return backend_of(self._array).address(self._array)
+
+    def element_size(self) -> int:
+        """Bytes per number."""
+        return int(self._array.dtype.itemsize)
+
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return int(self._array.nbytes)
+
+    def __repr__(self) -> str:
+        rows = "\n".join(f" {value}" for value in self.tolist())
+        return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+class UntypedStorage(TypedStorage):
+    """The memory behind a Tensor in bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor)
+        self._array = self._array.view(np.uint8)

@@ -1,0 +1,262 @@
+"""PyTorch's legacy methods and properties of Tensors; importing this enters them all on the class."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import backend_of
+from ..core.fallback import LegacyMethod
+from ..core.modes import no_grad
+from ..core.tensor import Tensor, constructed, new_tensor
+from .storage import TypedStorage, UntypedStorage, memory_of
+from .types import layout as _layout
+
+
+def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+    """A Tensor of this dtype and device: of a size, or from a sequence.
+
+    >>> import retrograd as rg
+    >>> rg.ones(1, dtype=rg.int64).new([1, 2])
+    tensor([1, 2])
+    """
+    return new_tensor(constructed("new", data, self.dtype, self.device if device is None else device))
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give the Tensor another size, in place: the elements in row-major order stay, further ones are zeros.
+
+    Raises:
+        RuntimeError: the Tensor requires grad.
+    """
+    if self.requires_grad:
+        raise RuntimeError("resize_: cannot resize variables that require grad")
+    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    flat = self.array.reshape(-1)
+    count = int(np.prod(size, dtype=np.int64))
+    if count > flat.size:
+        longer = backend_of(flat).xp.zeros(count, flat.dtype)
+        longer[: flat.size] = flat
+        flat = longer
+    self.data = new_tensor(flat[:count].reshape(size))
+    return self
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """A copy of another size, as ``resize_`` makes it."""
+    return resize_(self.detach().clone(), *sizes)
+
+
+def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+    """Give the Tensor the size of another, in place."""
+    return resize_(self, *the_template.shape)
+
+
+def resize_as(self: Tensor, other: Tensor) -> Tensor:
+    """A copy of the size of another."""
+    return resize(self, *other.shape)
+
+
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Let the Tensor be another's memory, or a storage's, from now on."""
+    if source is None:
+        self.data = new_tensor(self.array[:0].reshape(0))
+        return self
+    base = source._tensor if isinstance(source, TypedStorage) else source
+    if size is not None or isinstance(source, TypedStorage):
+        memory = new_tensor(memory_of(base))
+        size = (memory.numel() - storage_offset,) if size is None else tuple(size)
+        base = memory.as_strided(size, _row_major(size) if stride is None else tuple(stride), storage_offset)
+    self.data = base
+    return self
+
+
+def _row_major(size: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(size[place + 1 :], dtype=np.int64)) for place in range(len(size)))
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by the function's value, in place."""
+    values = [callable(value) for value in self.array.reshape(-1).tolist()]
+    with no_grad():
+        return self.copy_(new_tensor(np.array(values, self.dtype).reshape(self.shape)))
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by the function's value of it and the other's element, in place."""
+    pairs = zip(self.array.reshape(-1).tolist(), tensor.expand_as(self).array.reshape(-1).tolist())
+    with no_grad():
+        return self.copy_(new_tensor(np.array([callable(a, b) for a, b in pairs], self.dtype).reshape(self.shape)))
+
+
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """The Tensor on the same memory as an instance of a subclass, without history."""
+    instance: Any = object.__new__(cls)
+    instance._initialise(self.array)
+    return instance
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the Tensor to memory that processes forked from this one share."""
+    if is_shared(self):
+        return self
+    array = self.array
+    memory = mmap.mmap(-1, max(1, array.nbytes))
+    shared = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
+    shared[...] = array
+    self.data = new_tensor(shared)
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether forked processes share the Tensor's memory."""
+    owner = self.array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(getattr(owner, "obj", owner), mmap.mmap)
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory that a GPU reads without a detour.
+
+    Raises:
+        RuntimeError: there is no GPU.
+    """
+    from .cuda import _cupy
+
+    try:
+        cupyx = __import__("cupyx") if _cupy() else None
+    except AssertionError as error:
+        raise RuntimeError(f"pin_memory: {error}") from None
+    pinned = cupyx.empty_pinned(self.array.shape, self.array.dtype)  # type: ignore[union-attr]
+    pinned[...] = self.array
+    return new_tensor(pinned)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory behind the Tensor, as a flat sequence of numbers."""
+    return TypedStorage(self)
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory behind the Tensor, as bytes."""
+    return UntypedStorage(self)
+
+
+def storage_offset(self: Tensor) -> int:
+    """Where in its memory the Tensor begins, in elements."""
+    backend = backend_of(self.array)
+    return (backend.address(self.array) - backend.address(memory_of(self))) // self.array.dtype.itemsize
+
+
+def storage_type(self: Tensor) -> type:
+    """The type of ``storage()``."""
+    return TypedStorage
+
+
+def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The Tensor in bfloat16, which NumPy has not.
+
+    Raises:
+        TypeError: always.
+    """
+    from .bfloat16 import bfloat16 as missing
+
+    return self.to(missing.dtype)
+
+
+def get_device(self: Tensor) -> int:
+    """The number of the GPU that holds the Tensor, -1 for the CPU."""
+    return -1 if self.device.index is None else self.device.index
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape."""
+    return self.shape == other.shape
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same elements of the same memory."""
+    same = backend_of(self.array).address(self.array) == backend_of(tensor.array).address(tensor.array)
+    return same and self.shape == tensor.shape and self.array.strides == tensor.array.strides
+
+
+def is_nonzero(self: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    return bool(self)
+
+
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype.kind in "ifc"
+
+
+def is_inference(self: Tensor) -> bool:
+    """Whether it was made in inference mode, which leaves no mark here."""
+    return False
+
+
+def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
+    """The Tensor itself: it is dense."""
+    return self if dtype is None else self.to(dtype)
+
+
+def coalesce(self: Tensor) -> Tensor:
+    """The Tensor itself: values at one place have been added."""
+    return self
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Whether values at one place have been added: in a dense Tensor they have."""
+    return True
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Keep the memory until a stream has used it, which CuPy's pool sees to."""
+
+
+def resolve_conj(self: Tensor) -> Tensor:
+    """The Tensor itself: conjugates are computed at once."""
+    return self
+
+
+def zero_grad(self: Tensor) -> None:
+    """Forget the gradient."""
+    self.grad = None
+
+
+def _no(self: Tensor) -> bool:
+    return False
+
+
+def _is_on_cpu(self: Tensor) -> bool:
+    return self.device.type == "cpu"
+
+
+def _enter() -> None:
+    plain = {
+        name: function
+        for name, function in globals().items()
+        if isinstance(Tensor.__dict__.get(name), LegacyMethod) and callable(function)
+    }
+    kinds = ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "xla", "xpu")
+    values: dict[str, Any] = {f"is_{kind}": property(_no, doc=f"Whether it is {kind}: never.") for kind in kinds}
+    values |= {
+        "is_cpu": property(_is_on_cpu, doc="Whether the array is in the CPU's memory."),
+        "is_conj": _no,
+        "is_neg": _no,
+        "is_pinned": lambda self, device=None: False,
+        "is_distributed": _no,
+        "resolve_neg": resolve_conj,
+        "layout": property(lambda self: _layout("strided"), doc="How the elements are kept."),
+        "output_nr": property(lambda self: 0, doc="Which output of its operator it is."),
+    }
+    for name, value in (plain | values).items():
+        if isinstance(Tensor.__dict__.get(name), LegacyMethod):
+            setattr(Tensor, name, value)
+
+
+_enter()

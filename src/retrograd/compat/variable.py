@@ -1,0 +1,49 @@
+"""``autograd.Variable``: PyTorch's Tensors with gradients before they were one with Tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.function import Function
+from ..core.tensor import Tensor
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+    def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: data has to be a Tensor, but got {type(data).__name__}")
+        result = data.detach()
+        result.requires_grad = bool(requires_grad) and not volatile
+        return result
+
+
+class Variable(metaclass=_VariableType):
+    """``Variable(x)`` is a Tensor on x's memory without x's history, and every Tensor is a Variable.
+
+    >>> import retrograd as rg
+    >>> x = rg.autograd.Variable(rg.ones(2), requires_grad=True)
+    >>> x, isinstance(x, rg.autograd.Variable)
+    (tensor([1., 1.], requires_grad=True), True)
+    """
+
+
+class InplaceFunction(Function):
+    """A Function that may write its input, with ``mark_dirty``."""
+
+
+class NestedIOFunction(Function):
+    """A Function; nests of Tensors are not taken apart."""
+
+
+def traceable(cls: Callable[..., Any]) -> Callable[..., Any]:
+    """The class itself."""
+    return cls
+
+
+__all__ = ["Variable"]

@@ -1,0 +1,42 @@
+"""Hooks: functions that are called when something has happened, and the handles that take them back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+
+class LeafHooks:
+    """The hooks of a leaf: on its finished gradient, and after that was added to ``.grad``."""
+
+    __slots__ = ("on_accumulation", "on_gradient")
+
+    def __init__(self) -> None:
+        self.on_gradient: dict[int, Callable[[Any], Any]] = {}
+        self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
+
+
+class RemovableHandle:
+    """Takes a hook back: ``handle.remove()``, or at the end of a ``with``."""
+
+    _ids = count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False) -> None:
+        self.id = next(self._ids)
+        self._hooks = hooks
+        hooks[self.id] = hook
+        if prepend:
+            assert isinstance(hooks, OrderedDict)
+            hooks.move_to_end(self.id, last=False)
+
+    def remove(self) -> None:
+        """Take the hook back; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()

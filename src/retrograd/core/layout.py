@@ -1,0 +1,22 @@
+"""How arrays lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+
+def row_major(array: Any) -> Any:
+    """The array with its elements in row-major order: itself where they are so already, else a copy."""
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def order_like(array: Any) -> Literal["C", "K"]:
+    """The order of a copy as PyTorch makes it: the array's own, but row-major where its elements share memory."""
+    if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
+        return "C"
+    return "K"
+
+
+def memory_order(array: Any) -> list[int]:
+    """The dimensions from the one whose neighbours lie farthest apart to the one where they lie closest."""
+    return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)

@@ -1,0 +1,84 @@
+"""Random numbers for the families, drawn from the library's default generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._generated.toplevel import empty, rand, randn
+from ..core.devices import backend_of
+from ..core.primitive import apply
+from ..core.tensor import Tensor, new_tensor
+from ..ops.make.generators import default_generator
+from ..ops.table.elementwise import elementwise
+from .incomplete_gamma import RELATIVE_SLOPE
+
+Shape = Sequence[int]
+
+
+def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Tensor) -> Tensor:
+    """Numbers drawn by a method of NumPy's generator with the parameters, on whatever device these are.
+
+    Args:
+        draw: takes NumPy's generator and the parameters as arrays of float64.
+        like: a Tensor with the dtype and device of the result.
+        parameters: what the numbers depend on, in the shape of the result.
+    """
+    arrays = [backend_of(x.array).to_numpy(x.array).astype(np.float64) for x in parameters]
+    drawn = np.asarray(draw(default_generator.numpy, *arrays)).astype(like.dtype)
+    return new_tensor(drawn).to(device=like.device)
+
+
+def _log_gamma(concentration: Tensor) -> Tensor:
+    """Logarithms of gamma samples in float64: with x of shape a + 1 and u uniform, x u^(1/a) has shape a."""
+
+    def draw(generator: np.random.Generator, a: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(generator.standard_gamma(a + 1)) - generator.standard_exponential(a.shape) / a
+
+    return drawn_on_host(draw, concentration.detach().double(), concentration)
+
+
+def _gamma_rule(g: Any, a: Any, ans: Any) -> Any:
+    return g * ans * RELATIVE_SLOPE(a, np.log(np.maximum(ans, np.finfo(ans.dtype).tiny)))
+
+
+_GAMMA = elementwise("standard_gamma", lambda a, drawn: drawn, "a", [_gamma_rule])
+_LOG_GAMMA = elementwise(
+    "standard_log_gamma", lambda a, drawn: drawn, "a", [lambda g, a, ans: g * RELATIVE_SLOPE(a, ans)]
+)
+
+
+def standard_gamma(concentration: Tensor) -> Tensor:
+    """Samples of gamma distributions of these shapes and of rate 1, with implicit gradients.
+
+    >>> a = rg.tensor(1e4, requires_grad=True)
+    >>> rg.distributions.draws.standard_gamma(a).backward()
+    >>> bool((a.grad - 1).abs() < 0.1)
+    True
+    """
+    drawn = _log_gamma(concentration).exp().to(dtype=concentration.dtype)
+    return apply(_GAMMA, (concentration,), {"drawn": drawn.array})
+
+
+def standard_log_gamma(concentration: Tensor) -> Tensor:
+    """Logarithms of gamma samples: finite also where shapes are so small that the samples would be 0."""
+    drawn = _log_gamma(concentration).to(dtype=concentration.dtype)
+    return apply(_LOG_GAMMA, (concentration,), {"drawn": drawn.array})
+
+
+def uniform(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers evenly in [0, 1), in the dtype and on the device of a Tensor."""
+    return rand(tuple(shape), dtype=like.dtype, device=like.device)
+
+
+def normal(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers of mean 0 and variance 1, in the dtype and on the device of a Tensor."""
+    return randn(tuple(shape), dtype=like.dtype, device=like.device)
+
+
+def exponential(shape: Shape, like: Tensor) -> Tensor:
+    """Numbers of the exponential distribution of rate 1, in the dtype and on the device of a Tensor."""
+    return empty(tuple(shape), dtype=like.dtype, device=like.device).exponential_()

@@ -1,0 +1,175 @@
+"""What several families share: broadcasting of parameters, probabilities and logits, triangles of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any, Final, Generic, TypeVar, overload
+
+import numpy as np
+
+from .._generated.toplevel import arange, as_tensor, sigmoid, softmax, tensor, where
+from ..core.devices import is_array
+from ..core.modes import recording
+from ..core.primitive import operand
+from ..core.tensor import Size, Tensor
+
+euler_constant: Final = 0.57721566490153286060
+
+Number = bool | int | float
+
+Value = TypeVar("Value")
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is a number of Python's or NumPy's, which takes the dtype of the Tensors beside it."""
+    return isinstance(value, (bool, int, float, np.number))
+
+
+def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
+    """The values as Tensors of one common shape; numbers take dtype and device of the first Tensor among them.
+
+    Raises:
+        ValueError: a value is neither a Tensor, nor an array, nor a number.
+        RuntimeError: the shapes do not broadcast.
+
+    >>> rg.distributions.utils.broadcast_all(0.5, rg.ones(2))
+    (tensor([0.5, 0.5]), tensor([1., 1.]))
+    """
+    for value in values:
+        if not isinstance(value, Tensor) and not is_array(value) and not is_number(value):
+            raise ValueError(f"parameters must be Tensors, arrays or numbers, got {type(value).__name__}")
+    first = next((as_tensor(value) for value in values if not is_number(value)), None)
+    # Numbers become floats beside integers too: 0.5 must not be cut to 0.
+    like = tensor(0.0) if first is None or not first.is_floating_point() else first
+    tensors = [
+        tensor(value, dtype=like.dtype, device=like.device) if is_number(value) else as_tensor(value)
+        for value in values
+    ]
+    shape = broadcast_shapes(*[x.shape for x in tensors])
+    # What has the shape stays itself: a leaf then has no graph that the first backward would free.
+    return tuple([x if x.shape == shape else x.expand(shape) for x in tensors])
+
+
+def shown(value: object) -> str:
+    """A parameter as representations show it: a Tensor without dimensions as its number."""
+    return str(value.item() if isinstance(value, Tensor) and value.dim() == 0 else value)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
+    """The shape that arrays of these shapes broadcast to.
+
+    Raises:
+        RuntimeError: they do not broadcast.
+    """
+    try:
+        return Size(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise RuntimeError(f"shapes {', '.join(map(str, shapes))} do not broadcast") from None
+
+
+def sum_rightmost(value: Tensor, dims: int) -> Tensor:
+    """The sum over the last ``dims`` dimensions."""
+    return value.sum(tuple(range(-dims, 0))) if dims else value
+
+
+def eps_of(x: Tensor) -> float:
+    """The distance from 1 to the next number of the dtype."""
+    return float(np.finfo(x.dtype).eps)
+
+
+def tiny_of(x: Tensor) -> float:
+    """The smallest positive normal number of the dtype."""
+    return float(np.finfo(x.dtype).tiny)
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Probabilities kept off 0 and 1 by the dtype's precision."""
+    eps = eps_of(probs)
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Probabilities of logits: log-odds where binary, else log-probabilities along the last dimension."""
+    return sigmoid(logits) if is_binary else softmax(logits, dim=-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Logits of probabilities, kept finite: log-odds where binary, else log-probabilities."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
+
+
+def choose(condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+    """``where`` in which numbers take the dtype of the Tensor beside them."""
+    like = x if isinstance(x, Tensor) else operand(y)
+    x, y = (tensor(v, dtype=like.dtype, device=like.device) if is_number(v) else v for v in (x, y))
+    return where(condition, x, y)
+
+
+class lazy_property(Generic[Value]):
+    """A property that is computed when first read and then kept in the instance's dictionary.
+
+    It is recorded for gradients even where ``no_grad`` holds at the first reading, since later ones may want them.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy_property[Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Value: ...
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Value | lazy_property[Value]:
+        if instance is None:
+            return self
+        with recording(True):
+            value = self.compute(instance)
+        instance.__dict__[self.name] = value
+        return value
+
+
+def _below(n: int, diag: int, like: Tensor) -> Tensor:
+    """A mask of an n x n matrix: up to diagonal ``diag``."""
+    index = arange(n, device=like.device)
+    return index < index.unsqueeze(-1) + (diag + 1)
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The lower triangle of square matrices, up to diagonal ``diag``, as vectors in the order of rows.
+
+    Raises:
+        ValueError: the matrix has no such diagonal.
+
+    >>> rg.distributions.utils.tril_matrix_to_vec(rg.tensor([[1, 2], [3, 4]]))
+    tensor([1, 3, 4])
+    """
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ValueError(f"tril_matrix_to_vec: diag ({diag}) is outside [{-n}, {n - 1}]")
+    return mat[..., _below(n, diag, mat)]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Vectors as the lower triangles of square matrices that are 0 elsewhere: the inverse of tril_matrix_to_vec.
+
+    Raises:
+        ValueError: a triangle has no such number of elements.
+
+    >>> rg.distributions.utils.vec_to_tril_matrix(rg.tensor([1, 3, 4]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    length = vec.shape[-1]
+    # The positive root of n^2 + (1 + 2 diag) n - |diag| (diag + 1) - 2 length = 0.
+    side = (sqrt((1 + 2 * diag) ** 2 + 8 * length + 4 * abs(diag) * (diag + 1)) - (1 + 2 * diag)) / 2
+    n = round(side)
+    if abs(side - n) > 1e-9:
+        raise ValueError(f"vec_to_tril_matrix: no lower triangle of a square matrix has {length} elements")
+    matrices = vec.new_zeros((*vec.shape[:-1], n, n))
+    matrices[..., _below(n, diag, vec)] = vec
+    return matrices

@@ -1,0 +1,55 @@
+"""Connectionist temporal classification by compiled loops. The references stand in ops/nn/losses/ctc.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import compiled, suits
+from .threads import in_shares
+
+WORTHWHILE = 1 << 12  # steps times places from which the loops gain more than their call costs
+
+
+def takes(log_probs: Any, labels: Any) -> bool:
+    """Whether the loops are to be used: for float32 in NumPy's memory, and enough steps and places."""
+    return suits(log_probs) and log_probs.shape[0] * labels.size >= WORTHWHILE and compiled() is not None
+
+
+def _barred(skips: Any) -> Any:
+    return np.where(skips, np.float32(0), np.float32(-np.inf))
+
+
+def _least(log_probs: Any, labels: Any) -> int:
+    """How many sequences a thread should at least be given."""
+    return max(1, WORTHWHILE // (log_probs.shape[0] * labels.shape[1]))
+
+
+def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> tuple[Any, Any]:
+    """The losses ``(N,)``, and the logarithms of what reaches each place ``(T, N, S')``, as far as sequences last."""
+    from .alignment_loops import ctc_forward
+
+    reached = np.empty((log_probs.shape[0], *labels.shape), np.float32)
+    loss = np.empty(len(labels), np.float32)
+    barred = _barred(skips)
+
+    def work(first: int, last: int) -> None:
+        ctc_forward(log_probs, labels, barred, steps, lengths, first, last, reached, loss)
+
+    in_shares(work, len(labels), _least(log_probs, labels))
+    return loss, reached
+
+
+def backward(g: Any, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> Any:
+    """The gradient of the log-probabilities."""
+    from .alignment_loops import ctc_backward
+
+    dx = np.zeros_like(log_probs)
+    g, barred = np.ascontiguousarray(g, np.float32), _barred(skips)
+
+    def work(first: int, last: int) -> None:
+        ctc_backward(g, log_probs, loss, reached, labels, barred, steps, lengths, first, last, dx)
+
+    in_shares(work, len(labels), _least(log_probs, labels))
+    return dx

@@ -1,0 +1,275 @@
+"""Sequences of different lengths: packed for recurrent layers, padded for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...core.tensor import Tensor, new_tensor
+from ...ops.indexing.gather import index_select
+from ...ops.make.filled import full
+from ...ops.shape.joining import cat
+
+if TYPE_CHECKING:
+    from ..recurrent import RNNBase
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+
+class PackedSequence(_Fields):
+    """Sequences of different lengths without padding: step after step, the longest first.
+
+    Attributes:
+        data: the elements, ``(sum of lengths, *)``.
+        batch_sizes: per step how many sequences reach it.
+        sorted_indices: the sequences' places before they were sorted by length; None if they were sorted.
+        unsorted_indices: the inverse of ``sorted_indices``.
+
+    >>> import retrograd as rg
+    >>> from retrograd.nn.utils.rnn import pack_sequence
+    >>> packed = pack_sequence([rg.tensor([1, 2, 3]), rg.tensor([4, 5])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 5, 3]), tensor([2, 2, 1]))
+    """
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
+        if batch_sizes is None:
+            raise TypeError("PackedSequence: wanted batch_sizes")
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The sequences in another dtype or on another device."""
+        data = self.data.to(*args, **kwargs)
+        return self if data is self.data else type(self)(data, *self[1:])
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The sequences on a GPU."""
+        return type(self)(self.data.cuda(*args, **kwargs), *self[1:])
+
+    def cpu(self) -> PackedSequence:
+        """The sequences in the CPU's memory."""
+        return self.to("cpu")
+
+    def double(self) -> PackedSequence:
+        """The sequences in float64."""
+        return type(self)(self.data.double(), *self[1:])
+
+    def float(self) -> PackedSequence:
+        """The sequences in float32."""
+        return type(self)(self.data.float(), *self[1:])
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements are on a GPU."""
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether the elements are in pinned memory: they are not."""
+        return False
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes another.
+
+    >>> import retrograd as rg
+    >>> rg.nn.utils.rnn.invert_permutation(rg.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else permutation.argsort()
+
+
+def _lengths(lengths: Any) -> np.ndarray[Any, Any]:
+    array: np.ndarray[Any, Any] = np.asarray(lengths.cpu().numpy() if isinstance(lengths, Tensor) else list(lengths))
+    return array.astype(np.int64)
+
+
+def _places(batch_sizes: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
+    """Where the packed elements lie in a padded ``(T * B, *)``, in their order."""
+    places: np.ndarray[Any, Any] = np.concatenate(
+        [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
+    )
+    return places
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """The sequences without their padding.
+
+    Args:
+        input: ``(T, B, *)``, or ``(B, T, *)`` with ``batch_first``.
+        lengths: of the sequences, a Tensor or a list.
+        batch_first: see ``input``.
+        enforce_sorted: the lengths descend already; else they are sorted here.
+
+    Raises:
+        ValueError: a length is not positive, or they are not as many as the sequences.
+        RuntimeError: the lengths do not descend.
+    """
+    counts = _lengths(lengths)
+    if batch_first:
+        input = input.transpose(0, 1)
+    steps, batch = input.shape[:2]
+    if counts.ndim != 1 or counts.size != batch:
+        raise ValueError(f"pack_padded_sequence: wanted {batch} lengths, got {counts.tolist()}")
+    if counts.size and counts.min() <= 0:
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element that is <= 0")
+    if counts.size and counts.max() > steps:
+        raise RuntimeError(f"pack_padded_sequence: the length {counts.max()} exceeds the {steps} steps of the input")
+    order = None
+    if not enforce_sorted:
+        ranks = np.argsort(-counts, kind="stable")
+        order, counts = new_tensor(ranks), counts[ranks]
+        input = index_select(input, 1, order)
+    elif (np.diff(counts) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement"
+        )
+    sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
+    flat = input.reshape(steps * batch, *input.shape[2:])
+    return PackedSequence(index_select(flat, 0, new_tensor(_places(sizes, batch))), new_tensor(sizes), order)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The sequences, padded at their ends, and their lengths: the inverse of ``pack_padded_sequence``.
+
+    Args:
+        sequence: what was packed.
+        batch_first: the result is ``(B, T, *)`` instead of ``(T, B, *)``.
+        padding_value: of the padding.
+        total_length: pad to this length, for example that before packing.
+
+    Raises:
+        ValueError: ``total_length`` is below the longest sequence.
+
+    >>> import retrograd as rg
+    >>> from retrograd.nn.utils.rnn import pack_sequence, pad_packed_sequence
+    >>> pad_packed_sequence(pack_sequence([rg.tensor([1.0, 2.0]), rg.tensor([3.0])]), batch_first=True)
+    (tensor([[1., 2.],
+            [3., 0.]]), tensor([2, 1]))
+    """
+    sizes = _lengths(sequence.batch_sizes)
+    steps, batch = len(sizes), int(sizes[0])
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                f"Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {steps}"
+            )
+        steps = total_length
+    data = sequence.data
+    padding = full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
+    padded = padding.index_copy(0, new_tensor(_places(sizes, batch)), data).reshape(steps, batch, *data.shape[1:])
+    lengths = new_tensor((sizes[:, None] > np.arange(batch)[None, :]).sum(0))
+    if sequence.unsorted_indices is not None:
+        padded = index_select(padded, 1, sequence.unsorted_indices)
+        lengths = lengths[sequence.unsorted_indices]
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def pad_sequence(
+    sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Sequences ``(T_i, *)`` as one Tensor ``(T, B, *)``, the shorter ones padded.
+
+    Args:
+        sequences: Tensors that differ in their first dimension alone.
+        batch_first: ``(B, T, *)`` instead.
+        padding_value: of the padding.
+        padding_side: ``"right"`` or ``"left"``.
+
+    >>> import retrograd as rg
+    >>> rg.nn.utils.rnn.pad_sequence([rg.tensor([1, 2, 3]), rg.tensor([4])], batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+    """
+    listed = list(sequences)
+    if not listed:
+        raise RuntimeError("pad_sequence: received an empty list of sequences")
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: wanted padding_side left or right, got {padding_side!r}")
+    steps = max(x.shape[0] for x in listed)
+    rows = []
+    for x in listed:
+        if x.shape[1:] != listed[0].shape[1:]:
+            raise RuntimeError(
+                f"pad_sequence: {tuple(x.shape)} and {tuple(listed[0].shape)} differ beyond their length"
+            )
+        if x.shape[0] < steps:
+            shape = (steps - x.shape[0], *x.shape[1:])
+            padding = full(shape, padding_value, dtype=x.dtype, device=x.device)
+            x = cat([x, padding] if padding_side == "right" else [padding, x])
+        rows.append(x.unsqueeze(0 if batch_first else 1))
+    return cat(rows, 0 if batch_first else 1)
+
+
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences ``(T_i, *)``, packed; arguments as ``pack_padded_sequence``."""
+    lengths = [x.shape[0] for x in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """The sequences of a padded Tensor without their padding."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[:length] for row, length in zip(rows, _lengths(lengths).tolist(), strict=True)]
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences of a packed one."""
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)
+
+
+def run_packed(
+    layer: RNNBase, packed: PackedSequence, states: tuple[Tensor, ...] | None
+) -> tuple[PackedSequence, tuple[Tensor, ...]]:
+    """The outputs and final states of a recurrent layer: sequences of one length go through it together."""
+    sizes = _lengths(packed.batch_sizes)
+    batch = int(sizes[0])
+    lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
+    if states is not None and packed.sorted_indices is not None:
+        states = tuple(index_select(state, 1, packed.sorted_indices) for state in states)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    outputs: list[Tensor] = []
+    places: list[np.ndarray[Any, Any]] = []
+    finals: list[tuple[Tensor, ...]] = []
+    first = 0
+    batch_first, layer.batch_first = layer.batch_first, False
+    try:
+        while first < batch:  # lengths descend: equal ones stand together
+            length = int(lengths[first])
+            end = int((lengths >= length).sum())
+            rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)
+            x = index_select(packed.data, 0, new_tensor(rows)).reshape(length, end - first, *packed.data.shape[1:])
+            own = None if states is None else tuple(state[:, first:end] for state in states)
+            result, final = layer._run(x, own)
+            outputs.append(result.reshape(rows.size, *result.shape[2:]))
+            places.append(rows)
+            finals.append(final)
+            first = end
+    finally:
+        layer.batch_first = batch_first
+    order = np.argsort(np.concatenate(places))
+    data = index_select(cat(outputs), 0, new_tensor(order))
+    ends = tuple(cat([final[index] for final in finals], 1) for index in range(len(finals[0])))
+    if packed.unsorted_indices is not None:
+        ends = tuple(index_select(state, 1, packed.unsorted_indices) for state in ends)
+    return PackedSequence(data, *packed[1:]), ends

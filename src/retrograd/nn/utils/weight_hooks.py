@@ -1,0 +1,176 @@
+"""Weight and spectral normalization in their older form: the weight is computed by a hook before each forward.
+
+``parametrizations`` has the present form. State dicts differ: here they name ``weight_g``, ``weight_v`` and
+``weight_orig``, ``weight_u``, ``weight_v``, as most published models do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.modes import no_grad
+from ...core.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..convolution import _ConvTransposeNd
+from ..module import Module
+from ..parameter import Parameter
+
+
+class _WeightHook:
+    """A forward pre-hook that computes a weight from the parameters that stand in its place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def compute(self, module: Module, updating: bool) -> Tensor:
+        raise NotImplementedError
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        object.__setattr__(module, self.name, self.compute(module, module.training))
+
+
+def _taken_out(kind: str, module: Module, name: str) -> Parameter:
+    """The parameter, which is none of the module's any more."""
+    if any(isinstance(hook, _WeightHook) and hook.name == name for hook in _hooks(module)):
+        raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {name}")
+    weight = module._parameters.get(name)
+    if weight is None:
+        raise ValueError(f"{kind}: {type(module).__name__} has no parameter {name!r}")
+    del module._parameters[name]
+    return weight
+
+
+def _hooks(module: Module) -> list[Callable[..., Any]]:
+    return [hook for hook, _ in module._forward_pre_hooks.values()]
+
+
+def _enter(module: Module, hook: _WeightHook) -> Module:
+    with no_grad():
+        object.__setattr__(module, hook.name, hook.compute(module, False))
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def _removed(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
+    for key, (hook, _) in module._forward_pre_hooks.items():
+        if isinstance(hook, kind) and hook.name == name:
+            with no_grad():
+                weight = hook.compute(module, False).detach()
+            del module._forward_pre_hooks[key]
+            for part in (name, *(f"{name}_{part}" for part in parts)):
+                delattr(module, part)
+            module.register_parameter(name, Parameter(weight))
+            return module
+    raise ValueError(f"{kind.__name__.strip('_')} of {name!r} not found in {module}")
+
+
+class _WeightNorm(_WeightHook):
+    def __init__(self, name: str, dim: int | None) -> None:
+        super().__init__(name)
+        self.dim = -1 if dim is None else dim
+
+    def norm(self, v: Tensor) -> Tensor:
+        """The norm over all dimensions but one, which stays; -1 means over all."""
+        if self.dim == -1:
+            return (v * v).sum().sqrt()
+        kept = self.dim % v.ndim
+        return (v * v).sum(tuple(axis for axis in range(v.ndim) if axis != kept), keepdim=True).sqrt()
+
+    def compute(self, module: Module, updating: bool) -> Tensor:
+        g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
+        weight: Tensor = v * (g / self.norm(v))
+        return weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Train the length and the direction of a weight apart: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
+
+    Args:
+        module: the owner; it gets the parameters ``<name>_g`` and ``<name>_v``.
+        name: the name of the weight.
+        dim: lengths are taken over all other dimensions; None for one length of the whole.
+
+    >>> import retrograd as rg
+    >>> list(rg.nn.utils.weight_norm(rg.nn.Linear(3, 2)).state_dict())
+    ['bias', 'weight_g', 'weight_v']
+    """
+    weight = _taken_out("weight_norm", module, name)
+    hook = _WeightNorm(name, dim)
+    with no_grad():
+        module.register_parameter(name + "_g", Parameter(hook.norm(weight).detach()))
+    module.register_parameter(name + "_v", weight)
+    return _enter(module, hook)
+
+
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight an ordinary parameter again, with its present value.
+
+    Raises:
+        ValueError: it has no weight normalization.
+    """
+    return _removed(_WeightNorm, module, name, ("g", "v"))
+
+
+class _SpectralNorm(_WeightHook):
+    def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
+        if n_power_iterations <= 0:
+            raise ValueError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
+        super().__init__(name)
+        self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1) if self.dim else weight.flatten(1)
+
+    def compute(self, module: Module, updating: bool) -> Tensor:
+        weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = self.matrix(weight)
+        if updating:
+            with no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(F.normalize(matrix.T @ u, dim=0, eps=self.eps))
+                    u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
+                u, v = u.clone(), v.clone()  # they change at the next forward; this one keeps its own
+        normalized: Tensor = weight / (u * (matrix @ v)).sum()
+        return normalized
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide a weight by its largest singular value, found by power iteration (Miyato et al., 2018).
+
+    Args:
+        module: the owner; it gets the parameter ``<name>_orig`` and the buffers ``<name>_u`` and ``<name>_v``.
+        name: the name of the weight.
+        n_power_iterations: steps before each forward in training.
+        eps: keeps norms from zero.
+        dim: the dimension of the outputs: 0, but 1 for transposed convolutions.
+
+    >>> import retrograd as rg
+    >>> list(rg.nn.utils.spectral_norm(rg.nn.Linear(3, 2)).state_dict())
+    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    """
+    if dim is None:
+        dim = 1 if isinstance(module, _ConvTransposeNd) else 0
+    hook = _SpectralNorm(name, n_power_iterations, dim, eps)
+    weight = _taken_out("spectral_norm", module, name)
+    module.register_parameter(name + "_orig", weight)
+    with no_grad():
+        rows, columns = hook.matrix(weight).shape
+        module.register_buffer(name + "_u", F.normalize(init.normal_(weight.new_empty(rows)), dim=0, eps=eps))
+        module.register_buffer(name + "_v", F.normalize(init.normal_(weight.new_empty(columns)), dim=0, eps=eps))
+    # As in PyTorch, the weight is the raw one until the first forward.
+    object.__setattr__(module, name, weight.detach())
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight an ordinary parameter again, with its present value.
+
+    Raises:
+        ValueError: it has no spectral normalization.
+    """
+    return _removed(_SpectralNorm, module, name, ("u", "v", "orig"))

@@ -1,0 +1,124 @@
+"""Where elements are, and which occur: positions as rows and as coordinates, membership."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ...core.devices import array_module, is_array
+from ...core.dtypes import promote_types
+from ...core.errors import InvalidValue, describe
+from ...core.primitive import operand
+from ...core.tensor import Tensor, new_tensor
+from ..reduce.searching import nonzero
+from ..table.arguments import integer, integers
+from ..table.registry import operator
+from ..table.types import Operand, Size
+
+
+@operator(differentiable=False)
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+
+    Derivative: none.
+    Shape: any; ``(count, ndim)``.
+    Dtype: all; int64.
+
+    >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    return nonzero(input)
+
+
+@operator(differentiable=False)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+
+    Derivative: none.
+    Shape: any; ``(size, ndim)``.
+    Dtype: all; int64.
+
+    Args:
+        size: the number of rows.
+        fill_value: what stands in rows beyond the last element that is not zero.
+    Raises:
+        RuntimeError: ``size`` is negative.
+
+    >>> rg.nonzero_static(rg.tensor([1, 0, 2]), size=3)
+    tensor([[ 0],
+            [ 2],
+            [-1]])
+    """
+    if integer(size, "size") < 0:
+        raise RuntimeError(f"size must not be negative, got {size}")
+    found = nonzero(input).array[:size]
+    rows = array_module(found).full((size, found.shape[1]), integer(fill_value, "fill_value"), dtype=np.int64)
+    rows[: len(found)] = found
+    return new_tensor(rows)
+
+
+@operator(method=False, differentiable=False)
+def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
+    """``(indices // stride_d) % shape_d``, a Tensor per dimension: coordinates of positions in a flattened Tensor.
+
+    Derivative: none.
+    Shape: any; each result has that of ``indices``.
+    Dtype: integers; the results have that of ``indices``.
+
+    Args:
+        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
+            end.
+        shape: the lengths of the dimensions.
+    Returns: as many Tensors as the shape has dimensions.
+    Raises:
+        TypeError: the indices are no integers.
+        ValueError: a length is negative, or a position is out of range.
+
+    >>> rg.unravel_index(rg.tensor([5, 0]), (2, 3))
+    (tensor([1, 0]), tensor([2, 0]))
+    """
+    places = operand(indices, "indices").array
+    if places.dtype.kind not in "iu":
+        raise TypeError(f"expected 'indices' to be integers, got {describe(places)}")
+    lengths = integers((shape,), "shape")
+    if any(length < 0 for length in lengths):
+        raise InvalidValue(f"the lengths of 'shape' must not be negative, got {lengths}")
+    size = prod(lengths)
+    if places.size and not -size <= int(places.min()) <= int(places.max()) < size:
+        raise InvalidValue(f"positions must lie in [{-size}, {size}) for shape {lengths}, got {describe(places)}")
+    rest = np.where(places < 0, places + size, places)
+    coordinates = []
+    for length in reversed(lengths):
+        length = max(length, 1)
+        coordinates.append(new_tensor((rest % length).astype(places.dtype, copy=False)))
+        rest = rest // length
+    return tuple(reversed(coordinates))
+
+
+@operator(method=False, differentiable=False, real=True)
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
+
+    Derivative: none.
+    Shape: both any; the result has that of ``elements``.
+    Dtype: all but complex; bool. The two are compared in their common dtype.
+
+    Args:
+        elements: a Tensor or a number.
+        test_elements: a Tensor or a number, not both numbers.
+        assume_unique: promises that no number occurs twice in either; the result does not depend on it.
+        invert: whether each does *not* occur.
+    Raises:
+        TypeError: both are numbers.
+
+    >>> rg.isin(rg.tensor([[1, 2], [3, 4]]), rg.tensor([2, 3]))
+    tensor([[False,  True],
+            [ True, False]])
+    """
+    if not any(isinstance(value, Tensor) or is_array(value) for value in (elements, test_elements)):
+        raise TypeError("one of elements and test_elements must be a Tensor")
+    x, y = operand(elements, "elements").array, operand(test_elements, "test_elements").array
+    dtype, xp = promote_types(x.dtype, y.dtype), array_module(x)
+    return new_tensor(xp.asarray(xp.isin(x.astype(dtype, copy=False), y.astype(dtype, copy=False), invert=invert)))

@@ -1,0 +1,85 @@
+"""Singular values and principal components of low rank, by random projections."""
+
+from __future__ import annotations
+
+from ...core.devices import array_module
+from ...core.errors import InvalidValue, describe
+from ...core.tensor import Tensor, new_tensor
+from ..make.random_arrays import standard_normal
+from ..table.arguments import integer
+from ..table.registry import operator
+from .factorizations import qr
+from .matrices import matrices
+from .spectral import OldSVDResult, svd
+
+
+def _svd_lowrank(a: Tensor, q: int, niter: int) -> OldSVDResult:
+    rows, columns = a.array.shape[-2:]
+    if integer(q, "q") < 0:
+        raise RuntimeError(f"q must not be negative, got {q}")
+    if niter < 0:
+        raise InvalidValue(f"niter must not be negative, got {niter}")
+    if rows < columns:
+        u, s, v = _svd_lowrank(a.mH, q, niter)
+        return OldSVDResult(v, s, u)
+    noise = new_tensor(standard_normal(array_module(a), (columns, q), a.dtype))
+    basis = qr(a @ noise).Q
+    for _ in range(niter):
+        basis = qr(a @ qr(a.mH @ basis).Q).Q
+    u, s, vh = svd(basis.mH @ a, full_matrices=False)
+    return OldSVDResult(basis @ u, s, vh.mH)
+
+
+@operator(method=False)
+def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None) -> OldSVDResult:
+    """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random columns.
+
+    Derivative: that of the steps.
+    Shape: A ``(..., m, n)``, M broadcasts with it; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Dtype: float32, float64 and complex; kept, S real.
+
+    Args:
+        A: the matrices.
+        q: an estimate of the rank, from above.
+        niter: how often the columns are improved; more for singular values that fall slowly.
+        M: what is taken from A, by default nothing.
+    Returns: (U, S, V).
+    Raises:
+        RuntimeError: q is negative.
+        ValueError: niter is negative.
+    Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithms 4.4 and 5.1.
+
+    >>> rg.svd_lowrank(rg.ones(4, 3), 1).S
+    tensor([3.4641])
+    """
+    a = matrices(A)
+    return _svd_lowrank(a if M is None else a - M, 6 if q is None else q, niter)
+
+
+@operator(method=False)
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> OldSVDResult:
+    """``U, S, V`` with ``A - mean(A, -2)`` near ``U @ diag(S) @ V^H``: principal directions are the columns of V.
+
+    Derivative: that of the steps.
+    Shape: ``(..., m, n)``, m examples of n numbers; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Dtype: float32, float64 and complex; kept, S real.
+
+    Args:
+        A: the examples.
+        q: an estimate of the rank, from above; by default the least of 6, m and n.
+        center: whether to take away the mean of the examples.
+        niter: how often the columns are improved.
+    Returns: (U, S, V).
+    Raises:
+        ValueError: q or niter are out of range.
+    Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009.
+
+    >>> rg.pca_lowrank(rg.tensor([[0.0, 0.0], [1.0, 1.0]]), 1).S
+    tensor([1.])
+    """
+    a = matrices(A)
+    most = min(a.array.shape[-2:])
+    q = min(6, most) if q is None else integer(q, "q")
+    if not 0 <= q <= most:
+        raise InvalidValue(f"q must lie between 0 and {most}, got {q} for {describe(a)}")
+    return _svd_lowrank(a - a.mean(-2, keepdim=True) if center else a, q, niter)

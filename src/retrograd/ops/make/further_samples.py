@@ -1,0 +1,126 @@
+"""Further random numbers: counts of a given rate, and numbers written over a Tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.devices import backend_of
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ..table.arguments import number
+from ..table.masks import ZEROS
+from ..table.registry import operator
+from .generators import Generator, default_generator
+from .random_arrays import standard_normal, uniform
+from .sampling import _check_floating, _write
+
+_DOUBLE = np.dtype(np.float64)
+
+# The derivative of what is drawn is zero, as PyTorch has it.
+POISSON: Primitive = Primitive("poisson", lambda x, sample: sample, "x", [lambda g: ZEROS(g)])
+
+
+@operator(method=False, real=True)
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Counts k with probability ``input^k e^-input / k!``.
+
+    Derivative: zero.
+    Shape: any; the result has the input's.
+    Dtype: floating; kept.
+
+    Args:
+        input: the rates, not negative.
+        generator: where the numbers come from, by default the default generator.
+    Raises:
+        RuntimeError: a rate is negative, or the input is not floating.
+
+    >>> rg.poisson(rg.zeros(2))
+    tensor([0., 0.])
+    """
+    x = operand(input)
+    if x.dtype.kind != "f":
+        raise RuntimeError(f"wanted floating rates, got {describe(x)}")
+    if x.array.size and not bool((x.array >= 0).all()):
+        raise RuntimeError(f"expected rates >= 0, got others among {describe(x)}")
+    backend = backend_of(x.array)
+    source = default_generator if generator is None else generator
+    counts = source.numpy.poisson(backend.to_numpy(x.array).astype(np.float64))
+    return apply(POISSON, (x,), {"sample": backend.asarray(np.asarray(counts), dtype=x.dtype)})
+
+
+@operator(namespace="Tensor", name="log_normal_", differentiable=False, real=True)
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Write ``e^(mean + std * z)``, z being normal with mean 0 and variance 1, over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: floating.
+
+    Args:
+        mean: the mean of the logarithm.
+        std: its standard deviation, above 0.
+        generator: where the numbers come from, by default the default generator.
+    Raises:
+        RuntimeError: ``std`` is not positive.
+
+    >>> bool((rg.zeros(3).log_normal_() > 0).all())
+    True
+    """
+    _check_floating(self)
+    mean, std = number(mean, "mean"), number(std, "std")
+    if not std > 0:
+        raise RuntimeError(f"expects std > 0, got {std}")
+    return _write(self, lambda xp: xp.exp(standard_normal(xp, self.array.shape, _DOUBLE, generator) * std + mean))
+
+
+@operator(namespace="Tensor", name="cauchy_", differentiable=False, real=True)
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: floating.
+
+    Args:
+        median: the median.
+        sigma: half the width at half the height, above 0.
+        generator: where the numbers come from, by default the default generator.
+    Raises:
+        RuntimeError: ``sigma`` is not positive.
+
+    >>> rg.zeros(3).cauchy_().shape
+    (3,)
+    """
+    _check_floating(self)
+    median, sigma = number(median, "median"), number(sigma, "sigma")
+    if not sigma > 0:
+        raise RuntimeError(f"expects sigma > 0, got {sigma}")
+    return _write(
+        self, lambda xp: median + sigma * xp.tan(np.pi * (uniform(xp, self.array.shape, _DOUBLE, generator) - 0.5))
+    )
+
+
+@operator(namespace="Tensor", name="geometric_", differentiable=False, real=True)
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
+
+    Derivative: zero for what was there before.
+    Shape: any.
+    Dtype: all but bool and complex.
+
+    Args:
+        p: the probability of an end, in (0, 1).
+        generator: where the numbers come from, by default the default generator.
+    Raises:
+        RuntimeError: ``p`` is not between 0 and 1.
+
+    >>> bool((rg.zeros(3).geometric_(0.5) >= 1).all())
+    True
+    """
+    if not 0 < p < 1:
+        raise RuntimeError(f"expects p in (0, 1), got {p}")
+    return _write(
+        self,
+        lambda xp: xp.floor(xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / np.log1p(-p)) + 1,
+    )

@@ -1,0 +1,406 @@
+"""Views in memory of their own: ``permute_copy(x, dims)`` is ``permute(x, dims).clone()``, and so on.
+
+Each has its view's arguments, errors and derivative; the result is contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.devices import array_module
+from ...core.errors import describe
+from ...core.primitive import Primitive, apply1, operand
+from ...core.tensor import Tensor
+from ..math.complex_numbers import view_as_complex, view_as_real
+from ..table.arguments import dimension
+from ..table.registry import operator
+from ..table.types import Dims, Size
+from .expansion import expand
+from .joining import chunk, split, split_with_sizes, unbind
+from .permutation import permute, t, transpose
+from .shape import reshape, squeeze, unsqueeze
+from .views import as_strided, diagonal, narrow, select, unfold
+
+COPY = Primitive("view_copy", lambda x: array_module(x).array(x, order="C", copy=True), "x", [lambda g: g])
+
+
+def _copied(view: Tensor) -> Tensor:
+    return apply1(COPY, view)
+
+
+@operator(method=False)
+def alias_copy(input: Tensor) -> Tensor:
+    """``input`` in memory of its own.
+
+    Derivative: ``g``.
+    Shape: any; the result has the input's.
+    Dtype: all; the result has the input's.
+
+    >>> rg.alias_copy(rg.tensor([1, 2]))
+    tensor([1, 2])
+    """
+    return _copied(operand(input))
+
+
+@operator(method=False)
+def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
+    """``as_strided(input, size, stride, storage_offset)`` in memory of its own.
+
+    Derivative: ``as_strided``'s.
+    Shape: as ``as_strided``'s.
+    Dtype: as ``as_strided``'s.
+
+    >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
+    tensor([[0, 2],
+            [1, 3]])
+    """
+    return _copied(as_strided(input, size, stride, storage_offset))
+
+
+@operator(method=False, differentiable=False)
+def detach_copy(input: Tensor) -> Tensor:
+    """``input.detach()``, without a history in memory of its own.
+
+    Derivative: none.
+    Shape: as ``detach``'s.
+    Dtype: as ``detach``'s.
+
+    >>> rg.detach_copy(rg.ones(2, requires_grad=True)).requires_grad
+    False
+    """
+    return _copied(operand(input).detach())
+
+
+@operator(method=False)
+def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """``diagonal(input, offset, dim1, dim2)`` in memory of its own.
+
+    Derivative: ``diagonal``'s.
+    Shape: as ``diagonal``'s.
+    Dtype: as ``diagonal``'s.
+
+    >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return _copied(diagonal(input, offset, dim1, dim2))
+
+
+@operator(method=False)
+def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
+    """``expand(input, size)`` in memory of its own.
+
+    Derivative: ``expand``'s.
+    Shape: as ``expand``'s.
+    Dtype: as ``expand``'s.
+
+    Args:
+        size: the new lengths.
+        implicit: taken for PyTorch's sake; it changes nothing.
+
+    >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    return _copied(expand(input, size))
+
+
+@operator()
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``narrow(input, dim, start, length)`` in memory of its own.
+
+    Derivative: ``narrow``'s.
+    Shape: as ``narrow``'s.
+    Dtype: as ``narrow``'s.
+
+    >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
+    tensor([1, 2])
+    """
+    return _copied(narrow(input, dim, start, length))
+
+
+@operator(method=False)
+def permute_copy(input: Tensor, dims: Dims) -> Tensor:
+    """``permute(input, dims)`` in memory of its own.
+
+    Derivative: ``permute``'s.
+    Shape: as ``permute``'s.
+    Dtype: as ``permute``'s.
+
+    >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
+    tensor([[1],
+            [2]])
+    """
+    return _copied(permute(input, dims))
+
+
+@operator(method=False)
+def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
+    """``select(input, dim, index)`` in memory of its own.
+
+    Derivative: ``select``'s.
+    Shape: as ``select``'s.
+    Dtype: as ``select``'s.
+
+    >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([3, 4])
+    """
+    return _copied(select(input, dim, index))
+
+
+@operator(method=False)
+def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """``input[..., start:end:step, ...]`` along ``dim``, in memory of its own.
+
+    Derivative: ``g`` at the slices, 0 elsewhere.
+    Shape: any with a dimension; the result has the input's, but for ``dim``.
+    Dtype: all; the result has the input's.
+
+    Args:
+        dim: the dimension.
+        start: the first slice; negative ones count from the end.
+        end: the slice after the last one.
+        step: the distance between slices, positive.
+    Raises:
+        IndexError: the dimension is out of range.
+        RuntimeError: the step is not positive, or there is no dimension.
+
+    >>> rg.slice_copy(rg.arange(5), 0, 1, None, 2)
+    tensor([1, 3])
+    """
+    x = operand(input)
+    if not x.array.ndim or step <= 0:
+        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+    place = dimension(dim, x.array.ndim)
+    return _copied(x[(*(slice(None),) * place, slice(start, end, step))])
+
+
+@operator(method=False)
+def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
+    """``squeeze(input, dim)`` in memory of its own.
+
+    Derivative: ``squeeze``'s.
+    Shape: as ``squeeze``'s.
+    Dtype: as ``squeeze``'s.
+
+    >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
+    tensor([1, 2])
+    """
+    return _copied(squeeze(input) if dim is None else squeeze(input, dim))
+
+
+@operator(method=False)
+def t_copy(input: Tensor) -> Tensor:
+    """``t(input)`` in memory of its own.
+
+    Derivative: ``t``'s.
+    Shape: as ``t``'s.
+    Dtype: as ``t``'s.
+
+    >>> rg.t_copy(rg.tensor([[1, 2]]))
+    tensor([[1],
+            [2]])
+    """
+    return _copied(t(input))
+
+
+@operator(method=False)
+def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """``transpose(input, dim0, dim1)`` in memory of its own.
+
+    Derivative: ``transpose``'s.
+    Shape: as ``transpose``'s.
+    Dtype: as ``transpose``'s.
+
+    >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
+    tensor([[1],
+            [2]])
+    """
+    return _copied(transpose(input, dim0, dim1))
+
+
+@operator(method=False)
+def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """``input.unfold(dimension, size, step)`` in memory of its own.
+
+    Derivative: ``unfold``'s.
+    Shape: as ``unfold``'s.
+    Dtype: as ``unfold``'s.
+
+    >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
+    tensor([[0, 1],
+            [1, 2]])
+    """
+    return _copied(unfold(operand(input), dimension, size, step))
+
+
+@operator(method=False)
+def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
+    """``unsqueeze(input, dim)`` in memory of its own.
+
+    Derivative: ``unsqueeze``'s.
+    Shape: as ``unsqueeze``'s.
+    Dtype: as ``unsqueeze``'s.
+
+    >>> rg.unsqueeze_copy(rg.tensor([1, 2]), 0)
+    tensor([[1, 2]])
+    """
+    return _copied(unsqueeze(input, dim))
+
+
+@operator(method=False)
+def view_as_real_copy(input: Tensor) -> Tensor:
+    """``view_as_real(input)`` in memory of its own.
+
+    Derivative: ``view_as_real``'s.
+    Shape: as ``view_as_real``'s.
+    Dtype: as ``view_as_real``'s.
+
+    >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    return _copied(view_as_real(input))
+
+
+@operator(method=False)
+def view_as_complex_copy(input: Tensor) -> Tensor:
+    """``view_as_complex(input)`` in memory of its own.
+
+    Derivative: ``view_as_complex``'s.
+    Shape: as ``view_as_complex``'s.
+    Dtype: as ``view_as_complex``'s.
+
+    >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j], dtype=complex64)
+    """
+    return _copied(view_as_complex(input))
+
+
+@operator(method=False)
+def view_copy(input: Tensor, size: Size) -> Tensor:
+    """``input.view(size)`` in memory of its own.
+
+    Derivative: ``reshape``'s.
+    Shape: any; ``size``, which has as many elements; one length may be -1.
+    Dtype: all; the result has the input's.
+
+    >>> rg.view_copy(rg.arange(4), (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    return _copied(reshape(input, size))
+
+
+@operator(method=False)
+def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """``unbind(input, dim)``, each slice in memory of its own.
+
+    Derivative: ``unbind``'s.
+    Shape: as ``unbind``'s.
+    Dtype: as ``unbind``'s.
+
+    >>> rg.unbind_copy(rg.tensor([1, 2]))
+    (tensor(1), tensor(2))
+    """
+    return tuple(map(_copied, unbind(input, dim)))
+
+
+@operator(method=False)
+def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split(input, split_size, dim)``, each piece in memory of its own.
+
+    Derivative: ``split``'s.
+    Shape: as ``split``'s.
+    Dtype: as ``split``'s.
+
+    >>> rg.split_copy(rg.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return tuple(map(_copied, split(input, split_size, dim)))
+
+
+@operator(method=False)
+def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
+
+    Derivative: ``split``'s.
+    Shape: as ``split``'s.
+    Dtype: as ``split``'s.
+
+    >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return tuple(map(_copied, split_with_sizes(input, split_sizes, dim)))
+
+
+# PyTorch's unsafe forms do not notice a write to another piece. Here every piece knows its base.
+
+
+@operator()
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+    Derivative: ``split``'s.
+    Shape: as ``split``'s.
+    Dtype: as ``split``'s.
+
+    >>> rg.unsafe_split(rg.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return tuple(split(input, split_size, dim))
+
+
+@operator()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+    Derivative: ``split``'s.
+    Shape: as ``split``'s.
+    Dtype: as ``split``'s.
+
+    >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return tuple(split_with_sizes(input, split_sizes, dim))
+
+
+@operator()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
+
+    Derivative: ``chunk``'s.
+    Shape: as ``chunk``'s.
+    Dtype: as ``chunk``'s.
+
+    >>> rg.unsafe_chunk(rg.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return tuple(chunk(input, chunks, dim))
+
+
+@operator()
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: int | None = None
+) -> Tensor:
+    """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+
+    Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
+    Shape: input any; src ``size``; the result has the input's.
+    Dtype: all; the result has the input's.
+
+    Args:
+        src: what is written.
+        size: the shape of the view.
+        stride: per dimension, how many elements of memory lie between neighbours.
+        storage_offset: where the view starts; by default where the input does.
+    Raises:
+        RuntimeError: src has another shape, or the view would leave the memory.
+
+    >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    out = _copied(operand(input))
+    part, src = as_strided(out, size, stride, storage_offset), operand(src, "src")
+    if src.array.shape != part.array.shape:
+        raise RuntimeError(f"expected src to have shape {part.array.shape}, the view's, got {describe(src)}")
+    part.copy_(src)
+    return out

@@ -1,0 +1,3 @@
+"""Signals: the window functions."""
+
+from . import windows as windows

@@ -1,0 +1,33 @@
+"""Sparse matrices under PyTorch's names: ``sparse_coo_tensor`` and its products."""
+
+from typing import TYPE_CHECKING
+
+from .core.fallback import legacy_names
+from .core.tensor import Tensor
+from .ops.linear.sparse import SparseTensor, mm
+
+__all__ = ["SparseTensor", "addmm", "mm", "sum"]
+
+
+def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * mat + alpha * mat1 @ mat2``, mat1 being sparse.
+
+    >>> a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
+    >>> rg.sparse.addmm(rg.ones(2, 1), a, rg.ones(2, 1))
+    tensor([[3.],
+            [4.]])
+    """
+    return mat * beta + mm(mat1, mat2) * alpha
+
+
+def sum(input: SparseTensor, dim: int | None = None) -> Tensor | SparseTensor:
+    """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others.
+
+    >>> rg.sparse.sum(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)))
+    tensor(5.)
+    """
+    return input.sum(dim)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -1,0 +1,51 @@
+"""Cases of products with sparse matrices, as functions of the sparse matrix's values."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ...case import Call, Case
+from ..shape.shape import integers, normals
+from .inverses import Function
+
+AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
+
+
+def sparse(values: Any, indices: Any = AT, size: tuple[int, ...] = (3, 4)) -> Any:
+    """A sparse matrix of the library that the values are of, ours or PyTorch's."""
+    library = import_module(type(values).__module__.partition(".")[0])
+    at = library.from_numpy(np.array(indices)) if isinstance(indices, np.ndarray) else indices
+    return library.sparse_coo_tensor(at, values, size)
+
+
+def of_values(function: Function) -> Function:
+    return lambda values, *args: function(sparse(values), *args)
+
+
+def dense(function: Function) -> Function:
+    return lambda *args: function(*args).to_dense()
+
+
+CASES = [
+    Case(
+        "sparse_coo_tensor",
+        normals(
+            lambda n: Call(AT, n(5), (3, 4)),
+            lambda n: Call(AT, n(5)),
+            lambda n: Call(integers([1, 0, 1]), n(3), (4,)),
+        ),
+        wrap=dense,
+        dtypes=("float32",),
+    ),
+    Case("sparse.mm", normals(lambda n: Call(n(5), n(4, 2)), lambda n: Call(n(5), n(4, 1))), wrap=of_values, dtypes=()),
+    Case("spmm", normals(lambda n: Call(n(5), n(4, 2))), wrap=of_values, dtypes=()),
+    Case(
+        "Tensor.to_sparse",
+        normals(lambda n: Call(n(2, 3)), lambda n: Call(n(3))),
+        wrap=lambda f: lambda x: f(x).coalesce().values(),
+        dtypes=("float32",),
+    ),
+]

@@ -1,0 +1,158 @@
+"""Names and module paths of PyTorch's are found, and a missing one says where it is."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import subprocess
+import sys
+
+import pytest
+
+import retrograd as rg
+from retrograd.compat.paths import PATHS
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+def test_every_path_can_be_imported(path):
+    if "tensorboard" in path:
+        pytest.importorskip("tensorboardX")
+    if "distributions" in path:
+        pytest.importorskip("retrograd.distributions")
+    module = importlib.import_module(path)
+    assert module.__name__ == path
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from retrograd.nn.modules.batchnorm import _BatchNorm, BatchNorm2d",
+        "from retrograd.nn.modules.conv import _ConvNd",
+        "from retrograd.nn.modules.utils import _pair",
+        "from retrograd.nn.modules.loss import _Loss, _WeightedLoss",
+        "from retrograd.nn.modules.module import Module",
+        "from retrograd.utils.data.dataloader import DataLoader, default_collate",
+        "from retrograd.utils.data.dataset import Dataset, Subset",
+        "from retrograd.utils.data.sampler import SubsetRandomSampler",
+        "from retrograd.utils.data.distributed import DistributedSampler",
+        "from retrograd.optim.lr_scheduler import _LRScheduler",
+        "from retrograd.optim.optimizer import Optimizer",
+        "from retrograd.nn.parallel import DataParallel",
+        "from retrograd.nn.parameter import Parameter",
+        "from retrograd.autograd import Variable, Function",
+        "from retrograd.cuda.amp import autocast, GradScaler",
+        "import retrograd.backends.cudnn as cudnn",
+        "import retrograd.multiprocessing as mp",
+    ],
+)
+def test_imports_of_public_programs(statement):
+    exec(statement, {})
+
+
+def test_importing_the_package_loads_nothing_of_compat():
+    program = "import sys, retrograd; print([name for name in sys.modules if 'compat' in name and 'retrograd' in name])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_a_missing_name_says_where_it_is_or_what_is_near():
+    with pytest.raises(AttributeError, match="mse_loss is in retrograd.nn.functional"):
+        rg.mse_loss
+    with pytest.raises(AttributeError, match="did you mean Conv2d"):
+        rg.nn.Conv2D
+    with pytest.raises(AttributeError, match="Linear is in retrograd.nn"):
+        rg.Linear
+    with pytest.raises(AttributeError, match="has no attribute 'zyzzyva'$"):
+        rg.zyzzyva
+
+
+def test_a_legacy_name_leaves_its_module_as_it_is():
+    assert rg.nn.DataParallel is rg.nn.DataParallel and rg.FloatTensor is rg.FloatTensor
+    assert "DataParallel" not in vars(rg.nn) and "FloatTensor" not in vars(rg)
+
+
+def test_constants_and_limits():
+    assert (rg.pi, rg.e, rg.inf, rg.newaxis) == (math.pi, math.e, math.inf, None) and math.isnan(rg.nan)
+    assert rg.finfo(rg.float32).eps == 2.0**-23 and rg.finfo().max > 3e38 and rg.iinfo(rg.int8).max == 127
+    with pytest.raises(TypeError, match="iinfo"):
+        rg.finfo(rg.int64)
+
+
+def test_print_options_are_obeyed():
+    try:
+        rg.set_printoptions(precision=2)
+        assert repr(rg.tensor([1.23456])) == "tensor([1.23])"
+        rg.set_printoptions(sci_mode=True)
+        assert repr(rg.tensor([1234.5])) == "tensor([1.23e+03])"
+    finally:
+        rg.set_printoptions(profile="default", sci_mode=False)
+        from retrograd.core.tensor import print_options
+
+        print_options.pop("suppress_small", None)
+    assert repr(rg.tensor([1.23456])) == "tensor([1.2346])"
+    with pytest.raises(ValueError, match="profile"):
+        rg.set_printoptions(profile="loud")
+
+
+def test_cuda_answers_truthfully_without_a_gpu():
+    if rg.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert rg.cuda.device_count() == 0 and rg.cuda.memory_allocated() == 0 and not rg.cuda.is_bf16_supported()
+    assert rg.backends.cudnn.version() is None and not rg.backends.mps.is_available()
+    rg.cuda.manual_seed_all(1)
+    rg.cuda.empty_cache()
+    for refused in (rg.cuda.current_device, rg.cuda.synchronize, rg.cuda.get_device_name):
+        with pytest.raises(AssertionError, match="no GPU"):
+            refused()
+    for kind in (rg.cuda.Stream, rg.cuda.Event):
+        with pytest.raises(RuntimeError, match="requires a GPU"):
+            kind()
+
+
+def test_switches_are_remembered():
+    rg.use_deterministic_algorithms(True)
+    try:
+        assert rg.are_deterministic_algorithms_enabled()
+    finally:
+        rg.use_deterministic_algorithms(False)
+    assert rg.get_float32_matmul_precision() == "highest"
+    with pytest.warns(UserWarning, match="not one of"):
+        rg.set_float32_matmul_precision("x")
+    with rg.backends.cudnn.flags(benchmark=True):
+        assert rg.backends.cudnn.benchmark
+    assert not rg.backends.cudnn.benchmark
+
+
+def test_marks_for_compilers_change_nothing():
+    model = rg.nn.Linear(2, 1)
+    assert rg.compile(model) is model and rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
+    assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
+    assert rg.compile(mode="default")(len) is len
+
+
+def test_what_needs_the_network_or_compiled_programs_says_so():
+    with pytest.raises(RuntimeError, match="network"):
+        rg.hub.load("a/b", "c")
+    with pytest.raises(RuntimeError, match="compiled"):
+        rg.jit.load("x.pt")
+
+
+def test_a_dtype_that_is_missing_can_be_named_but_not_used():
+    assert repr(rg.bfloat16) == "torch.bfloat16" and rg.float32 != rg.bfloat16
+    for use in (
+        lambda: rg.ones(1).to(rg.bfloat16),
+        lambda: rg.ones(1).bfloat16(),
+        lambda: rg.zeros(1, dtype=rg.bfloat16),
+    ):
+        with pytest.raises(TypeError, match="bfloat16"):
+            use()
+
+
+def test_assert_close():
+    rg.testing.assert_close([rg.ones(2), {"a": 1.0}], [rg.ones(2) + 1e-7, {"a": 1.0}])
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 / 2"):
+        rg.testing.assert_close(rg.ones(2), rg.tensor([1.0, 2.0]))
+    with pytest.raises(AssertionError, match="shape"):
+        rg.testing.assert_close(rg.ones(2), rg.ones(3))
+    with pytest.raises(AssertionError, match="dtype"):
+        rg.testing.assert_close(rg.ones(2), rg.ones(2).double())
