@@ -19,11 +19,13 @@ from ...core.plan import Rule
 from ...core.primitive import Primitive, apply
 from ...core.tensor import Tensor
 from ..math.arithmetic import ABS, SIGN
+from ..math.bessel import J0, J1, K0, K0E, K1, K1E, Y0, Y1
 from ..math.exponential import EXP, LOG, LOG1P, XLOG1PY, XLOGY
 from ..math.powers import POW, RSQRT, SQRT
 from ..math.special import DIGAMMA, LGAMMA
 from ..math.special_library import from_library
 from ..math.trigonometric import COS, COSH, SIN, SINC
+from ..math.zeta import IGAMMA, IGAMMAC, ZETA
 from ..table.elementwise import elementwise
 from ..table.masks import WHERE, zero_rule
 from .arguments import tensors
@@ -97,8 +99,6 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
 
-GAMMAINC = _function("gammainc", "a x", None, lambda g, a, x: g * _gamma_density(a, x))
-GAMMAINCC = _function("gammaincc", "a x", None, lambda g, a, x: -g * _gamma_density(a, x))
 _function("gammaincinv", "a y", None, lambda g, a, ans: g / _gamma_density(a, ans))
 _function("gammainccinv", "a y", None, lambda g, a, ans: -g / _gamma_density(a, ans))
 BETAINC = _function("betainc", "a b x", None, None, lambda g, a, b, x: g * _beta_density(a, b, x))
@@ -145,14 +145,6 @@ IVE: Primitive = _function(
     "ive", "v x", None, lambda g, v, x, ans: g * ((IVE(v - 1, x) + IVE(v + 1, x)) / 2 - SIGN(x) * ans)
 )
 KVE: Primitive = _function("kve", "v x", None, lambda g, v, x, ans: g * (ans - (KVE(v - 1, x) + KVE(v + 1, x)) / 2))
-J0 = _function("j0", "x", lambda g, x: -g * J1(x))
-J1: Primitive = _function("j1", "x", lambda g, x: g * (J0(x) - JV(2.0, x)) / 2)
-Y0 = _function("y0", "x", lambda g, x: -g * Y1(x))
-Y1: Primitive = _function("y1", "x", lambda g, x: g * (Y0(x) - YV(2.0, x)) / 2)
-K0 = _function("k0", "x", lambda g, x: -g * K1(x))
-K1: Primitive = _function("k1", "x", lambda g, x: g * (K0(x) + KV(2.0, x)) / -2)
-K0E = _function("k0e", "x", lambda g, x, ans: g * (ans - K1E(x)))
-K1E: Primitive = _function("k1e", "x", lambda g, x, ans: g * (ans - (K0E(x) + KVE(2.0, x)) / 2))
 AIRY: tuple[Primitive, ...] = (
     _function("airy", "z", lambda g, z: g * AIRY[1](z), output=0),
     _function("airy", "z", lambda g, z: g * z * AIRY[0](z), output=1),
@@ -272,7 +264,6 @@ COSDG: Primitive = _function("cosdg", "x", lambda g, x: -g * _DEGREE * SINDG(x))
 _function("tandg", "x", lambda g, ans: g * _DEGREE * (1 + ans * ans))
 _function("cotdg", "x", lambda g, ans: -g * _DEGREE * (1 + ans * ans))
 _function("radian", "d m s", lambda g: g * _DEGREE, lambda g: g * (_DEGREE / 60), lambda g: g * (_DEGREE / 3600))
-ZETA: Primitive = _function("zeta", "x q", None, lambda g, x, q: -g * x * ZETA(x + 1, q))
 
 _function("gammasgn", "x", zero_rule)
 
@@ -305,8 +296,14 @@ def _floor(k: Any) -> Any:
 _OURS = """entr erfcx erfinv exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_ndtr logit ndtr ndtri psi round xlog1py
     xlogy""".split()  # noqa: SIM905
 
+_PRIMITIVES = {
+    "gammainc": IGAMMA, "gammaincc": IGAMMAC, "_zeta": ZETA,  # of which zeta(x, q), a function, is made
+    "j0": J0, "j1": J1, "y0": Y0, "y1": Y1, "k0": K0, "k1": K1, "k0e": K0E, "k1e": K1E,
+}  # fmt: skip
+
 RULES |= {
     **{name: getattr(special, name) for name in _OURS},
+    **{name: _of(primitive) for name, primitive in _PRIMITIVES.items()},
     "erf": _also_complex(special.erf, ERF),
     "erfc": _also_complex(special.erfc, ERFC),
     "log_expit": functional.logsigmoid,
@@ -317,17 +314,16 @@ RULES |= {
     "sici": _outputs_of(SICI),
     "shichi": _outputs_of(SHICHI),
     "airy": _outputs_of(AIRY),
-    "chdtr": lambda v, x: apply(GAMMAINC, (v / 2, x / 2), {}),
-    "chdtrc": lambda v, x: apply(GAMMAINCC, (v / 2, x / 2), {}),
-    "gdtr": lambda a, b, x: apply(GAMMAINC, (b, a * x), {}),
-    "gdtrc": lambda a, b, x: apply(GAMMAINCC, (b, a * x), {}),
-    "pdtr": lambda k, m: apply(GAMMAINCC, (_floor(k) + 1, m), {}),
-    "pdtrc": lambda k, m: apply(GAMMAINC, (_floor(k) + 1, m), {}),
+    "chdtr": lambda v, x: apply(IGAMMA, (v / 2, x / 2), {}),
+    "chdtrc": lambda v, x: apply(IGAMMAC, (v / 2, x / 2), {}),
+    "gdtr": lambda a, b, x: apply(IGAMMA, (b, a * x), {}),
+    "gdtrc": lambda a, b, x: apply(IGAMMAC, (b, a * x), {}),
+    "pdtr": lambda k, m: apply(IGAMMAC, (_floor(k) + 1, m), {}),
+    "pdtrc": lambda k, m: apply(IGAMMA, (_floor(k) + 1, m), {}),
     "bdtr": lambda k, n, p: apply(BETAINC, (n - _floor(k), _floor(k) + 1, 1 - p), {}),
     "bdtrc": lambda k, n, p: apply(BETAINC, (_floor(k) + 1, n - _floor(k), p), {}),
     "fdtr": lambda dfn, dfd, x: apply(BETAINC, (dfn / 2, dfd / 2, _ratio(dfn, dfd, x)), {}),
     "fdtrc": lambda dfn, dfd, x: apply(BETAINCC, (dfn / 2, dfd / 2, _ratio(dfn, dfd, x)), {}),
-    "_zeta": _of(ZETA),  # of which zeta(x, q), a function, is made
 }
 
 
