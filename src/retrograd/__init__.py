@@ -11,7 +11,7 @@ from ._generated import toplevel as _operators
 from ._generated.toplevel import *  # noqa: F403
 from .core import fallback as _fallback
 from .core.devices import Device as device
-from .core.devices import get_default_device, is_cuda_available, set_default_device
+from .core.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
 from .core.dtypes import (
     bool_,
     can_cast,
@@ -102,10 +102,11 @@ _fallback.enter_legacy_methods(Tensor)
 
 __all__ = [
     "Generator", "Size", "Tensor", "autograd", "bool_", "can_cast", "complex64", "complex128", "default_generator",
-    "device", "enable_grad", "float16", "float32", "float64", "get_default_device", "get_default_dtype",
-    "get_rng_state", "inference_mode", "initial_seed", "int8", "int16", "int32", "int64", "is_cuda_available",
-    "is_grad_enabled", "is_inference_mode_enabled", "manual_seed", "no_grad", "ops", "promote_types", "result_type",
-    "seed", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_rng_state", "uint8",
+    "device", "enable_grad", "float16", "float32", "float64", "get_array_module", "get_default_device",
+    "get_default_dtype", "get_rng_state", "inference_mode", "initial_seed", "int8", "int16", "int32", "int64",
+    "is_cuda_available", "is_grad_enabled", "is_inference_mode_enabled", "manual_seed", "no_grad", "ops",
+    "promote_types", "result_type", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled",
+    "set_rng_state", "uint8",
 ]  # fmt: skip
 __all__ += _operators.__all__
 

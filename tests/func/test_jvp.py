@@ -203,6 +203,18 @@ def test_only_what_depends_on_the_outside_has_a_history():
     assert not plain.requires_grad and weighted.requires_grad
 
 
+@pytest.mark.parametrize("write", [lambda x: x.__setitem__(1, 3.0), lambda x: x[1:].mul_(2.0), lambda x: x.mul_(x)])
+def test_tangents_go_through_what_the_function_writes_to_its_argument(write):
+    def function(x):
+        write(x)
+        return x * x
+
+    x, t = rg.tensor([1.0, 2.0, -3.0]), rg.tensor([1.0, 10.0, 100.0])
+    leaf = rg.tensor(x.array, requires_grad=True)
+    rows = [rg.autograd.grad(element, leaf, retain_graph=True)[0] for element in function(leaf * 1)]
+    np.testing.assert_allclose(jvp(function, (x,), (t,))[1].numpy(), (rg.stack(rows) @ t).numpy())
+
+
 def test_a_function_that_writes_to_its_argument_leaves_the_primal_alone():
     x = tensor(3)
     before = x.tolist()

@@ -116,3 +116,11 @@ def test_the_mixed_derivative_of_a_root_at_zero_is_a_number_forward_over_reverse
     """Masked as PyTorch masks it: the infinite derivative of the power does not meet the zero of the logarithm."""
     _, ((in_x, in_y), (also_in_x, also_in_y)) = ours(lambda x, y: x**y, (0.0, 0.5))
     assert in_y == also_in_y == 0.0
+
+
+@pytest.mark.parametrize("y, first, second", [(0.3, 0, 0), (2.0, 0, 0), (0.0, 0, 0), (-1.0, -math.inf, math.inf)])
+def test_both_derivatives_of_powers_of_the_number_0_by_the_exponent(y, first, second):
+    t = rg.tensor(y, requires_grad=True)
+    (g,) = rg.autograd.grad(0.0**t, t, create_graph=True)
+    (h,) = rg.autograd.grad(g, t)
+    assert (g.item(), h.item()) == (first, second)

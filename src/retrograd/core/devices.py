@@ -203,6 +203,24 @@ def array_module(array: Any) -> Any:
     return backend_of(getattr(array, "array", array)).xp
 
 
+def get_array_module(*values: Any) -> Any:
+    """The module of the arrays, for programs that run on any device: ``cupy`` where one is CuPy's, else ``numpy``.
+
+    Args:
+        values: Tensors, which stand for their arrays, arrays, numbers and whatever else; none gives NumPy.
+
+    Source: ``cupy.get_array_module``, ``chainer.backend.get_array_module``.
+
+    >>> import retrograd as rg
+    >>> xp = rg.get_array_module(rg.ones(2))
+    >>> xp.arange(3)
+    array([0, 1, 2])
+    """
+    arrays = [getattr(value, "array", value) for value in values]
+    modules = [backend_of(array).xp for array in arrays if is_array(array)]
+    return next((module for module in modules if module is not np), np)
+
+
 def cupy_backend() -> Backend:
     """The CuPy backend, made at the first call."""
     for backend in _backends.values():

@@ -199,19 +199,6 @@ class Tensor(Copies, TensorMethods):
             raise RuntimeError("numpy: can't be called on a Tensor that requires grad; use tensor.detach().numpy()")
         return backend_of(self.array).to_numpy(self.array)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if self._requires:
-            raise RuntimeError(
-                "a Tensor that requires grad cannot become a NumPy array without losing its gradient; "
-                "use np.asarray(tensor.detach())"
-            )
-        if not isinstance(self.array, np.ndarray):
-            raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
-        if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
-            raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")
-        array = self.array if dtype is None else self.array.astype(dtype, copy=False)
-        return array.copy() if copy and array is self.array else array
-
     # Its place in the graph
 
     @property

@@ -51,9 +51,9 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
     _check(primals, tangents)
     with enable_grad():
         inputs = [_begin(primal) for primal in primals]
+        starts = [edge_of(x) for x in inputs]  # the function may write to its arguments
         output = func(*inputs)
     outputs = list(_tensors(output))
-    starts = [edge_of(x) for x in inputs]
     # What the function reads besides its arguments, and what these were computed from, may require grad, too.
     outside = _read_from_outside([edge_of(x) for x in outputs], starts) if modes.grad_enabled else set()
     differentiable = modes.grad_enabled and (bool(outside) or any(t._requires for t in tangents))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from ...core.devices import backend_of
 
 
@@ -21,10 +23,17 @@ def library_for(x: Any, name: str) -> Any:
         raise RuntimeError("needs SciPy, which is not installed; install retrograd[special]") from None
 
 
-def from_library(name: str) -> Callable[[Any], Any]:
-    """A function of one array from the library, in the array's dtype."""
+def from_library(name: str, output: int | None = None) -> Callable[..., Any]:
+    """A function of arrays and numbers from the library, in the arrays' dtype; of several outputs one."""
 
-    def forward(x: Any) -> Any:
-        return getattr(library_for(x, name), name)(x).astype(x.dtype)
+    def forward(*inputs: Any) -> Any:
+        array = next((value for value in inputs if hasattr(value, "dtype")), None)
+        library = library_for(np.empty(0) if array is None else array, name)
+        function = getattr(library, name, None)
+        if function is None:
+            raise RuntimeError(f"{library.__name__} has no {name}")
+        results = function(*inputs)
+        result = results if output is None else results[output]
+        return result.item() if array is None else result.astype(array.dtype)
 
     return forward

@@ -109,13 +109,14 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
-def _wrapped(value: Any) -> Any:
+def wrapped(value: Any) -> Any:
+    """Arrays as Tensors, also in lists and tuples."""
     if is_array(value):
         return new_tensor(value)
     if isinstance(value, (np.generic, int)):  # bools and counts
         return operand(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(_wrapped(item) for item in value)
+        return type(value)(wrapped(item) for item in value)
     return value
 
 
@@ -123,7 +124,7 @@ def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose result is indices, counts or truth values: computed on the arrays."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
-        return _wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
+        return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
 
     return rule
 

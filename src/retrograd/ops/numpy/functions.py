@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import fourier, linear_algebra, manipulation, mathematics, selection, statistics
+from . import (
+    fourier,
+    linear_algebra,
+    manipulation,
+    mathematics,
+    nan_statistics,
+    of_functions,
+    polynomials,
+    ranges,
+    selection,
+    sets,
+    statistics,
+    writing,
+)
 from .arguments import Rules, about, tensor, without_derivative
 
 RULES: Rules = {
@@ -15,6 +28,12 @@ RULES: Rules = {
     **selection.RULES,
     **linear_algebra.RULES,
     **fourier.RULES,
+    **nan_statistics.RULES,
+    **of_functions.RULES,
+    **polynomials.RULES,
+    **ranges.RULES,
+    **sets.RULES,
+    **writing.RULES,
     "shape": lambda a: tensor(a).shape,
     "ndim": lambda a: tensor(a).ndim,
     "size": lambda a, axis=None: tensor(a).array.size if axis is None else tensor(a).shape[axis],
@@ -25,13 +44,13 @@ RULES: Rules = {
 
 # Results without a derivative: indices, counts, truth.
 INDICES = set(
-    """all any argmax argmin argsort argwhere nonzero flatnonzero count_nonzero searchsorted digitize bincount isclose
+    """all any argmax argmin argsort argwhere nonzero flatnonzero count_nonzero searchsorted digitize isclose
     isin lexsort argpartition nanargmax nanargmin isneginf isposinf iscomplex isreal tril_indices_from
-    triu_indices_from""".split()  # noqa: SIM905
+    triu_indices_from diag_indices_from ix_ unravel_index ravel_multi_index packbits unpackbits""".split()  # noqa: SIM905
 )
 FACTS = set(
     """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
-    min_scalar_type common_type linalg.matrix_rank""".split()  # noqa: SIM905
+    min_scalar_type common_type linalg.matrix_rank einsum_path save savetxt savez savez_compressed""".split()  # noqa: SIM905
 )
 
 _found: dict[Any, Callable[..., Any] | None] = {}

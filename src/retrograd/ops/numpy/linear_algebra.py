@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..._generated import linalg
 from ..._generated import toplevel as ops
 from ...core.tensor import Tensor
-from .arguments import Rules, alike, flat, floating, tensor
+from ..linear.eigen import EigResult
+from .arguments import Rules, alike, flat, floating, only, tensor
 
 
 def _matrix(a: Any) -> Tensor:
@@ -44,7 +45,10 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def _einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Tensor:
     if isinstance(subscripts, str):
         return ops.einsum(subscripts, *alike(*operands))
-    return ops.einsum(subscripts, *operands)  # operands, each with a list of numbers
+    given = (subscripts, *operands)  # operands, each with a list of numbers
+    *pairs, output = given if len(given) % 2 else (*given, None)
+    arguments = [item for pair in zip(alike(*pairs[::2]), pairs[1::2], strict=True) for item in pair]
+    return ops.einsum(*arguments, *[] if output is None else [output])
 
 
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
@@ -64,11 +68,75 @@ def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
     return linalg.tensorsolve(x, y, axes)
 
 
+def _qr(a: Any, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+    only("linalg.qr", "mode", mode, "reduced", "complete", "r")
+    found = linalg.qr(_matrix(a), "reduced" if mode == "r" else mode)
+    return found.R if mode == "r" else found
+
+
+def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Tensor, Tensor, int, Tensor]:
+    x, y = _matrices(a, b)
+    rows, columns = x.shape
+    precision = float(np.finfo(x.dtype).eps) * (max(rows, columns) if rcond is None else 1)
+    cutoff = precision if rcond is None or rcond < 0 else rcond
+    solution = ops.matmul(linalg.pinv(x, rtol=cutoff), y)
+    values = linalg.svdvals(x)
+    rank = int((values.array > cutoff * values.array.max(initial=0)).sum())
+    misfit = ops.abs(y - ops.matmul(x, solution))
+    squares = ops.sum(misfit * misfit, 0).reshape((-1,))
+    return solution, squares if rank == columns < rows else squares[:0], rank, values
+
+
+def _one_triangle(a: Any, UPLO: str = "L") -> Tensor:
+    """The Hermitian matrix of which NumPy reads one triangle: the gradient belongs to that triangle alone."""
+    x = _matrix(a)
+    if UPLO.upper() not in ("L", "U"):
+        raise ValueError(f"UPLO must be 'L' or 'U', got {UPLO!r}")
+    half, rest = (ops.tril(x), ops.tril(x, -1)) if UPLO.upper() == "L" else (ops.triu(x), ops.triu(x, 1))
+    return half + rest.mH
+
+
+def _eig(a: Any) -> EigResult:
+    """Real where all eigenvalues of a real matrix are."""
+    x = _matrix(a)
+    found = linalg.eig(x)
+    if x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
+        return found
+    return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
+
+
+def eigenvalues(a: Any) -> Tensor:
+    return _eig(a).eigenvalues
+
+
+def _matvec(x1: Any, x2: Any) -> Tensor:
+    x, y = alike(x1, x2)
+    return ops.squeeze(ops.matmul(x, ops.unsqueeze(y, -1)), -1)
+
+
+def _vecmat(x1: Any, x2: Any) -> Tensor:
+    x, y = alike(x1, x2)
+    return ops.squeeze(ops.matmul(ops.unsqueeze(ops.conj(x), -2), y), -2)
+
+
 def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     return linalg.svd(_matrix(a), full_matrices) if compute_uv else linalg.svdvals(_matrix(a))
 
 
+# Products of mixed dtypes, which PyTorch refuses, and those that it has not.
+UFUNC_RULES: Rules = {
+    "matmul": lambda x1, x2: ops.matmul(*alike(x1, x2)),
+    "vecdot": lambda x1, x2: linalg.vecdot(*alike(x1, x2)),
+    "matvec": _matvec,
+    "vecmat": _vecmat,
+}
+
 RULES: Rules = {
+    "linalg.cross": lambda x1, x2, /, *, axis=-1: _cross(x1, x2, axis=axis),
+    "linalg.tensordot": lambda x1, x2, /, *, axes=2: _tensordot(x1, x2, axes),
+    "linalg.lstsq": _lstsq,
+    "linalg.eig": _eig,
+    "linalg.eigvals": eigenvalues,
     "dot": _dot,
     "inner": lambda a, b, /: ops.inner(*alike(a, b)),
     "outer": lambda a, b: ops.outer(*_vectors(a, b)),
@@ -92,12 +160,14 @@ RULES: Rules = {
     "linalg.solve": lambda a, b: linalg.solve(*_matrices(a, b)),
     "linalg.tensorsolve": _tensorsolve,
     "linalg.tensorinv": lambda a, ind=2: linalg.tensorinv(_matrix(a), ind),
-    "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(_matrix(a), upper=upper),
-    "linalg.qr": lambda a, mode="reduced": linalg.qr(_matrix(a), mode),
+    "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(
+        _one_triangle(a, "U" if upper else "L"), upper=upper
+    ),
+    "linalg.qr": _qr,
     "linalg.svd": _svd,
     "linalg.svdvals": lambda x, /: linalg.svdvals(_matrix(x)),
-    "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_matrix(a), UPLO),
-    "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_matrix(a), UPLO),
+    "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_one_triangle(a, UPLO), UPLO),
+    "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_one_triangle(a, UPLO), UPLO),
     "linalg.matrix_power": lambda a, n: linalg.matrix_power(tensor(a), n),
     "linalg.multi_dot": lambda arrays: linalg.multi_dot(alike(*arrays)),
     "linalg.cond": lambda x, p=None: linalg.cond(_matrix(x), p),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,8 +19,13 @@ from .selection import take
 
 
 def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Tensor:
-    only("reshape", "order", order, "C", "A")
-    result = ops.reshape(tensor(a), shape if shape is not None else newshape)
+    only("reshape", "order", order, "C", "A", "F")
+    x, lengths = tensor(a), shape if shape is not None else newshape
+    if order == "F":
+        lengths = (lengths,) if np.ndim(lengths) == 0 else tuple(lengths)
+        result = _transpose(ops.reshape(_transpose(x), lengths[::-1]))
+    else:
+        result = ops.reshape(x, lengths)
     return result.clone() if copy else result
 
 
@@ -136,8 +142,71 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
 def _meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["ij", "xy"] = "xy"
 ) -> tuple[Tensor, ...]:
-    only("meshgrid", "sparse", sparse, False)
-    return tuple(ops.meshgrid(*tensors(*xi), indexing=indexing))
+    xs = tensors(*xi)
+    if not sparse:
+        return tuple(ops.meshgrid(*xs, indexing=indexing))
+    axes = [1, 0, *range(2, len(xs))] if indexing == "xy" and len(xs) > 1 else range(len(xs))
+    return tuple(
+        [ops.reshape(x, [-1 if place == axis else 1 for place in range(len(xs))]) for x, axis in zip(xs, axes)]
+    )
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    x = tensor(a)
+    if axis is None:
+        return ops.roll(x, int(np.sum(unwrapped(shift))))
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(unwrapped(shift)), np.atleast_1d(axis))
+    for step, place in zip(shifts.tolist(), axes.tolist(), strict=True):  # an axis may be named twice
+        x = ops.roll(x, step, place)
+    return x if len(shifts) else ops.clone(x)
+
+
+def _resize(a: Any, new_shape: Any) -> Tensor:
+    x = flat(a, None)[0]
+    shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
+    size = math.prod(shape)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"lengths must not be negative, got {shape}")
+    if not len(x):
+        return ops.zeros(shape, dtype=x.dtype, device=x.device)
+    return ops.reshape(take(x, np.arange(size) % len(x), 0), shape)
+
+
+def _block(arrays: Any) -> Tensor:
+    depth, inside = 0, arrays
+    while isinstance(inside, list):
+        if not inside:
+            raise ValueError("a list is empty")
+        depth, inside = depth + 1, inside[0]
+    ndim = max([depth, *[x.ndim for x in tensors(*_leaves_of(arrays))]])
+
+    def joined(part: Any, level: int) -> Tensor:
+        if isinstance(part, list) != (level < depth):
+            raise ValueError(f"lists are nested {depth} deep in one place and {level} in another")
+        if level < depth:
+            return _concatenate([joined(inner, level + 1) for inner in part], axis=level - depth)
+        x = tensor(part)
+        return ops.reshape(x, (1,) * (ndim - x.ndim) + tuple(x.shape))
+
+    result = joined(arrays, 0)
+    return result if depth else ops.clone(result)
+
+
+def _leaves_of(part: Any) -> list[Any]:
+    return [leaf for inner in part for leaf in _leaves_of(inner)] if isinstance(part, list) else [part]
+
+
+def _sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Tensor:
+    windows = tensor(x)
+    lengths = (window_shape,) if np.ndim(window_shape) == 0 else tuple(window_shape)
+    axes = axes_of(windows, axis)
+    if len(lengths) != len(axes):
+        raise ValueError(f"window_shape {lengths} and axis {axes} differ in number")
+    for length, place in zip(lengths, axes, strict=True):
+        windows = windows.unfold(place, length, 1)
+    return windows
 
 
 # Arrays like others
@@ -147,8 +216,11 @@ def _like(name: str) -> Callable[..., Tensor]:
     def rule(
         a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
     ) -> Tensor:
-        only(name, "shape", shape, None)
-        return getattr(ops, name)(tensor(a), dtype=dtype)
+        x = tensor(a)
+        if shape is None:
+            return getattr(ops, name)(x, dtype=dtype)
+        make = getattr(ops, name.removesuffix("_like"))
+        return make(shape, dtype=x.dtype if dtype is None else dtype, device=x.device)
 
     return rule
 
@@ -177,6 +249,7 @@ RULES: Rules = {
     "broadcast_arrays": lambda *args, subok=False: tuple(ops.broadcast_tensors(*tensors(*args))),
     "atleast_1d": lambda *arys: ops.atleast_1d(*tensors(*arys)),
     "atleast_2d": lambda *arys: ops.atleast_2d(*tensors(*arys)),
+    "atleast_3d": lambda *arys: ops.atleast_3d(*tensors(*arys)),
     "concatenate": _concatenate,
     "stack": _stack,
     "vstack": _stacked("vstack"),
@@ -195,7 +268,10 @@ RULES: Rules = {
     "flip": lambda m, axis=None: ops.flip(tensor(m), axes_of(tensor(m), axis)),
     "fliplr": lambda m: ops.fliplr(tensor(m)),
     "flipud": lambda m: ops.flipud(tensor(m)),
-    "roll": lambda a, shift, axis=None: ops.roll(tensor(a), shift, axis),
+    "roll": _roll,
+    "resize": _resize,
+    "block": _block,
+    "lib.stride_tricks.sliding_window_view": _sliding_window_view,
     "rot90": lambda m, k=1, axes=(0, 1): ops.rot90(tensor(m), k, axes),
     "pad": _pad,
     "tril": lambda m, k=0: ops.tril(tensor(m), k),

@@ -1,7 +1,7 @@
 """NumPy's protocols: ``np.exp(t)``, ``np.sum(t, axis=0)``, ``array + t`` find the operators of Tensors here.
 
-A ufunc is looked up in ``registry.UFUNCS``, a function in the table of ``functions``. What has no rule is a
-TypeError by name: a Tensor never turns into a bare array on the way.
+A ufunc is looked up in ``registry.UFUNCS``, SciPy's by name in the table of ``scipy_special``, a function in the table
+of ``functions``. What has no rule is a TypeError by name: a Tensor never turns into a bare array on the way.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ...core.primitive import is_operand
 from ...core.tensor import Tensor
 from ..table.errors import failure
 from ..table.registry import OPERATORS, UFUNCS, assign
-from . import statistics
+from . import linear_algebra, mathematics, scipy_special, statistics
 from .arguments import tensors, without_derivative
-from .functions import RULES, rule_of
+from .functions import rule_of
 
 # Ufuncs whose operator has another name.
 UFUNC_NAMES = {
@@ -70,19 +70,34 @@ ACCUMULATIONS: dict[np.ufunc, str] = {
     np.logaddexp: "logcumsumexp",
 }
 
-# Products of mixed dtypes, which PyTorch refuses.
-UFUNCS[np.matmul] = RULES["linalg.matmul"]
-if hasattr(np, "vecdot"):
-    UFUNCS[np.vecdot] = RULES["linalg.vecdot"]
+# What differs from the operators of PyTorch's names, and what these lack. A NumPy of another version may lack some.
+UFUNCS.update(
+    (getattr(np, name), rule)
+    for name, rule in {**mathematics.UFUNC_RULES, **linear_algebra.UFUNC_RULES}.items()
+    if hasattr(np, name)
+)
 
 
-def _ufunc_operator(ufunc: np.ufunc) -> Callable[..., Any] | None:
+def ufunc_name(ufunc: np.ufunc) -> str:
+    """The name that users know, ``np.exp``; the bare name of a ufunc that is neither NumPy's nor SciPy's."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return f"np.{name}"
+    return f"scipy.special.{name.lstrip('_')}" if scipy_special.is_scipys(ufunc) else name
+
+
+def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """What a ufunc means on Tensors, or None where it has no rule."""
     function = UFUNCS.get(ufunc)
     if function is None:
-        entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
-        if entry is None:
-            return None
-        function = UFUNCS[ufunc] = entry.function
+        name = ufunc_name(ufunc)
+        if name.startswith("np."):
+            entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
+            function = None if entry is None else entry.function
+        elif name.startswith("scipy."):
+            function = scipy_special.RULES.get(ufunc.__name__)
+        if function is not None:
+            UFUNCS[ufunc] = function
     return function
 
 
@@ -96,7 +111,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     function = UFUNCS.get(ufunc)
     if function is not None and not kwargs and method == "__call__":
         return function(*inputs)
-    name = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
+    name = ufunc_name(ufunc) if method == "__call__" else f"{ufunc_name(ufunc)}.{method}"
     out = kwargs.pop("out", None)
     if isinstance(out, tuple):
         if len(out) != 1:
@@ -122,7 +137,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
 
 
 def _called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    function = _ufunc_operator(ufunc)
+    function = ufunc_rule(ufunc)
     if function is None:
         raise TypeError(f"{name} has no rule for Tensors; use a function of retrograd, or tensor.detach().numpy()")
     dtype = kwargs.pop("dtype", None)

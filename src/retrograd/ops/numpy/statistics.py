@@ -10,10 +10,12 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.primitive import operand
 from ...core.tensor import Tensor
-from .arguments import Rules, axes_of, floating, tensor, tensors, unwrapped
+from ..reduce.common import reduce_
+from ..reduce.extremes import AMAX, AMIN
+from .arguments import Rules, axes_of, floating, only, tensor, tensors, unwrapped
 
 
-def _reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
+def reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
     """What to reduce, and how: for ``axis=()``, which reduces nothing, a new axis of length 1."""
     x = tensor(a)
     if isinstance(axis, (tuple, list)) and not axis:
@@ -21,26 +23,47 @@ def _reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
     return x, axis, keepdims
 
 
-def sum_(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    x, axis, keepdims = _reduced(a, axis, keepdims)
-    return ops.sum(x, axis, keepdims, dtype=dtype)
+def _among(x: Tensor, where: Any, fill: Any) -> Tensor:
+    """The elements that count, with ``fill`` for the others."""
+    return x if where is True else ops.where(tensor(where) != 0, x, tensors(x, fill)[1].astype(x.dtype))
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    x, axis, keepdims = _reduced(a, axis, keepdims)
+def sum_(
+    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Tensor:
+    x, axis, keepdims = reduced(_among(tensor(a), where, 0), axis, keepdims)
+    total = ops.sum(x, axis, keepdims, dtype=dtype)
+    return total if initial is None else total + tensors(total, initial)[1]
+
+
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Tensor:
+    x, axis, keepdims = reduced(_among(tensor(a), where, 1), axis, keepdims)
     if dtype is not None:
         x = x.astype(dtype)
     if x.ndim == 0 or axis is None and not keepdims:
-        return ops.prod(x)
-    for place in sorted(axes_of(x, axis), reverse=True):
-        x = ops.prod(x, place, keepdims)
-    return x
+        x = ops.prod(x)
+    else:
+        for place in sorted(axes_of(x, axis), reverse=True):
+            x = ops.prod(x, place, keepdims)
+    return x if initial is None else x * tensors(x, initial)[1]
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
-    def rule(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-        x, axis, keepdims = _reduced(a, axis, keepdims)
-        return getattr(ops, name)(x, () if axis is None else axis, keepdims)
+    primitive, bound = (AMAX, ops.maximum) if name == "amax" else (AMIN, ops.minimum)
+
+    def rule(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
+        if where is not True and initial is None:
+            raise ValueError("where= needs initial=, the result where nothing counts")
+        x = tensor(a) if initial is None else _among(tensor(a), where, initial)
+        x, axis, keepdims = reduced(x, axis, keepdims)
+        dims = () if axis is None else axis
+        if x.dtype.kind == "c":  # ordered by the real parts, then by the imaginary ones
+            return reduce_(primitive, x, dims, keepdims)
+        if initial is not None:
+            x = ops.cat([x, ops.full_like(x, initial)], axes_of(x, axis)[0]) if x.ndim else bound(x, initial)
+        return getattr(ops, name)(x, dims, keepdims)
 
     return rule
 
@@ -54,12 +77,16 @@ def _ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """What ``np.logaddexp.reduce`` computes."""
-    x, axis, keepdims = _reduced(a, axis, keepdims)
+    x, axis, keepdims = reduced(a, axis, keepdims)
     return ops.logsumexp(x, axes_of(x, axis), keepdims)
 
 
-def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    x, axis, keepdims = _reduced(a, axis, keepdims)
+def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
+    if where is not True:
+        x = floating(tensor(a))
+        counted = ops.broadcast_to(tensor(where) != 0, x.shape)
+        return sum_(x, axis, dtype, keepdims, where=counted) / sum_(counted, axis, None, keepdims)
+    x, axis, keepdims = reduced(a, axis, keepdims)
     return ops.mean(x if dtype is not None else floating(x), axis, keepdims, dtype=dtype)
 
 
@@ -88,16 +115,18 @@ def _deviation(name: str) -> Callable[..., Tensor]:
         ddof: float = 0,
         keepdims: bool = False,
         *,
+        mean: Any = None,
         correction: float | None = None,
     ) -> Tensor:
-        x, axis, keepdims = _reduced(a, axis, keepdims)
+        only(name, "mean", mean, None)
+        x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x) if dtype is None else x.astype(dtype)
         return getattr(ops, name)(x, axis, correction=ddof if correction is None else correction, keepdim=keepdims)
 
     return rule
 
 
-def _quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
+def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
     def rule(
         a: Any,
         q: Any,
@@ -107,7 +136,7 @@ def _quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
         method: str = "linear",
         keepdims: bool = False,
     ) -> Tensor:
-        x, axis, keepdims = _reduced(a, axis, keepdims)
+        x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x)
         axes = axes_of(x, axis)
         kept = [place for place in range(x.ndim) if place not in axes]
@@ -127,29 +156,7 @@ def _median(
     a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Tensor:
     """NumPy's median is the mean of the two middle elements; PyTorch's the lower one."""
-    return _quantile(1)(a, 0.5, axis, keepdims=keepdims)
-
-
-def _nan_sum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    x, axis, keepdims = _reduced(a, axis, keepdims)
-    return ops.nansum(x, axis, keepdims, dtype=dtype)
-
-
-def _nan_mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    x, axis, keepdims = _reduced(a, axis, keepdims)
-    return ops.nanmean(x if dtype is not None else floating(x), axis, keepdims, dtype=dtype)
-
-
-def _nan_extreme(extreme: Callable[..., Tensor], fill: float) -> Callable[..., Tensor]:
-    def rule(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-        x, axis, keepdims = _reduced(a, axis, keepdims)
-        if x.dtype.kind not in "fc":
-            return extreme(x, axis, keepdims)
-        missing = ops.isnan(x)
-        result = extreme(ops.where(missing, fill, x), axis, keepdims)
-        return ops.where(ops.all(missing, axes_of(x, axis), keepdims), np.nan, result)
-
-    return rule
+    return quantile(1)(a, 0.5, axis, keepdims=keepdims)
 
 
 def _variables(m: Any, y: Any, rowvar: bool) -> Tensor:
@@ -181,14 +188,8 @@ RULES: Rules = {
     "var": _deviation("var"),
     "std": _deviation("std"),
     "median": _median,
-    "quantile": _quantile(1),
-    "percentile": _quantile(100),
-    "nanquantile": _quantile(1, "nanquantile"),
-    "nanpercentile": _quantile(100, "nanquantile"),
-    "nansum": _nan_sum,
-    "nanmean": _nan_mean,
-    "nanmax": _nan_extreme(max_, -np.inf),
-    "nanmin": _nan_extreme(min_, np.inf),
+    "quantile": quantile(1),
+    "percentile": quantile(100),
     "cov": _cov,
     "corrcoef": _corrcoef,
 }

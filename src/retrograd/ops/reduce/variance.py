@@ -109,7 +109,8 @@ def var(
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
-        correction: what is taken from the count, 1 by default (the unbiased estimate). NumPy's default is 0.
+        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
+            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         RuntimeError: the input holds integers.
@@ -143,7 +144,8 @@ def std(
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions with length 1.
-        correction: what is taken from the count, 1 by default (the unbiased estimate). NumPy's default is 0.
+        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
+            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         RuntimeError: the input holds integers.
