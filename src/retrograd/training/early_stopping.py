@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, SupportsFloat
 
+from ..core.tensor import Tensor
 from ..nn.module import Module
 
 
@@ -46,7 +47,7 @@ class EarlyStopping:
 
     def step(self, metric: SupportsFloat) -> bool:
         """Count an epoch with its metric; True when it is time to stop. NaN is never better."""
-        value = float(metric)
+        value = float(metric.item() if isinstance(metric, Tensor) else metric)
         self.epoch += 1
         gain = self.best - value if self.mode == "min" else value - self.best
         if gain > self.min_delta:

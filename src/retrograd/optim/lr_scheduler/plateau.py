@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import SupportsFloat
 
+from ...core.tensor import Tensor
 from ..hyperparameters import number
 from ..optimizer import Optimizer
 from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, per_group, rates_of
@@ -77,7 +78,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Count the epoch with its metric, and reduce the learning rates if it is time."""
-        current = float(metrics)
+        current = float(metrics.item() if isinstance(metrics, Tensor) else metrics)
         if epoch is not None:
             warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

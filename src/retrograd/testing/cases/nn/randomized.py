@@ -6,6 +6,7 @@ import numpy as np
 
 from ...case import Call, Case, Fixed
 from ..shape.shape import integers, normals
+from .activations import kept
 
 
 def probabilities(*shape: int) -> Fixed:
@@ -22,7 +23,7 @@ rates = normals(
 
 CASES = [
     Case("nn.functional.rrelu", rates, random=True),
-    Case("nn.functional.rrelu_", normals(lambda n: Call(Fixed(n(3, 4)), 0.1, 0.5)), order=0),
+    Case("nn.functional.rrelu_", normals(lambda n: Call(n(3, 4), 0.1, 0.5)), wrap=kept),
     Case(
         "nn.functional.linear_cross_entropy",
         normals(
