@@ -146,7 +146,6 @@ REFUSED = [
     lambda x: np.linspace(x, 1.0, -1),
     lambda x: np.geomspace(0 * x, 1.0),
     lambda x: np.resize(x, (-1, 2)),
-    lambda x: np.cumulative_sum(x),
     lambda x: np.choose([5], [x, x]),
     lambda x: np.block([x, [x]]),
     lambda x: np.piecewise(x, [X > 0], []),
@@ -158,6 +157,9 @@ REFUSED = [
     lambda x: np.insert(x[0], 7, 1.0),
     lambda x: np.place(x, X[0], 1.0),
 ]
+
+if hasattr(np, "cumulative_sum"):  # from NumPy 2.1 on
+    REFUSED.append(lambda x: np.cumulative_sum(x))
 
 
 @pytest.mark.parametrize("call", REFUSED)
