@@ -83,7 +83,6 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dims: per dimension how many copies, one by one or as a sequence.
 
     Raises:
@@ -124,7 +123,6 @@ def repeat_interleave(
     Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         repeats: a number, or one per element along ``dim``.
         dim: the dimension; None flattens the input.
         output_size: the sum of the repeats, which is checked.
@@ -203,7 +201,6 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         dims: the dimensions, one by one or as a sequence.
 
     Raises:
@@ -299,7 +296,6 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     Dtype: any, kept.
 
     Args:
-        input: a Tensor.
         shifts: how many places, per dimension of ``dims``.
         dims: the dimensions; None rolls the flattened elements.
 
