@@ -29,6 +29,17 @@ def arguments(function) -> list[str]:
     return [p.name for p in parameters[1:] if p.kind not in kinds and not p.name.startswith("_")]
 
 
+# Methods without an argument that can be wrong, and what answers for any object.
+NEVER_REFUSE = {"is_tensor"} | {
+    name for name, function in FUNCTIONS.items() if name.startswith("Tensor.") and not arguments(function)
+}
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS} - NEVER_REFUSE))
+def test_an_operator_states_what_it_refuses(name):
+    assert has("Raises", docstring(FUNCTIONS[name]))
+
+
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_an_operator_states_formula_derivative_shape_dtype_and_arguments(name):
     text = docstring(FUNCTIONS[name])

@@ -25,6 +25,9 @@ def argwhere(input: Tensor) -> Tensor:
     Shape: any; ``(count, ndim)``.
     Dtype: all; int64.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
             [1, 0]])

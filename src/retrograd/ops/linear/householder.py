@@ -134,6 +134,10 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     Args:
         input2: the factors tau.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.orgqr(*rg.geqrf(rg.tensor([[3.0], [4.0]])))
     tensor([[-0.6],
             [-0.8]])

@@ -137,6 +137,9 @@ def kron(input: Operand, other: Operand) -> Tensor:
         input: whose elements are multiplied.
         other: what stands in each block.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
     """

@@ -436,6 +436,10 @@ def spmm(input: Any, mat2: Tensor) -> Tensor:
     Args:
         mat2: a dense matrix.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.spmm(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), rg.ones(2, 1))
     tensor([[2.],
             [3.]])

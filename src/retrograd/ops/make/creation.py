@@ -227,6 +227,10 @@ def new_tensor_(
         device: the device, by default this Tensor's.
         requires_grad: whether gradients with respect to the result are wanted.
 
+    Raises:
+        TypeError: the data are no numbers.
+        ValueError: the nested sequences are ragged.
+
     >>> rg.zeros(1).new_tensor([1, 2])
     tensor([1., 2.])
     """

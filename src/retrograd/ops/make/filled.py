@@ -224,6 +224,9 @@ def zeros_like(
         device: the device, by default the input's.
         requires_grad: whether gradients with respect to the result are wanted.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])
     """
@@ -251,6 +254,9 @@ def ones_like(
         device: the device, by default the input's.
         requires_grad: whether gradients with respect to the result are wanted.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.ones_like(rg.tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
@@ -277,6 +283,9 @@ def empty_like(
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
         requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
@@ -306,6 +315,9 @@ def full_like(
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
         requires_grad: whether gradients with respect to the result are wanted.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.full_like(rg.zeros(2), 3)
     tensor([3., 3.])

@@ -110,6 +110,10 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
         other: what is subtracted from.
         alpha: a factor for ``input``; no floating number where both are integers.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
@@ -211,6 +215,10 @@ def true_divide(input: Operand, other: Operand) -> Tensor:
     Args:
         input: the dividend.
         other: the divisor.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.true_divide(rg.tensor([1, 2]), 2)
     tensor([0.5, 1. ])
@@ -358,6 +366,9 @@ def abs_(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: the input's; complex numbers give real ones.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
     """
@@ -400,6 +411,9 @@ def sgn(input: Tensor) -> Tensor:
     Derivative: zero for real numbers; for complex z with s = sgn(z) ``i Im(conj(s) dz) s / |z|``, 0 at 0.
     Shape: any; the result has the input's.
     Dtype: the input's.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sgn(rg.tensor([3 + 4j]))
     tensor([0.6+0.8j], dtype=complex64)

@@ -271,6 +271,10 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     Source: DLMF 10.49.
 
     >>> rg.special.spherical_bessel_j0(rg.tensor([0.0, 1.0]))

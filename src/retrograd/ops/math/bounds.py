@@ -278,6 +278,9 @@ def nan_to_num(
         posinf: for +inf, by default the largest number of the dtype.
         neginf: for -inf, by default the smallest number of the dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """

@@ -44,6 +44,10 @@ def eq(input: Operand, other: Operand) -> Tensor:
         input: the left side.
         other: the right side.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.eq(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
@@ -61,6 +65,10 @@ def ne(input: Operand, other: Operand) -> Tensor:
     Args:
         input: the left side.
         other: the right side.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.ne(rg.tensor([1, 2]), 2)
     tensor([ True, False])
@@ -188,6 +196,9 @@ def isnan(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: any; the result is of bools.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.isnan(rg.tensor([1.0, float("nan")]))
     tensor([False,  True])
     """
@@ -201,6 +212,9 @@ def isinf(input: Tensor) -> Tensor:
     Derivative: none.
     Shape: any; the result has the input's.
     Dtype: any; the result is of bools.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
     tensor([False,  True])
@@ -216,6 +230,9 @@ def isfinite(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: any; the result is of bools.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
     """
@@ -229,6 +246,10 @@ def isposinf(input: Tensor) -> Tensor:
     Derivative: none.
     Shape: any; the result has the input's.
     Dtype: any but complex; the result is of bools.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.isposinf(rg.tensor([-float("inf"), float("inf")]))
     tensor([False,  True])
@@ -244,6 +265,10 @@ def isneginf(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: any but complex; the result is of bools.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.isneginf(rg.tensor([-float("inf"), float("inf")]))
     tensor([ True, False])
     """
@@ -257,6 +282,10 @@ def signbit(input: Tensor) -> Tensor:
     Derivative: none.
     Shape: any; the result has the input's.
     Dtype: any but complex; the result is of bools.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.signbit(rg.tensor([-0.0, 0.0, -1.0]))
     tensor([ True, False,  True])
@@ -343,6 +372,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     Args:
         input: one Tensor.
         other: another.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True

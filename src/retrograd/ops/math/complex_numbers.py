@@ -37,6 +37,9 @@ def real(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: any; the result is real.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.real(rg.tensor([1 + 2j]))
     tensor([1.])
     """
@@ -77,6 +80,9 @@ def conj(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: any; the result has the input's.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.conj(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
     """
@@ -91,6 +97,9 @@ def conj_physical(input: Tensor) -> Tensor:
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's.
     Dtype: any; the result has the input's.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -119,6 +128,9 @@ def angle(input: Tensor) -> Tensor:
     Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
     Shape: any; the result has the input's.
     Dtype: floating and complex; the result is real; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.angle(rg.tensor([1j, -1, 1]))
     tensor([1.5708, 3.1416, 0.    ])

@@ -79,6 +79,9 @@ def isreal(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: all; bool.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
     tensor([ True, False])
     """

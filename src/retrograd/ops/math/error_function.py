@@ -187,6 +187,10 @@ def erf(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
     >>> rg.erf(rg.tensor([0.0, 0.5, -10.0]))
@@ -202,6 +206,10 @@ def erfc(input: Tensor) -> Tensor:
     Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
@@ -235,6 +243,10 @@ def erfcx(input: Tensor) -> Tensor:
     Derivative: with y the result ``g * (2 * input * y - 2 / sqrt(pi))``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of Computation 23 (1969).
 
@@ -283,6 +295,10 @@ def ndtr(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.special.ndtr(rg.tensor([0.0, 1.0]))
     tensor([0.5   , 0.8413])
     """
@@ -296,6 +312,10 @@ def log_ndtr(input: Tensor) -> Tensor:
     Derivative: ``g * e^(-input^2 / 2) / (sqrt(2 pi) * ndtr(input))``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.log_ndtr(rg.tensor([0.0, -10.0]))
     tensor([ -0.6931, -53.2313])

@@ -45,6 +45,9 @@ def exp(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.exp(rg.tensor([0.0, 1.0]))
     tensor([1.    , 2.7183])
     """
@@ -58,6 +61,9 @@ def exp2(input: Tensor) -> Tensor:
     Derivative: ``g * log(2) * 2^input``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.exp2(rg.tensor([0.0, 3.0]))
     tensor([1., 8.])
@@ -73,6 +79,9 @@ def expm1(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
     """
@@ -86,6 +95,9 @@ def log(input: Tensor) -> Tensor:
     Derivative: ``g / input``; infinite at 0.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log(rg.tensor([1.0, 10.0]))
     tensor([0.    , 2.3026])
@@ -101,6 +113,9 @@ def log2(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.log2(rg.tensor([1.0, 8.0]))
     tensor([0., 3.])
     """
@@ -114,6 +129,9 @@ def log10(input: Tensor) -> Tensor:
     Derivative: ``g / (input * log(10))``; infinite at 0.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.log10(rg.tensor([1.0, 1000.0]))
     tensor([0., 3.])
@@ -129,6 +147,9 @@ def log1p(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.log1p(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.6931])
     """
@@ -142,6 +163,9 @@ def sigmoid(input: Tensor) -> Tensor:
     Derivative: with s the result ``g * s * (1 - s)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sigmoid(rg.tensor([0.0, 2.0]))
     tensor([0.5   , 0.8808])
@@ -179,6 +203,11 @@ def logaddexp(input: Tensor, other: Operand) -> Tensor:
         input: the first exponent.
         other: the second exponent.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.logaddexp(rg.tensor([0.0, 1000.0]), rg.tensor([0.0, 1000.0]))
     tensor([6.9315e-01, 1.0007e+03])
     """
@@ -196,6 +225,11 @@ def logaddexp2(input: Tensor, other: Operand) -> Tensor:
     Args:
         input: the first exponent.
         other: the second exponent.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.logaddexp2(rg.tensor([3.0]), rg.tensor([3.0]))
     tensor([4.])
@@ -244,6 +278,11 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
         input: the factor.
         other: what the logarithm is taken of.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
@@ -262,6 +301,11 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     Args:
         input: the factor.
         other: what the logarithm is taken of, less 1.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])
@@ -300,6 +344,10 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
         input: probabilities; the result is NaN outside [0, 1].
         eps: the input is clamped to [eps, 1 - eps] first; by default it is not.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
@@ -317,6 +365,9 @@ def expit(input: Tensor) -> Tensor:
     Derivative: with s the result ``g * s * (1 - s)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.special.expit(rg.tensor([0.0]))
     tensor([0.5])

@@ -28,6 +28,10 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
         tensor2: the second factor.
         value: a factor for the product.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
     tensor([61.])
     """

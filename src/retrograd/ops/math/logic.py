@@ -39,6 +39,10 @@ def logical_and(input: Operand, other: Operand) -> Tensor:
         input: the left side.
         other: the right side.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.logical_and(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([ True, False])
     """
@@ -56,6 +60,10 @@ def logical_or(input: Operand, other: Operand) -> Tensor:
     Args:
         input: the left side.
         other: the right side.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.logical_or(rg.tensor([True, False]), rg.tensor([False, False]))
     tensor([ True, False])
@@ -75,6 +83,10 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
         input: the left side.
         other: the right side.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.logical_xor(rg.tensor([True, True]), rg.tensor([True, False]))
     tensor([False,  True])
     """
@@ -88,6 +100,9 @@ def logical_not(input: Tensor) -> Tensor:
     Derivative: none.
     Shape: any; the result has the input's.
     Dtype: any, where all but 0 is true; the result is of bools.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.logical_not(rg.tensor([0.0, 2.0]))
     tensor([ True, False])

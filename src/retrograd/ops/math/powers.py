@@ -130,6 +130,10 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
         input: the base.
         exponent: the power it is raised to.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+
     >>> rg.float_power(rg.tensor([4, 9]), 0.5)
     tensor([2., 3.], dtype=float64)
     """
@@ -146,6 +150,9 @@ def square(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: the input's; bools become int64.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.square(rg.tensor([1.0, -3.0]))
     tensor([1., 9.])
     """
@@ -159,6 +166,9 @@ def sqrt(input: Tensor) -> Tensor:
     Derivative: ``g / (2 * sqrt(input))``; infinite at 0, NaN below.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sqrt(rg.tensor([4.0, 2.0]))
     tensor([2.    , 1.4142])
@@ -174,6 +184,9 @@ def rsqrt(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.rsqrt(rg.tensor([4.0, 1.0]))
     tensor([0.5, 1. ])
     """
@@ -187,6 +200,9 @@ def reciprocal(input: Tensor) -> Tensor:
     Derivative: ``-g / input^2``; infinite at 0.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.reciprocal(rg.tensor([4.0, -1.0]))
     tensor([ 0.25, -1.  ])
@@ -216,6 +232,11 @@ def hypot(input: Tensor, other: Operand) -> Tensor:
         input: one leg of a right triangle.
         other: the other leg.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.hypot(rg.tensor([3.0]), rg.tensor([4.0]))
     tensor([5.])
     """
@@ -233,6 +254,10 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     Args:
         input: the factor.
         other: the exponent, usually integers.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
 
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))
     tensor([ 4., 24.])

@@ -39,6 +39,10 @@ def ceil(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: real; the result has the input's, integers stay as they are.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
     """
@@ -53,6 +57,10 @@ def floor(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: real; the result has the input's, integers stay as they are.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
     """
@@ -66,6 +74,10 @@ def trunc(input: Tensor) -> Tensor:
     Derivative: zero.
     Shape: any; the result has the input's.
     Dtype: real; the result has the input's, integers stay as they are.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.trunc(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  1.])

@@ -263,6 +263,10 @@ def entr(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.special.entr(rg.tensor([0.0, 0.5, 1.0]))
     tensor([ 0.    ,  0.3466, -0.    ])
     """

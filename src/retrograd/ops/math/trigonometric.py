@@ -38,6 +38,9 @@ def sin(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.sin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4794])
     """
@@ -51,6 +54,9 @@ def cos(input: Tensor) -> Tensor:
     Derivative: ``-g * sin(input)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.cos(rg.tensor([0.0, 0.5]))
     tensor([1.    , 0.8776])
@@ -66,6 +72,9 @@ def tan(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.tan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5463])
     """
@@ -79,6 +88,9 @@ def asin(input: Tensor) -> Tensor:
     Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.asin(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5236])
@@ -94,6 +106,9 @@ def acos(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.acos(rg.tensor([0.0, 0.5]))
     tensor([1.5708, 1.0472])
     """
@@ -107,6 +122,9 @@ def atan(input: Tensor) -> Tensor:
     Derivative: ``g / (1 + input^2)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.atan(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4636])
@@ -122,6 +140,9 @@ def sinh(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.sinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5211])
     """
@@ -135,6 +156,9 @@ def cosh(input: Tensor) -> Tensor:
     Derivative: ``g * sinh(input)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.cosh(rg.tensor([0.0, 0.5]))
     tensor([1.    , 1.1276])
@@ -150,6 +174,9 @@ def tanh(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
     """
@@ -163,6 +190,9 @@ def asinh(input: Tensor) -> Tensor:
     Derivative: ``g / sqrt(input^2 + 1)``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.asinh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4812])
@@ -178,6 +208,9 @@ def acosh(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.acosh(rg.tensor([1.0, 2.0]))
     tensor([0.   , 1.317])
     """
@@ -191,6 +224,9 @@ def atanh(input: Tensor) -> Tensor:
     Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.atanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.5493])
@@ -226,6 +262,11 @@ def atan2(input: Tensor, other: Operand) -> Tensor:
         input: the second coordinate.
         other: the first coordinate.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.atan2(rg.tensor([1.0, -1.0]), rg.tensor([-1.0, 1.0]))
     tensor([ 2.3562, -0.7854])
     """
@@ -244,6 +285,10 @@ def deg2rad(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> rg.deg2rad(rg.tensor([180.0, -90.0]))
     tensor([ 3.1416, -1.5708])
     """
@@ -257,6 +302,10 @@ def rad2deg(input: Tensor) -> Tensor:
     Derivative: ``g * 180 / pi``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
 
     >>> rg.rad2deg(rg.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
@@ -292,6 +341,9 @@ def sinc(input: Tensor) -> Tensor:
     Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.sinc(rg.tensor([0.0, 0.5, 1.5]))
     tensor([ 1.    ,  0.6366, -0.2122])

@@ -241,6 +241,9 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor,
         input: the elements.
         as_tuple: a Tensor per dimension, with which the input may be indexed.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
             [1, 0]])

@@ -318,6 +318,9 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
         input: a Tensor.
         memory_format: taken for compatibility; arrays keep NumPy's layout.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
     >>> x.grad
@@ -350,6 +353,9 @@ def detach(input: Tensor) -> Tensor:
     Derivative: none.
     Shape: any, kept.
     Dtype: any, kept.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False

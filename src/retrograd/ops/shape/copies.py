@@ -36,6 +36,9 @@ def alias_copy(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: all; the result has the input's.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.alias_copy(rg.tensor([1, 2]))
     tensor([1, 2])
     """
@@ -49,6 +52,9 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
     Derivative: ``as_strided``'s.
     Shape: as ``as_strided``'s.
     Dtype: as ``as_strided``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
@@ -65,6 +71,9 @@ def detach_copy(input: Tensor) -> Tensor:
     Shape: as ``detach``'s.
     Dtype: as ``detach``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.detach_copy(rg.ones(2, requires_grad=True)).requires_grad
     False
     """
@@ -78,6 +87,9 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     Derivative: ``diagonal``'s.
     Shape: as ``diagonal``'s.
     Dtype: as ``diagonal``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -97,6 +109,9 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
         size: the new lengths.
         implicit: taken for PyTorch's sake; it changes nothing.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],
             [2, 2]])
@@ -112,6 +127,9 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     Shape: as ``narrow``'s.
     Dtype: as ``narrow``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
     """
@@ -125,6 +143,9 @@ def permute_copy(input: Tensor, dims: Dims) -> Tensor:
     Derivative: ``permute``'s.
     Shape: as ``permute``'s.
     Dtype: as ``permute``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -140,6 +161,9 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     Derivative: ``select``'s.
     Shape: as ``select``'s.
     Dtype: as ``select``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -182,6 +206,9 @@ def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
     Shape: as ``squeeze``'s.
     Dtype: as ``squeeze``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
     """
@@ -195,6 +222,9 @@ def t_copy(input: Tensor) -> Tensor:
     Derivative: ``t``'s.
     Shape: as ``t``'s.
     Dtype: as ``t``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -211,6 +241,9 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Shape: as ``transpose``'s.
     Dtype: as ``transpose``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
             [2]])
@@ -225,6 +258,9 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Derivative: ``unfold``'s.
     Shape: as ``unfold``'s.
     Dtype: as ``unfold``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -241,6 +277,9 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     Shape: as ``unsqueeze``'s.
     Dtype: as ``unsqueeze``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.unsqueeze_copy(rg.tensor([1, 2]), 0)
     tensor([[1, 2]])
     """
@@ -254,6 +293,9 @@ def view_as_real_copy(input: Tensor) -> Tensor:
     Derivative: ``view_as_real``'s.
     Shape: as ``view_as_real``'s.
     Dtype: as ``view_as_real``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -269,6 +311,9 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
     Shape: as ``view_as_complex``'s.
     Dtype: as ``view_as_complex``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
     """
@@ -282,6 +327,9 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
     Derivative: ``reshape``'s.
     Shape: any; ``size``, which has as many elements; one length may be -1.
     Dtype: all; the result has the input's.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.view_copy(rg.arange(4), (2, 2))
     tensor([[0, 1],
@@ -298,6 +346,9 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Shape: as ``unbind``'s.
     Dtype: as ``unbind``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
     """
@@ -312,6 +363,9 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
     Shape: as ``split``'s.
     Dtype: as ``split``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
@@ -325,6 +379,9 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
     Derivative: ``split``'s.
     Shape: as ``split``'s.
     Dtype: as ``split``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -343,6 +400,9 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     Shape: as ``split``'s.
     Dtype: as ``split``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
@@ -357,6 +417,9 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     Shape: as ``split``'s.
     Dtype: as ``split``'s.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
@@ -370,6 +433,9 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     Derivative: ``chunk``'s.
     Shape: as ``chunk``'s.
     Dtype: as ``chunk``'s.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))

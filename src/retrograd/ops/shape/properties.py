@@ -19,6 +19,9 @@ def numel(input: Tensor) -> int:
     Shape: any.
     Dtype: any.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.zeros(2, 3).numel()
     6
     """
@@ -143,6 +146,9 @@ def is_floating_point(input: Tensor) -> bool:
     Shape: any.
     Dtype: any.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.is_floating_point(rg.zeros(1)), rg.is_floating_point(rg.arange(1))
     (True, False)
     """
@@ -156,6 +162,9 @@ def is_complex(input: Tensor) -> bool:
     Derivative: none.
     Shape: any.
     Dtype: any.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> rg.is_complex(rg.tensor(1j)), rg.is_complex(rg.zeros(1))
     (True, False)

@@ -279,6 +279,9 @@ def ravel(input: Tensor) -> Tensor:
     Shape: any to (number of elements,).
     Dtype: any, kept.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
     """
@@ -346,6 +349,9 @@ def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, 
         tensors: Tensors one by one, or one list of them.
     Returns: one Tensor for one, a tuple for several or for a list.
 
+    Raises:
+        TypeError: one of them is no Tensor, array or number.
+
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
     """
@@ -369,6 +375,9 @@ def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, 
     Args:
         tensors: Tensors one by one, or one list of them.
     Returns: one Tensor for one, a tuple for several or for a list.
+
+    Raises:
+        TypeError: one of them is no Tensor, array or number.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -397,6 +406,9 @@ def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, 
     Args:
         tensors: Tensors one by one, or one list of them.
     Returns: one Tensor for one, a tuple for several or for a list.
+
+    Raises:
+        TypeError: one of them is no Tensor, array or number.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)

@@ -233,6 +233,9 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
         input: a Tensor.
         offset: which diagonal: > 0 above the main one, < 0 below.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> rg.diagflat(rg.tensor([[1, 2]]))
     tensor([[1, 0],
             [0, 2]])

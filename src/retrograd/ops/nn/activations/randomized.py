@@ -68,6 +68,10 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
         upper: the greatest slope.
         training: whether slopes are drawn.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5,  2. ])
     """

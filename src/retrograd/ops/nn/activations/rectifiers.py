@@ -119,6 +119,10 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
         input: the Tensor.
         inplace: write the result over the input.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+        NotImplementedError: ``input`` is complex.
+
     Source: Krizhevsky, "Convolutional deep belief networks on CIFAR-10", 2010.
 
     >>> F.relu6(rg.tensor([-1.0, 2.0, 8.0]))

@@ -239,6 +239,9 @@ def tanhshrink(input: Tensor) -> Tensor:
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
 
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
+
     >>> F.tanhshrink(rg.tensor([0.0, 2.0]))
     tensor([0.   , 1.036])
     """
@@ -259,6 +262,9 @@ def softsign(input: Tensor) -> Tensor:
     Derivative: ``g / (1 + |input|)^2``.
     Shape: any; the result has the input's.
     Dtype: floating and complex; integers become the default dtype.
+
+    Raises:
+        TypeError: ``input`` is no Tensor, array or number.
 
     >>> F.softsign(rg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
