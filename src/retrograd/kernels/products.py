@@ -7,42 +7,30 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from . import compiled
+from .blas import openblas
 from .threads import count, launch
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
-BLOCK = 48  # rows of the result, or columns: what BLAS's inner loops take at once, for single and double precision
+BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
+SKINNY = 128  # rows or columns of the result up to which packing the matrices does not pay
 _ONE = {"f": np.float32(1), "d": np.float64(1)}
 
 
 @cache
-def blas() -> ctypes.CDLL | None:
-    """OpenBLAS with 64-bit integers as NumPy's wheels have it, or None."""
-    package = Path(np.__file__).parent
-    for folder in (package.parent / "numpy.libs", package / ".dylibs"):
-        for path in folder.glob("libscipy_openblas64_*"):
-            try:
-                return ctypes.CDLL(str(path))
-            except OSError:
-                continue
-    return None
-
-
-@cache
 def _functions() -> dict[str, int] | None:
-    """The addresses of gemm by the dtype's character, and of what sets the number of threads."""
-    library = blas()
-    names = {"f": "scipy_cblas_sgemm64_", "d": "scipy_cblas_dgemm64_", "limit": "scipy_openblas_set_num_threads64_"}
+    """The addresses of gemm by the dtype's character."""
+    library = openblas()
     if library is None or compiled() is None:
         return None
+    names = {"f": "scipy_cblas_sgemm64_", "d": "scipy_cblas_dgemm64_"}
     try:
-        return {key: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for key, name in names.items()}
+        return {kind: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for kind, name in names.items()}
     except AttributeError:
         return None
 
@@ -56,7 +44,7 @@ def dot(x: Any, y: Any) -> Any:
 
 def _shared_dot(x: Any, y: Any) -> Any:
     kind = x.dtype.char
-    if kind not in _ONE or y.dtype.char != kind or count() == 1:
+    if kind not in _ONE or y.dtype.char != kind:
         return x.dot(y)
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
@@ -66,10 +54,21 @@ def _shared_dot(x: Any, y: Any) -> Any:
     from .gemm import product
 
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
-    longest = max(out.shape)
-    blocks = -(-longest // BLOCK)
+    shortest, longest = sorted(out.shape)
+    block = _small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
+    blocks = -(-longest // (block or BLOCK))
     # One part for each thread, since each packs all of the other matrix anew.
-    least = max(-(-blocks // count()), USEFUL * longest // (x.shape[1] * out.size * BLOCK))
-    arguments = functions["limit"], count(), functions[kind], rows, x_turned, columns, y_turned, out, BLOCK, _ONE[kind]
-    launch(product, blocks, least, *arguments)
+    least = max(-(-blocks // count()), USEFUL * blocks // (x.shape[1] * out.size))
+    given = functions[kind], rows, x_turned, columns, y_turned
+    launch(product, blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
     return out
+
+
+def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
+    """How much of the result OpenBLAS computes without packing the matrices, which it does up to 10^6 products.
+
+    0 where packing pays: for large results, and for products of short rows with rows.
+    """
+    if shortest > SKINNY or rows_by_rows and k < 256:
+        return 0
+    return (250_000 if rows_by_rows else 1_000_000) // (shortest * k) // 8 * 8

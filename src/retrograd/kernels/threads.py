@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .blas import limit
 from .words import BYTES, CALLED, CLOCK, MODE, SPIN, YIELD
 
 AWAKE = 300_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
@@ -104,6 +105,8 @@ class _Pool:
 
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
+        limit(1)
+        native.serve.compile("void(int64)")  # here, since a helper that compiles would hold a lock when a program forks
         self.serve = native.serve
         return True
 
