@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from .blas import limit
-from .words import BYTES, CALLED, CLOCK, MODE, SPIN, YIELD
+from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SPIN, YIELD
 
-AWAKE = 300_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
+AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
 
 _wanted: list[int] = []
@@ -113,6 +113,8 @@ class _Pool:
     def _help(self) -> None:
         while True:
             self.asleep.append(None)
+            if self.words[OPEN // 8]:  # a launch began while this helper went, and could not wake it
+                self.wake()
             job = self.jobs.get()
             if job is not None:
                 job.help()
