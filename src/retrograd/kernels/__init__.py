@@ -85,6 +85,23 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
     return enter
 
 
+def mapped_pairs(name: str) -> Callable[[Reference], Reference]:
+    """Compile a function of two arrays of one shape that works element by element: ``loop(x, y, out)``, of vectors."""
+
+    def enter(reference: Reference) -> Reference:
+        @wraps(reference)
+        def run(x: Any, y: Any) -> Any:
+            if type(x) is not np.ndarray or x.size < USEFUL or not takes(x, y) or x.shape != y.shape:
+                return reference(x, y)
+            out = np.empty_like(x)
+            launch(getattr(compiled(), name), x.size, WORTH_SHARING, x.reshape(-1), y.reshape(-1), out.reshape(-1))
+            return out
+
+        return run
+
+    return enter
+
+
 def by_rows(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
 

@@ -18,6 +18,7 @@ from .threads import count, launch
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
 BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
+SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 SKINNY = 128  # rows or columns of the result up to which packing the matrices does not pay
 _ONE = {"f": np.float32(1), "d": np.float64(1)}
 
@@ -56,19 +57,36 @@ def _shared_dot(x: Any, y: Any) -> Any:
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = _small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
-    blocks = -(-longest // (block or BLOCK))
-    # One part for each thread, since each packs all of the other matrix anew.
-    least = max(-(-blocks // count()), USEFUL * blocks // (x.shape[1] * out.size))
+    if block:
+        blocks = -(-longest // block)
+        least = -(-blocks // (2 * count()))
+    else:
+        blocks = -(-longest // BLOCK)
+        least = _part(longest, shortest * x.shape[1])
     given = functions[kind], rows, x_turned, columns, y_turned
     launch(product, blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
     return out
 
 
 def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
-    """How much of the result OpenBLAS computes without packing the matrices, which it does up to 10^6 products.
+    """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
 
     0 where packing pays: for large results, and for products of short rows with rows.
     """
     if shortest > SKINNY or rows_by_rows and k < 256:
         return 0
-    return (250_000 if rows_by_rows else 1_000_000) // (shortest * k) // 8 * 8
+    return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
+
+
+def _part(longest: int, each: int) -> int:
+    """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
+
+    A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.
+    """
+    blocks = -(-longest // BLOCK)
+    for threads in range(count(), 1, -1):
+        part = -(-blocks // threads)
+        last = longest % (part * BLOCK) or part * BLOCK
+        if last * each > SMALL:
+            return part
+    return blocks

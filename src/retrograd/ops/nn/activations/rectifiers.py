@@ -10,7 +10,7 @@ from ....core.errors import InvalidValue
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply, apply1, operand
 from ....core.tensor import Tensor
-from ....kernels import mapped
+from ....kernels import mapped, mapped_pairs
 from ...math.exponential import EXP
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary
@@ -26,7 +26,8 @@ def _relu_forward(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same", piecewise_linear=True)
+_relu_backward = mapped_pairs("relu_backward")(lambda g, y: KEEP(g, y != 0))
+RELU = unary("relu", _relu_forward, lambda g, ans: _relu_backward(g, ans), promote="same", piecewise_linear=True)
 
 
 @operator(direct=True, inplace=RELU)
