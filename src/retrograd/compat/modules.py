@@ -11,6 +11,7 @@ from ..nn.losses import NLLLoss
 from ..nn.module import Module
 from ..nn.normalization import LocalResponseNorm
 from ..nn.state import IncompatibleKeys
+from ..nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 from .parallel import DataParallel as DataParallel
 
 _ConvTransposeMixin = _ConvTransposeNd
@@ -49,4 +50,12 @@ class Container(Module):
             self.add_module(name, module)
 
 
-__all__ = ["Container", "CrossMapLRN2d", "DataParallel", "NLLLoss2d"]
+__all__ = [
+    "Container",
+    "CrossMapLRN2d",
+    "DataParallel",
+    "NLLLoss2d",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "is_lazy",
+]

@@ -19,6 +19,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.attention": ("attention_backends",),
     "retrograd.nn.functional": ("functions",),
     "retrograd.nn.init": ("init",),
+    "retrograd.nn.parameter": ("modules",),
     "retrograd.nn.utils": ("nn_utils",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),

@@ -1,6 +1,6 @@
-"""Layer normalization and attention's weights by compiled loops, where one row needs more than ``by_rows`` gives it.
+"""Layer normalization, attention's weights and outer products by compiled loops, where ``by_rows`` does not serve.
 
-The references stand in ops/nn/normalization/fused.py and ops/nn/attention/scaled_dot_product.py.
+The references stand in ops/nn/normalization/fused.py, ops/nn/attention/scaled_dot_product.py and ops/linear/matmul.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, shortest
+from . import USEFUL, compiled, shortest
 from .threads import in_shares
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
@@ -82,3 +82,11 @@ def exponentials_again(s: Any, first: int | None, top: Any) -> Any:
 
     in_shares(work, len(rows), shortest(s))
     return s
+
+
+def outer(x: Any, y: Any) -> Any:
+    """``out_bij = x_bi y_bj``."""
+    out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
+    loop = compiled().outer
+    in_shares(lambda i, j: loop(x[i:j], y[i:j], out[i:j]), len(out), 1 + USEFUL // out[0].size)
+    return out
