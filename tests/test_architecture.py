@@ -17,7 +17,7 @@ ROOMS = {
     "manual": set(),
     "data": {"core", "ops", "files"},
     "nn": {"core", "ops", "autograd", "func", "_generated"},
-    "optim": {"core", "kernels", "ops", "nn"},
+    "optim": {"core", "kernels", "ops", "nn", "func"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func"},
