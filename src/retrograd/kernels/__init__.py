@@ -49,6 +49,16 @@ def compiled() -> Any:
     return loops
 
 
+@cache
+def multiplies() -> bool:
+    """Whether there are compiled loops, and NumPy's BLAS for them."""
+    if compiled() is None:
+        return False
+    from . import blas
+
+    return blas.available()
+
+
 def takes(x: Any, *others: Any) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
     return (

@@ -320,34 +320,6 @@ def layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db):
             dx[row, j] = r * (u[j] - level - xhat[j] * along)
 
 
-@_inlined
-def _allowed(row, period, first, width):
-    return width if first < 0 else min(width, first + row % period + 1)
-
-
-@_loop
-def exponentials(s, start, stop, period, first, top, total):
-    for row in range(start, stop):
-        allowed = _allowed(row, period, first, s.shape[1])
-        largest = _largest(s[row, :allowed])
-        largest = f(0.0) if largest == f(-np.inf) else largest
-        for j in range(allowed):
-            s[row, j] = _exp(s[row, j] - largest)
-        s[row, allowed:] = f(0.0)
-        whole = f(_sum(s[row, :allowed]))
-        top[row, 0] = largest
-        total[row, 0] = _ONE if whole == f(0.0) else whole
-
-
-@_loop
-def exponentials_again(s, start, stop, period, first, top):
-    for row in range(start, stop):
-        allowed = _allowed(row, period, first, s.shape[1])
-        for j in range(allowed):
-            s[row, j] = _exp(s[row, j] - top[row, 0])
-        s[row, allowed:] = f(0.0)
-
-
 # Channels of (N, C, M)
 
 

@@ -1,6 +1,6 @@
-"""Layer normalization, attention's weights and outer products by compiled loops, where ``by_rows`` does not serve.
+"""Layer normalization and outer products by compiled loops, where ``by_rows`` does not serve.
 
-The references stand in ops/nn/normalization/fused.py, ops/nn/attention/scaled_dot_product.py and ops/linear/matmul.py.
+The references stand in ops/nn/normalization/fused.py and ops/linear/matmul.py.
 """
 
 from __future__ import annotations
@@ -53,35 +53,6 @@ def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[A
     in_shares(work, blocks, max(1, shortest(x) // BLOCK))
     dw, db = sums.sum(axis=1).astype(np.float32)
     return dx.reshape(x.shape), dw, db
-
-
-def exponentials(s: Any, first: int | None) -> tuple[Any, Any, Any]:
-    """In place, the exponentials of scores less their rows' maxima; these maxima; and the exponentials' sums.
-
-    With ``first``, rows are counted from there along the last axis but one, and row n has nothing beyond column n.
-    """
-    rows = s.reshape(-1, s.shape[-1])
-    top, total = np.empty((2, len(rows), 1), np.float32)
-    period, loop = s.shape[-2], compiled().exponentials
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top, total)
-
-    in_shares(work, len(rows), shortest(s))
-    shape = (*s.shape[:-1], 1)
-    return s, top.reshape(shape), total.reshape(shape)
-
-
-def exponentials_again(s: Any, first: int | None, top: Any) -> Any:
-    """In place, the exponentials with known maxima."""
-    rows, top = s.reshape(-1, s.shape[-1]), np.ascontiguousarray(top).reshape(-1, 1)
-    period, loop = s.shape[-2], compiled().exponentials_again
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top)
-
-    in_shares(work, len(rows), shortest(s))
-    return s
 
 
 def outer(x: Any, y: Any) -> Any:
