@@ -175,7 +175,7 @@ def values_in(nest: Any) -> Iterator[Value]:
             yield from values_in(item)
     elif kind is slice:
         yield from values_in((nest.start, nest.stop, nest.step))
-    elif hasattr(nest, "with_key"):
+    elif hasattr(kind, "with_key"):
         yield from values_in(nest.key)
 
 
@@ -196,7 +196,7 @@ def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
         parts = nest.start, nest.stop, nest.step
         changed = replaced(parts, change)
         return nest if changed is parts else slice(*changed)
-    if hasattr(nest, "with_key"):
+    if hasattr(kind, "with_key"):
         key = replaced(nest.key, change)
         return nest if key is nest.key else nest.with_key(key)
     return change(nest)

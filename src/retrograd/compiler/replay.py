@@ -146,7 +146,7 @@ class Replay:
             return "{" + ", ".join(f"{key!r}: {self._expression(item)}" for key, item in value.items()) + "}"
         if kind is slice:
             return f"slice({', '.join(map(self._expression, (value.start, value.stop, value.step)))})"
-        if hasattr(value, "with_key"):
+        if hasattr(kind, "with_key"):
             return f"{self._constant(value)}.with_key({self._expression(value.key)})"
         raise TypeError(f"a value inside of {kind.__name__}")
 
