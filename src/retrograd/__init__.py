@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import training as training
     from . import utils as utils
+    from .compiler import compile as compile
     from .func.budget import memory_budget as memory_budget
     from .serialization import load as load
     from .serialization import save as save
@@ -87,7 +88,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
+    "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
     "sparse", "special", "testing", "training", "utils",
 )  # fmt: skip
 
@@ -99,6 +100,8 @@ if not TYPE_CHECKING:  # checkers know the names above, and that there is no oth
             return _import_module(f"{__name__}.{name}")
         if name == "bool":
             return bool_
+        if name == "compile":
+            return _import_module(f"{__name__}.compiler").compile
         if name == "memory_budget":
             return _import_module(f"{__name__}.func").memory_budget
         if name in ("save", "load"):
