@@ -87,7 +87,7 @@ def attention(table, form, causal, scale, kept, first, last):
 
 @_loop
 def attention_backward(table, form, causal, scale, kept, first, last):
-    """As ``attention``; ``table`` goes on with the addresses of dout, dq, dk, dv, ``form`` with the steps of their rows."""
+    """As ``attention``; ``table`` goes on with the addresses of dout, dq, dk, dv, ``form`` with their rows' steps."""
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form[:11]
     dout_step, dq_step, dk_step, dv_step = form[11:]
     one = type(scale)(1)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import carray, njit, types
@@ -56,7 +57,7 @@ def _tanh_in_double(x):
     return near if abs(x) < 0.625 else far
 
 
-_OPTIONS = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 
 def exp(x):

@@ -215,7 +215,7 @@ def _attention_backward(
     args = (dout, q, k, v, mask, keep, out, top, total, *found, scale, causal, dropout_p)
     if wanted[3]:
         found.append(xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
-        _backward(*args, found[3])
+        _backward(*args, dmask=found[3])
     else:
         fill = loops.backward if loops.takes(q, k, v, mask) else _backward
         fill(*args)
