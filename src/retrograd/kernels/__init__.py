@@ -18,11 +18,17 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from ..core.devices import Wrapping
 from ..core.tracing import whole
 from .threads import in_shares
+=======
+from .threads import launch
+>>>>>>> pool
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+WORTH_SHARING = 1 << 13  # elements that a thread should at least be given
+WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
@@ -80,7 +86,7 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)`` on vectors."""
+    """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
         @whole
@@ -90,8 +96,7 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
                 return reference(x)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            flat, flat_out = x.reshape(-1), out.reshape(-1)
-            in_shares(lambda start, stop: loop(flat[start:stop], flat_out[start:stop]), x.size, USEFUL)
+            launch(loop, x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
             return out
 
         return run
@@ -112,7 +117,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
-            in_shares(lambda start, stop: loop(*[row[start:stop] for row in rows]), len(rows[0]), shortest(x))
+            launch(loop, len(rows[0]), shortest(x), *rows)
             return out
 
         return run
@@ -122,4 +127,4 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
 def shortest(x: Any) -> int:
     """How many rows a thread should at least be given."""
-    return max(1, USEFUL // x.shape[-1])
+    return max(1, WORTH_SHARING // x.shape[-1])
