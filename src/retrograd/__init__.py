@@ -56,6 +56,7 @@ from .ops.numpy.index_tricks import c_, r_
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributed as distributed
     from . import distributions as distributions
     from . import fft as fft
     from . import func as func
@@ -88,8 +89,13 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
+<<<<<<< HEAD
     "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
     "sparse", "special", "testing", "training", "utils",
+=======
+    "cli", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
+    "signal", "sparse", "special", "testing", "training", "utils",
+>>>>>>> dist
 )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from .paths import PATHS
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": ("toplevel", "constructors", "functions", "rarer"),
     "retrograd.autograd": ("variable",),
-    "retrograd.data": ("data",),
     "retrograd.nn": ("modules",),
     "retrograd.nn.attention": ("attention_backends",),
     "retrograd.nn.functional": ("functions",),
@@ -27,7 +26,6 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.sparse": ("sparse",),
     "retrograd.testing": ("testing",),
     "retrograd.utils.checkpoint": ("checkpoint",),
-    "retrograd.utils.data": ("data",),
 }
 
 
