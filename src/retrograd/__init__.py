@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
+    from . import sklearn as sklearn
     from . import sparse as sparse
     from . import special as special
     from . import testing as testing
@@ -88,7 +89,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sparse", "special", "testing", "training", "utils",
+    "sklearn", "sparse", "special", "testing", "training", "utils",
 )  # fmt: skip
 
 
