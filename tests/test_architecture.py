@@ -24,6 +24,7 @@ ROOMS = {
     "testing": {"core", "ops", "autograd", "func"},
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
+    "sklearn": {"core", "ops", "nn", "optim", "data", "serialization"},
     "distributions": {"core", "ops", "autograd", "_generated"},
 }
 

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
+    from . import sklearn as sklearn
     from . import sparse as sparse
     from . import special as special
     from . import testing as testing
@@ -89,13 +90,12 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-<<<<<<< HEAD
-    "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sparse", "special", "testing", "training", "utils",
+    "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
+    "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
 =======
-    "cli", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
-    "signal", "sparse", "special", "testing", "training", "utils",
->>>>>>> dist
+    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
+    "sklearn", "sparse", "special", "testing", "training", "utils",
+>>>>>>> company
 )  # fmt: skip
 
 
