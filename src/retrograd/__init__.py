@@ -92,10 +92,6 @@ half, float, double, short, int, long, cfloat, cdouble = (
 _LAZY = (
     "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
     "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
-=======
-    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sklearn", "sparse", "special", "testing", "training", "utils",
->>>>>>> company
 )  # fmt: skip
 
 

@@ -18,16 +18,11 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD
 from ..core.devices import Wrapping
 from ..core.tracing import whole
-from .threads import in_shares
-=======
 from .threads import launch
->>>>>>> pool
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
-WORTH_SHARING = 1 << 13  # elements that a thread should at least be given
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
