@@ -117,3 +117,5 @@ def test_numbers_may_differ_in_their_last_digits_only():
     assert not agree("step 10\n", "step 11\n")
     assert not agree("loss 0.1\n", "error 0.1\n")
     assert not agree("1.0 2.0\n", "1.0\n")
+    assert agree("about ~100 steps\n", "about ~110 steps\n")
+    assert not agree("about ~100 steps\n", "about ~150 steps\n")
