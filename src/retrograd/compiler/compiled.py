@@ -92,6 +92,7 @@ class Compiled:
             result, trace, why = self._traced(leaves, structure)
         if trace is None:
             self._failures += 1
+            self.why = why
             if self._failures >= 3:
                 self.eager = why
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
@@ -140,6 +141,7 @@ class Compiled:
             tracer.finish()
             for place, value in places:
                 place.value = value
+        tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
                 x.array = as_real(x.array)
@@ -190,9 +192,7 @@ class Compiled:
             elif node is None or id(x) in tracer.outside:
                 results.append(Result("same", x))
             elif isinstance(x, Tensor):
-                results.append(Result("tensor", node, x._requires, roots.get(node.root)))
-                if x._requires and node.root in roots:
-                    tracer.breaks("a result that requires grad shares memory with an argument or another result")
+                results.append(Result("tensor", node, x._requires, roots.get(node.root), x._base is not None))
                 roots.setdefault(node.root, ("result", len(results) - 1))
             else:
                 results.append(Result("array" if type(x) is Traced else "number", node))

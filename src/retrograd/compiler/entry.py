@@ -35,6 +35,7 @@ class Result:
     value: Any
     requires: bool = False
     alias: tuple[str, Any] | None = None
+    related: bool = False  # a view, which follows the history of what it is a view of
     spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
 
 
@@ -76,7 +77,7 @@ class Entry:
         read.update(program.outputs)
         program.inputs = [(value, source) for value, source in program.inputs if value in read]
         program.split = len(forward)
-        made = {value for value, _ in program.inputs}
+        made = {value for value, source in program.inputs if source[0] != "cotangent"}
         made.update(out for instruction in forward for out in instruction.outs)
         later = [value for instruction in backward for value in instruction.reads()]
         later += [value for value, _ in trace.gradients if value is not None]
@@ -287,7 +288,7 @@ class Entry:
                     if result.alias is not None:
                         kind, what = result.alias
                         other = made[what] if kind == "result" else leaves[what] if kind == "argument" else what
-                        share(value, other, related=not result.requires)
+                        share(value, other, result.related)
                 made.append(value)
         if self.single:
             return made[0]

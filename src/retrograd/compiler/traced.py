@@ -330,7 +330,7 @@ class TracedModule:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        if isinstance(found, type) or not callable(found) or name in _PLAIN:
+        if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found
 
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -18,9 +18,10 @@ from weakref import ref
 import numpy as np
 
 from ..core.devices import is_array
+from ..core.graph import reachable
 from ..core.modes import modes
 from ..core.observers import Observer
-from ..core.plan import Plan
+from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
 from ..core.tensor import Tensor, new_tensor
 from .effects import clear_grad, give_array, run_step, set_grad
@@ -457,7 +458,7 @@ class Tracer(Observer):
         own = copy(plan)
         width = len(plan.primitive.layout)
         own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width), place) for index, rule, place in plan.rules
+            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place) for index, rule, place in plan.rules
         )
         own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
         self._plans[id(plan)] = plan, own
@@ -469,7 +470,7 @@ class Tracer(Observer):
 
     def _attempted(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
         def run(g: Any, *rest: Any) -> Any:
-            if rest and type(rest[0]) is tuple:
+            if width:  # without the storages behind
                 rest = (rest[0][:width], *rest[1:])
             if not self.recording or isinstance(g, Tensor):
                 return rule(g, *rest)
@@ -494,6 +495,14 @@ class Tracer(Observer):
             for x in (entry.tensor, entry.tensor._grad):
                 if x is not None and type(x.array) is Traced:
                     x.array = as_real(x.array)
+
+    def release(self, results: list[Any]) -> None:
+        """Let the graph of the results be an ordinary one."""
+        order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
+        for node in order:
+            node.plan = self.plan_of(node)
+            if type(node.saved) is tuple:
+                node.saved = replaced(node.saved, as_real)
 
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
