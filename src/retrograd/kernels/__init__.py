@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .threads import in_shares
+from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+WORTH_SHARING = 1 << 13  # elements that a thread should at least be given
+WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
@@ -76,7 +78,7 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)`` on vectors."""
+    """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
@@ -85,8 +87,7 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
                 return reference(x)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            flat, flat_out = x.reshape(-1), out.reshape(-1)
-            in_shares(lambda start, stop: loop(flat[start:stop], flat_out[start:stop]), x.size, USEFUL)
+            launch(loop, x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
             return out
 
         return run
@@ -106,7 +107,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
-            in_shares(lambda start, stop: loop(*[row[start:stop] for row in rows]), len(rows[0]), shortest(x))
+            launch(loop, len(rows[0]), shortest(x), *rows)
             return out
 
         return run
@@ -116,4 +117,4 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
 def shortest(x: Any) -> int:
     """How many rows a thread should at least be given."""
-    return max(1, USEFUL // x.shape[-1])
+    return max(1, WORTH_SHARING // x.shape[-1])

@@ -14,6 +14,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor
 from ...kernels import USEFUL
+from ...kernels.products import dot as product
 from ...kernels.threads import in_shares
 from ..table.python_operators import deferring
 from ..table.registry import also_named, named_errors, operator
@@ -28,9 +29,9 @@ def _matmul(x: Any, y: Any) -> Any:
     if x.dtype.kind in FLOATING and y.ndim == 2:
         # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
         if x.ndim == 2:
-            return x.dot(y)
+            return product(x, y)
         if x.ndim > 2:
-            return as_rows(x).dot(y).reshape(x.shape[:-1] + y.shape[1:])
+            return product(as_rows(x), y).reshape(x.shape[:-1] + y.shape[1:])
     return np.matmul(x, y)
 
 
@@ -101,11 +102,11 @@ def _matmul_examples(call: Call) -> Any:
 # For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
 MM: Primitive = Primitive(
     "mm",
-    lambda x, y: x.dot(y),
+    product,
     "x y",
     [
-        lambda g, y: g.dot(y.T) if type(g) is ndarray else MM(g, y.T),
-        lambda g, x: x.T.dot(g) if type(g) is ndarray else MM(x.T, g),
+        lambda g, y: product(g, y.T) if type(g) is ndarray else MM(g, y.T),
+        lambda g, x: product(x.T, g) if type(g) is ndarray else MM(x.T, g),
     ],
     jvps=[lambda t, y: MM(t, y), lambda t, x: MM(x, t)],
     promote="strict",
