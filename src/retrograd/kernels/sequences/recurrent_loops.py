@@ -26,26 +26,46 @@ def _multiply(a, b, c, beta):
             product(a[:, k : k + _DEPTH], part, columns, beta if k == 0 else 1)
 
 
+# Loops run from 0 over slices: where they begin elsewhere, negative indices would have to be looked for.
+
+
+@_compiled()
+def _thirds(row, size):
+    return row[:size], row[size : 2 * size], row[2 * size : 3 * size]
+
+
+@_loop
+def _add_sigmoid(a, more, bias):
+    for j in range(a.size):
+        a[j] = sigmoid(a[j] + more[j] + bias[j])
+
+
+@_loop
+def _add_tanh(a, more, bias):
+    for j in range(a.size):
+        a[j] = tanh(a[j] + more[j] + bias[j])
+
+
 @_loop
 def lstm(gates, h, across, bias, cells, out, first, last):
     steps, batch, size = out.shape
+    rows = np.empty((BLOCK, 4 * size + _APART), out.dtype)
     for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, gates[t, low:high], 1)
+            _multiply(before, across, rows[: high - low, : 4 * size], 0)
             for r in range(low, high):
-                a, old, c, new = gates[t, r], cells[t, r], cells[t + 1, r], out[t, r]
-                for j in range(2 * size):
-                    a[j] = sigmoid(a[j] + bias[j])
-                for j in range(2 * size, 3 * size):
-                    a[j] = tanh(a[j] + bias[j])
-                for j in range(3 * size, 4 * size):
-                    a[j] = sigmoid(a[j] + bias[j])
+                a, more, c = gates[t, r], rows[r - low], cells[t + 1, r]
+                _add_sigmoid(a[: 2 * size], more[: 2 * size], bias[: 2 * size])
+                _add_tanh(a[2 * size : 3 * size], more[2 * size :], bias[2 * size :])
+                _add_sigmoid(a[3 * size :], more[3 * size :], bias[3 * size :])
+                i, f, g = _thirds(a, size)
+                o, old, new = a[3 * size :], cells[t, r], out[t, r]
                 for j in range(size):
-                    c[j] = a[size + j] * old[j] + a[j] * a[2 * size + j]
+                    c[j] = f[j] * old[j] + i[j] * g[j]
                 for j in range(size):
-                    new[j] = a[3 * size + j] * tanh(c[j])
+                    new[j] = o[j] * tanh(c[j])
 
 
 @_loop
@@ -57,24 +77,29 @@ def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, first, last):
         high = min(low + BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
-                a, old, c, new = gates[t, r], cells[t, r], cells[t + 1, r], rows[r - low]
-                along, hidden, cell = dout[t, r], dh[r], dc[r]
+                i, f, g = _thirds(gates[t, r], size)
+                di, df, dg = _thirds(rows[r - low], size)
+                o, do = gates[t, r, 3 * size :], rows[r - low, 3 * size : 4 * size]
+                old, c, along, hidden, cell = cells[t, r], cells[t + 1, r], dout[t, r], dh[r], dc[r]
                 for j in range(size):
-                    o, level = a[3 * size + j], tanh(c[j])
-                    d = along[j] + hidden[j]
-                    new[3 * size + j] = d * level * o * (one - o)
-                    cell[j] += d * o * (one - level * level)
+                    level = tanh(c[j])
+                    d = (along[j] + hidden[j]) * o[j]
+                    do[j] = d * level * (one - o[j])
+                    cell[j] += d * (one - level * level)
                 for j in range(size):
-                    i, g = a[j], a[2 * size + j]
-                    new[j] = cell[j] * g * i * (one - i)
-                    new[2 * size + j] = cell[j] * i * (one - g * g)
+                    di[j] = cell[j] * g[j] * i[j] * (one - i[j])
+                    dg[j] = cell[j] * i[j] * (one - g[j] * g[j])
                 for j in range(size):
-                    f = a[size + j]
-                    new[size + j] = cell[j] * old[j] * f * (one - f)
-                    cell[j] *= f
-                for j in range(4 * size):
-                    da[t, r, j] = new[j]
+                    df[j] = cell[j] * old[j] * f[j] * (one - f[j])
+                    cell[j] *= f[j]
+                _copy(rows[r - low], da[t, r])
             _multiply(rows[: high - low, : 4 * size], w_hh, dh[low:high], 0)
+
+
+@_loop
+def _copy(row, out):
+    for j in range(out.size):
+        out[j] = row[j]
 
 
 @_loop
@@ -82,22 +107,24 @@ def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, first, last):
     steps, batch, size = out.shape
     one = out.dtype.type(1)
     rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
+    bias = b_ih[: 2 * size] + b_hh[: 2 * size]
+    b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
     for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
             _multiply(before, across, rows[: high - low, : 3 * size], 0)
-            for r in range(low, high):
-                a, hidden, old, new, n = gates[t, r], rows[r - low], before[r - low], out[t, r], recurrent_n[t, r]
-                for j in range(2 * size):
-                    a[j] = sigmoid(a[j] + b_ih[j] + (hidden[j] + b_hh[j]))
+            for q in range(high - low):
+                a, recurrent, new, old = gates[t, low + q], recurrent_n[t, low + q], out[t, low + q], before[q]
+                _add_sigmoid(a[: 2 * size], rows[q], bias)
+                r, z, n = _thirds(a, size)
+                hidden = rows[q, 2 * size : 3 * size]
                 for j in range(size):
-                    n[j] = hidden[2 * size + j] + b_hh[2 * size + j]
+                    recurrent[j] = hidden[j] + b_hn[j]
                 for j in range(size):
-                    a[2 * size + j] = tanh(a[2 * size + j] + b_ih[2 * size + j] + a[j] * n[j])
+                    n[j] = tanh(n[j] + b_in[j] + r[j] * recurrent[j])
                 for j in range(size):
-                    z = a[size + j]
-                    new[j] = (one - z) * a[2 * size + j] + z * old[j]
+                    new[j] = (one - z[j]) * n[j] + z[j] * old[j]
 
 
 @_loop
@@ -109,23 +136,21 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
         high = min(low + BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            for r in range(low, high):
-                a, n, new, old = gates[t, r], recurrent_n[t, r], rows[r - low], before[r - low]
-                along, hidden, inner = dout[t, r], dh[r], dx_gates[t, r]
+            for q in range(high - low):
+                r, z, n = _thirds(gates[t, low + q], size)
+                dr, dz, dn = _thirds(rows[q], size)
+                inward = dx_gates[t, low + q, 2 * size :]
+                along, hidden, recurrent, old = dout[t, low + q], dh[low + q], recurrent_n[t, low + q], before[q]
                 for j in range(size):
-                    z, level = a[size + j], a[2 * size + j]
                     d = along[j] + hidden[j]
-                    inner[2 * size + j] = d * (one - z) * (one - level * level)
-                    new[size + j] = d * (old[j] - level) * z * (one - z)
-                    hidden[j] = d * z
+                    inward[j] = d * (one - z[j]) * (one - n[j] * n[j])
+                    dz[j] = d * (old[j] - n[j]) * z[j] * (one - z[j])
+                    hidden[j] = d * z[j]
                 for j in range(size):
-                    inward, opened = inner[2 * size + j], a[j]
-                    new[j] = inward * n[j] * opened * (one - opened)
-                    new[2 * size + j] = inward * opened
-                for j in range(2 * size):
-                    inner[j] = new[j]
-                for j in range(3 * size):
-                    dh_gates[t, r, j] = new[j]
+                    dr[j] = inward[j] * recurrent[j] * r[j] * (one - r[j])
+                    dn[j] = inward[j] * r[j]
+                _copy(rows[q], dx_gates[t, low + q, : 2 * size])
+                _copy(rows[q], dh_gates[t, low + q])
             _multiply(rows[: high - low, : 3 * size], w_hh, dh[low:high], 1)
 
 
@@ -133,20 +158,20 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
 def rnn(out, h, across, bias, relu, first, last):
     steps, batch, size = out.shape
     zero = out.dtype.type(0)
+    rows = np.empty((BLOCK, size + _APART), out.dtype)
     for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, out[t, low:high], 1)
+            _multiply(before, across, rows[: high - low, :size], 0)
             for r in range(low, high):
-                new = out[t, r]
+                new, more = out[t, r], rows[r - low]
                 if relu:
                     for j in range(size):
-                        a = new[j] + bias[j]
+                        a = new[j] + more[j] + bias[j]
                         new[j] = zero if a <= zero else a
                 else:
-                    for j in range(size):
-                        new[j] = tanh(new[j] + bias[j])
+                    _add_tanh(new, more, bias)
 
 
 @_loop
@@ -162,6 +187,5 @@ def rnn_backward(dout, dh, out, w_hh, relu, da, first, last):
                 for j in range(size):
                     slope = (one if level[j] > zero else zero) if relu else one - level[j] * level[j]
                     new[j] = slope * (along[j] + hidden[j])
-                for j in range(size):
-                    da[t, r, j] = new[j]
+                _copy(new, da[t, r])
             _multiply(rows[: high - low, :size], w_hh, dh[low:high], 0)
