@@ -88,8 +88,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
-    "signal", "sparse", "special", "testing", "training", "utils",
+    "cli", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim",
+    "scalar", "signal", "sparse", "special", "testing", "training", "utils",
 )  # fmt: skip
 
 
