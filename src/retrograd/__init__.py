@@ -90,8 +90,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar",
-    "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
+    "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
+    "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
 )  # fmt: skip
 
 

@@ -248,7 +248,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 def seconds_of(name: str, timeout: timedelta | float | None) -> float:
     if timeout is None:
         timeout = DEFAULT_TIMEOUT
-    seconds = timeout.totalseconds_of() if isinstance(timeout, timedelta) else float(timeout)
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not seconds > 0:
         raise ValueError(f"{name}: timeout must be positive, got {timeout!r}")
     return seconds

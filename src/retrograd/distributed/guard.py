@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -107,42 +108,37 @@ class Guard:
             self._stopped()
         raise DistError(f"{call.text}: not all ranks came within {seconds:g} s")
 
-    def raised(self, error: BaseException) -> bool:
-        """Ask to speak for the job: whether this rank was the first to have something to tell.
+    def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
+        """End all ranks for this reason, with this exit code; returns only where there is no hub.
 
-        Who was is to show what there is to be seen, and then to call ``end``; the others are ended meanwhile.
+        The rank that comes first speaks for all: it calls ``show``, then the hub prints the text in one line.
+
+        Args:
+            text: the reason; ``{ranks}`` in it stands for the ranks that give the same.
         """
         if self.connection is None:
-            return True
-        self._send("claim")
-        if self._answer() == "quiet":
-            self._stopped()
-        return True
-
-    def end(self, text: str) -> None:
-        """End all ranks, with this line for a reason; returns only where there is no hub."""
-        if self.connection is not None:
+            return
+        self._send("claim", text=text, code=code)
+        if self._answer() == "speak":
+            if show is not None:
+                show()
             _flush()
-            self._send("fault", text=text)
-            self._stopped()
+            self._send("fault")
+        self._stopped()
+
+    def tell(self, error: BaseException, show: Callable[[], object]) -> None:
+        """End the job for an error that nobody catches; ``show`` prints its traceback, unless the line says all."""
+        at = _line_of(error)
+        place = f" ({at})" if at else ""
+        if isinstance(error, DistError):
+            self.end(f"{error}{place}")
+        text = " ".join(str(error).split())
+        self.end(f"{{ranks}} raised {type(error).__name__}{': ' * bool(text)}{text}{place}", 1, show)
 
     def _excepthook(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if self.connection is None or issubclass(kind, KeyboardInterrupt):
-            self._hook(kind, error, trace)
-            return
-        self.tell(error, lambda: self._hook(kind, error, trace))
-
-    def tell(self, error: BaseException, show: Any) -> None:
-        """End the job for an error; ``show`` prints its traceback, if this rank speaks and the line does not say all."""
-        self.raised(error)
-        if isinstance(error, DistError):
-            self.end(f"{error} ({at})" if (at := _line_of(error)) else str(error))
-        else:
-            show()
-            name = type(error).__name__
-            text = " ".join(str(error).split())
-            at = _line_of(error)
-            self.end(f"rank {self.rank} raised {name}{': ' * bool(text)}{text}" + (f" ({at})" if at else ""))
+        if self.connection is not None and not issubclass(kind, KeyboardInterrupt):
+            self.tell(error, lambda: self._hook(kind, error, trace))
+        self._hook(kind, error, trace)
 
     # The connection
 
@@ -165,16 +161,16 @@ class Guard:
     def _read(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection.makefile("r") as lines:
             for line in lines:
-                match line.strip():
-                    case "stop":
+                match line.split():
+                    case ["stop", code]:
                         _flush()
-                        os._exit(1)
-                    case "where":
+                        os._exit(int(code))
+                    case ["where"]:
                         call = self.current
                         at = user_line(call.thread if call else threading.main_thread().ident)
                         text, key = (call.text, call.key) if call else ("", "")
                         self._send("where", call=text, key=key, last=self.last, at=at)
-                    case answer:
+                    case [answer]:
                         self._answers.put(answer)
 
 
@@ -245,4 +241,5 @@ def _forget() -> None:
         guard.connection = None
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

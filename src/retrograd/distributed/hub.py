@@ -42,6 +42,7 @@ class Peer:
         self.closed = False
         self.waits: dict[str, Any] | None = None  # the call in which it has waited for long
         self.where: dict[str, Any] | None = None
+        self.claim: dict[str, Any] | None = None  # what it would say, could it speak for the job
 
     def send(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -116,18 +117,29 @@ class Hub:
             case "late":
                 self.late(peer, message)
             case "claim":
+                peer.claim = message
                 if self.speaker is None:
                     self.speaker = peer
                     peer.send("speak")
                 else:
                     peer.send("quiet")
             case "fault" if peer is self.speaker:
-                self.end(message["text"])
+                self.raised(peer)
 
     def died(self, peer: Peer) -> None:
         how = "its process was killed or crashed"
         waiting = f" while it waited in {peer.waits['call']}" if peer.waits else ""
         self.end(f"rank {peer.rank} died{waiting}: {how} (process {peer.pid} on {peer.host})")
+
+    def raised(self, peer: Peer) -> None:
+        """A rank ends the job: name it, unless all ranks came to say the same."""
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until and not all(one.claim or one.waits for one in self.ranks.values()):
+            self.listen(0.05)
+        claim = peer.claim or {}
+        same = [one.rank for one in self.ranks.values() if one.claim and one.claim["text"] == claim["text"]]
+        who = "all ranks" if len(same) == self.size else listed(same)
+        self.end(claim["text"].replace("{ranks}", who, 1), claim["code"])
 
     def late(self, peer: Peer, message: dict[str, Any]) -> None:
         """A rank's time is up in a call: find out who has not come."""
@@ -185,11 +197,11 @@ class Hub:
                 their = "its program" if len(gone) == 1 else "their programs"
                 self.end(f"{listed(gone)} {verb} ended {their}; rank {peer.rank} waits in {waits['call']}{place}")
 
-    def end(self, text: str) -> None:
+    def end(self, text: str, code: int = 1) -> None:
         """Say it, ask all ranks to end, and end on this machine those that do not."""
         print(f"retrograd: {' '.join(text.split())}", file=sys.stderr, flush=True)
         for peer in self.peers:
-            peer.send("stop")
+            peer.send(f"stop {code}")
         own = socket.gethostname()
         until = time.monotonic() + GRACE
         with contextlib.suppress(OSError):

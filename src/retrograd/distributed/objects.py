@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.tensor import new_tensor
 from .collectives import all_gather, broadcast
-from .groups import ProcessGroup, group_of
+from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initialized
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -87,6 +88,22 @@ def everyones(where: ProcessGroup, obj: Any) -> list[Any]:
     rows = [new_tensor(np.empty_like(padded)) for _ in where.ranks]
     all_gather(rows, new_tensor(padded), where)
     return [pickle.loads(row.array[:length]) for row, length in zip(rows, lengths, strict=True)]
+
+
+def by_first(function: Callable[[], Any]) -> Any:
+    """What ``function()`` gives on rank 0, on all ranks; what it raises there is raised on all."""
+    if not is_initialized() or get_world_size() == 1:
+        return function()
+    outcome: list[Any] = [None, None]
+    if get_rank() == 0:
+        try:
+            outcome[0] = function()
+        except Exception as error:
+            outcome[1] = error
+    broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]
 
 
 __all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]

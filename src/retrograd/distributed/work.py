@@ -121,4 +121,5 @@ class Communicator:
 
 
 communicator = Communicator()
-os.register_at_fork(after_in_child=communicator._forget)
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=communicator._forget)
