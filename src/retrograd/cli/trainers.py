@@ -27,26 +27,32 @@ class Trainer(Protocol):
 class EngineTrainer:
     """Steps by Retrograd's engine and optimizers."""
 
-    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu") -> None:
+    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu", compiled: bool = False) -> None:
         self.task = task
         self.recipe = recipe
         self.device = device
         self.model = task.model.to(device)
         self.optimizer = make_optimizer(self.model, recipe)
+        self.compiled = rg.compile(self._step) if compiled else None
 
     def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]:
         """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
         self.model.train()
-        output = self.model(rg.from_numpy(inputs).to(self.device))
-        loss = self.task.loss(output, rg.from_numpy(targets).to(self.device))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * self.recipe.lr
+        step = self._step if self.compiled is None else self.compiled
+        loss, output = step(rg.from_numpy(inputs).to(self.device), rg.from_numpy(targets).to(self.device))
+        return loss.item(), output.detach().cpu().numpy()
+
+    def _step(self, inputs: rg.Tensor, targets: rg.Tensor) -> tuple[rg.Tensor, rg.Tensor]:
+        output = self.model(inputs)
+        loss = self.task.loss(output, targets)
         self.optimizer.zero_grad()
         loss.backward()
         if self.recipe.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * self.recipe.lr
         self.optimizer.step()
-        return loss.item(), output.detach().cpu().numpy()
+        return loss, output
 
     def predict(self, inputs: Array) -> Array:
         self.model.eval()

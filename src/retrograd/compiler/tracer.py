@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.graph import reachable
-from ..core.modes import modes
+from ..core.modes import Mode, modes
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
@@ -387,7 +387,8 @@ class Tracer(Observer):
             for x in tensors:
                 if type(x.array) is Traced:
                     x.array = x.array.numbers
-            step(optimizer)
+            with without(self):
+                step(optimizer)
         finally:
             self._busy -= 1
             moved = [x.array for x in tensors]
@@ -401,6 +402,21 @@ class Tracer(Observer):
             for x, array, now in zip(tensors, before, moved, strict=True):
                 if now is not array.numbers:
                     self.breaks("an optimizer gave a parameter other memory")
+        return True
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """What changes Python objects alone, such as a schedule: done now, and again in each replay."""
+        if not self.recording:
+            return False
+        self.sync()
+        self._busy += 1
+        mode = without(self)
+        try:
+            with mode:
+                function(*args)
+        finally:
+            self._busy -= 1
+        self._effect(function, args)
         return True
 
     # As an observer
@@ -508,6 +524,14 @@ class Tracer(Observer):
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
+
+
+class without(Mode):
+    """Let a trace pass over what is done inside."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
 
 
 def as_real(array: Any) -> Any:
