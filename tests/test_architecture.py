@@ -18,6 +18,7 @@ ROOMS = {
     "data": {"core", "ops", "files"},
     "nn": {"core", "ops", "autograd", "func", "_generated"},
     "optim": {"core", "kernels", "ops", "nn"},
+    "compiler": {"core", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func"},

@@ -161,6 +161,8 @@ class Compiled:
             elif type(x) in (Traced, Number):
                 found[index] = as_real(x) if type(x) is Traced else x.numbers
         value = result_structure.unflatten(found)
+        given = args = kwargs = result = x = None
+        tracer.look_for_escapes()
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why

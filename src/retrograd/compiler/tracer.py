@@ -7,6 +7,7 @@ until the trace is over. What it cannot write down breaks the trace: the call go
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from copy import copy
@@ -184,7 +185,9 @@ class Tracer(Observer):
         instruction.several = type(made) not in (Traced, Number)
         instruction.paths = tuple(paths)
         kinds = {value.dtype.kind for value in inputs if value.shape is not None}
-        if not isinstance(instruction.function, np.ufunc) and (kinds & set("biu") or instruction.name in _SHAPED_BY_DATA):
+        if not isinstance(instruction.function, np.ufunc) and (
+            kinds & set("biu") or instruction.name in _SHAPED_BY_DATA
+        ):
             instruction.checks = True
         self._append(instruction)
         return made
@@ -474,7 +477,8 @@ class Tracer(Observer):
         own = copy(plan)
         width = len(plan.primitive.layout)
         own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place) for index, rule, place in plan.rules
+            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
+            for index, rule, place in plan.rules
         )
         own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
         self._plans[id(plan)] = plan, own
@@ -519,6 +523,19 @@ class Tracer(Observer):
             node.plan = self.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
+
+    def look_for_escapes(self) -> None:
+        """Find what the program made and somebody outside keeps: a replay would not put anything there."""
+        if any(made() is not None for made in self.made):
+            gc.collect()
+        escaped = [x for made in self.made if (x := made()) is not None]
+        self.made.clear()
+        if escaped and not self.broken:
+            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+        for x in escaped:
+            for holder in gc.get_referrers(x):
+                if isinstance(holder, Tensor) and holder.array is x:
+                    holder.array = as_real(x)
 
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
