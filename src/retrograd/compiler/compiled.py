@@ -159,7 +159,7 @@ class Compiled:
             if isinstance(x, Tensor):
                 x.array = as_real(x.array)
             elif type(x) in (Traced, Number):
-                found[index] = as_real(x) if type(x) is Traced else x.numbers
+                found[index] = as_real(x)
         value = result_structure.unflatten(found)
         given = args = kwargs = result = x = None
         tracer.look_for_escapes()

@@ -552,7 +552,9 @@ class without(Mode):
 
 
 def as_real(array: Any) -> Any:
-    """The real array of a Traced one."""
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
     return np.asarray(array.numbers) if type(array) is Traced else array
 
 
