@@ -16,6 +16,7 @@ from ..core.backward import Walk
 from ..core.graph import edge_of, reachable
 from ..core.modes import Mode, modes
 from ..core import tensor
+from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
@@ -157,11 +158,12 @@ class Compiled:
         tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
-                x.array = as_real(x.array)
+                for alias in sharers(x):
+                    alias.array = as_real(alias.array)
             elif type(x) in (Traced, Number):
                 found[index] = as_real(x)
         value = result_structure.unflatten(found)
-        given = args = kwargs = result = x = None
+        given = args = kwargs = result = x = alias = None
         tracer.look_for_escapes()
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
