@@ -19,6 +19,7 @@ ROOMS = {
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "ops", "autograd", "func", "distributed", "_generated"},
     "optim": {"core", "kernels", "ops", "nn", "func"},
+    "compiler": {"core", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func"},

@@ -60,7 +60,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "utils.hooks": ("core.tensor",), "utils.tensorboard": ("compat.tensorboard",),
     "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
     "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
-    "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",), "compiler": ("compat.dynamo",),
+    "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",),
     "_six": ("compat.six",), "_utils": ("compat.engine",),
     "nn.parallel.replicate": ("nn.parallel.devices",), "nn.parallel._functions": ("nn.parallel.devices",),
     "nn.parallel.scatter_gather": ("nn.parallel.devices",),

@@ -65,6 +65,7 @@ class Entry:
         self.function = function
         self.label = label
         self.calls = 0
+        self.seconds = 0.0  # in them
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
@@ -317,7 +318,12 @@ class Entry:
 
         count = sum(result.requires for result in self.results)
         return Primitive(
-            self.label, lambda *arrays, run: run(), "*xs", vjp=rule, outputs=count if count > 1 else 1, residuals="kept"
+            self.label,
+            lambda *arrays, found: found,
+            "*xs",
+            vjp=rule,
+            outputs=count if count > 1 else 1,
+            residuals="kept",
         )
 
     @staticmethod
@@ -336,18 +342,13 @@ class Entry:
         return [s for s in seen.values() if s[0] == "tensor" or isinstance(self.trace.leaves[s[1]], Tensor)]
 
     def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
-        found: list[Any] = []
+        with silent():
+            found = self.replay(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-
-        def run() -> Any:
-            with silent():
-                found[:] = self.replay(arrays)
-            outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
-            return (outs if len(outs) > 1 else outs[0], found[self.width :])
-
+        outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
         inputs = tuple([self._tensor_of(source, leaves) for source in self._tensor_sources()])
         assert self.primitive is not None
-        tensors = apply(self.primitive, inputs, {"run": run})
+        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], found[self.width :])})
         self._count_writes(leaves)
         return self._results_of(found[: self.width], leaves, tensors if isinstance(tensors, tuple) else (tensors,))
 

@@ -7,6 +7,7 @@ until the trace is over. What it cannot write down breaks the trace: the call go
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from copy import copy
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.graph import reachable
-from ..core.modes import modes
+from ..core.modes import Mode, modes
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
@@ -184,7 +185,9 @@ class Tracer(Observer):
         instruction.several = type(made) not in (Traced, Number)
         instruction.paths = tuple(paths)
         kinds = {value.dtype.kind for value in inputs if value.shape is not None}
-        if not isinstance(instruction.function, np.ufunc) and (kinds & set("biu") or instruction.name in _SHAPED_BY_DATA):
+        if not isinstance(instruction.function, np.ufunc) and (
+            kinds & set("biu") or instruction.name in _SHAPED_BY_DATA
+        ):
             instruction.checks = True
         self._append(instruction)
         return made
@@ -387,7 +390,8 @@ class Tracer(Observer):
             for x in tensors:
                 if type(x.array) is Traced:
                     x.array = x.array.numbers
-            step(optimizer)
+            with without(self):
+                step(optimizer)
         finally:
             self._busy -= 1
             moved = [x.array for x in tensors]
@@ -401,6 +405,21 @@ class Tracer(Observer):
             for x, array, now in zip(tensors, before, moved, strict=True):
                 if now is not array.numbers:
                     self.breaks("an optimizer gave a parameter other memory")
+        return True
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """What changes Python objects alone, such as a schedule: done now, and again in each replay."""
+        if not self.recording:
+            return False
+        self.sync()
+        self._busy += 1
+        mode = without(self)
+        try:
+            with mode:
+                function(*args)
+        finally:
+            self._busy -= 1
+        self._effect(function, args)
         return True
 
     # As an observer
@@ -458,7 +477,8 @@ class Tracer(Observer):
         own = copy(plan)
         width = len(plan.primitive.layout)
         own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place) for index, rule, place in plan.rules
+            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
+            for index, rule, place in plan.rules
         )
         own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
         self._plans[id(plan)] = plan, own
@@ -504,14 +524,37 @@ class Tracer(Observer):
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
 
+    def look_for_escapes(self) -> None:
+        """Find what the program made and somebody outside keeps: a replay would not put anything there."""
+        if any(made() is not None for made in self.made):
+            gc.collect()
+        escaped = [x for made in self.made if (x := made()) is not None]
+        self.made.clear()
+        if escaped and not self.broken:
+            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+        for x in escaped:
+            for holder in gc.get_referrers(x):
+                if isinstance(holder, Tensor) and holder.array is x:
+                    holder.array = as_real(x)
+
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
 
 
+class without(Mode):
+    """Let a trace pass over what is done inside."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
+
+
 def as_real(array: Any) -> Any:
-    """The real array of a Traced one."""
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
     return np.asarray(array.numbers) if type(array) is Traced else array
 
 
