@@ -14,15 +14,12 @@ import numpy as np
 
 from . import compiled
 from .threads import in_shares
+from .windows import in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
-
-Axes = tuple[int, int, int]
-Window3 = tuple[Axes, Axes, Axes, Axes, Axes]  # kernel, stride, padding, dilation, number of windows
-Tile = tuple[int, int, int]  # images, lines, channels
 
 
 @cache
@@ -45,17 +42,6 @@ def takes(x: Any, other: Any, multiplications: int) -> bool:
         and x.dtype in (np.float32, np.float64)
         and _loops() is not None
     )
-
-
-@lru_cache(maxsize=1024)
-def _in_three_axes(window: Any) -> Window3:
-    missing = 3 - len(window.size)
-
-    def filled(values: tuple[int, ...], by: int) -> Any:
-        return (by,) * missing + values
-
-    kernel, stride, dilation = [filled(each, 1) for each in (window.kernel, window.stride, window.dilation)]
-    return kernel, stride, filled(window.padding, 0), dilation, filled(window.out, 1)
 
 
 def _grouped(array: Any, groups: int, window: Any) -> Any:
@@ -93,7 +79,7 @@ def _share(work: Any, items: int, multiplications: int) -> None:
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The convolution."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     out = np.empty((len(x), len(w), *window.out), x.dtype)
     x6, y = _grouped(x, groups, window), _flat(out, groups)
     matrices = np.ascontiguousarray(w).reshape(groups, len(w) // groups, -1)
@@ -114,7 +100,7 @@ def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
 
 def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The transpose of the convolution, as a map of its input."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     shape = (len(y), groups * w.shape[1], *window.size)
     if b is None:
         out = np.zeros(shape, y.dtype)
@@ -138,7 +124,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
 
 def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     """The correlation of x and y, summed over the batch."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
     rows = channels * prod(window.kernel)
     images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
