@@ -6,30 +6,20 @@ core's cache, and where these are few into blocks of channels; by the shapes alo
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from . import compiled
-from .threads import in_shares
+from . import multiplies
+from .products import launch_products
 from .windows import in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
-
-
-@cache
-def _loops() -> Any:
-    """The module of loops, or None where there is no Numba, or no BLAS that it could call."""
-    if compiled() is None:
-        return None
-    from . import blas, convolution_loops
-
-    return convolution_loops if blas.available() else None
 
 
 def takes(x: Any, other: Any, multiplications: int) -> bool:
@@ -40,7 +30,7 @@ def takes(x: Any, other: Any, multiplications: int) -> bool:
         and type(other) is np.ndarray
         and x.dtype == other.dtype
         and x.dtype in (np.float32, np.float64)
-        and _loops() is not None
+        and multiplies()
     )
 
 
@@ -73,8 +63,11 @@ def _block(channels: int, pieces: int) -> int:
     return min(channels, max(BLOCK, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
-def _share(work: Any, items: int, multiplications: int) -> None:
-    in_shares(work, items, max(1, WORTHWHILE * items // multiplications))
+def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
+    from . import convolution_loops
+
+    least = max(1, WORTHWHILE * items // multiplications)
+    launch_products(getattr(convolution_loops, name), items, least, *args)
 
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
@@ -89,12 +82,7 @@ def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
     outs = _block(outs, tiles * groups)
     items = tiles * groups * -(-matrices.shape[1] // outs)
-    loop = _loops().forward
-
-    def work(start: int, stop: int) -> None:
-        loop(x6, matrices, b, axes, (images, lines, outs), start, stop, y)
-
-    _share(work, items, y.size * rows)
+    _launch("forward", items, y.size * rows, x6, matrices, b, axes, (images, lines, outs), y)
     return out
 
 
@@ -113,12 +101,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     pieces = -(-len(y) // images) * groups
     channels = _block(w.shape[1], pieces)
     items = pieces * -(-w.shape[1] // channels)
-    loop = _loops().transposed
-
-    def work(start: int, stop: int) -> None:
-        loop(y4, matrices, axes, (images, lines, channels), start, stop, x6)
-
-    _share(work, items, y4.size * matrices.shape[2])
+    _launch("transposed", items, y4.size * matrices.shape[2], y4, matrices, axes, (images, lines, channels), x6)
     return out
 
 
@@ -133,11 +116,6 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     totals = np.empty((parts, groups, rows, outs), x.dtype)
     x6, y4 = _grouped(x, groups, window), _flat(y, groups)
     items = parts * groups * -(-channels // some)
-    loop = _loops().weight
-
-    def work(start: int, stop: int) -> None:
-        loop(x6, y4, axes, (images, lines, some), start, stop, totals)
-
-    _share(work, items, y4.size * rows)
+    _launch("weight", items, y4.size * rows, x6, y4, axes, (images, lines, some), totals)
     total = totals[0] if parts == 1 else totals.sum(axis=0)
     return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)

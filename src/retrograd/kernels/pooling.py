@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, compiled
-from .threads import in_shares
+from . import USEFUL, WORTH_SHARING, compiled
+from .threads import launch
 from .windows import in_three_axes
 
 
@@ -25,11 +25,8 @@ def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
     """A loop over the planes of some arrays, each of which takes so many steps."""
     from . import pooling_loops
 
-    loop = getattr(pooling_loops, name)
-    first, *others = planes
-    in_shares(
-        lambda i, j: loop(first[i:j], *[plane[i:j] for plane in others], *args), len(first), max(1, USEFUL // work)
-    )
+    least = max(1, WORTH_SHARING // work)
+    launch(getattr(pooling_loops, name), len(planes[0]), least, *planes, *args)
 
 
 def takes(x: Any, window: Any) -> bool:

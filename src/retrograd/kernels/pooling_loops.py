@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .loops import _compiled
+from .native import shared
 
-_loop = _compiled("contract")
+_loop = shared("contract")
 _inlined = njit(inline="always", error_model="numpy")
 
 
@@ -31,11 +31,11 @@ def _better(new, number, best, won):
 
 
 @_loop
-def max_pool(x, out, winners, window):
+def max_pool(x, out, winners, window, start, stop):
     kernel, stride, padding, dilation, count = window
     won = np.empty(count[2], np.int32)
     in_pairs = (kernel[2], stride[2], padding[2], dilation[2]) == (2, 2, 0, 1) and 2 * count[2] <= x.shape[3]
-    for p in range(len(x)):
+    for p in range(start, stop):
         for plane in range(count[0]):
             for row in range(count[1]):
                 best = out[p, plane, row]
@@ -55,9 +55,9 @@ def max_pool(x, out, winners, window):
                                 best[j], won[j] = _better(source[2 * j + 1], np.int32(number + 1), one, which)
                             continue
                         for w in range(kernel[2]):
-                            start = w * dilation[2] - padding[2]
-                            first, last = _inside(start, stride[2], count[2], x.shape[3])
-                            source = x[p, d, h, start + first * stride[2] :]
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], x.shape[3])
+                            source = x[p, d, h, at + first * stride[2] :]
                             some, numbers = best[first:last], won[first:last]
                             for j in range(len(some)):
                                 new = source[stride[2] * j]
@@ -68,7 +68,7 @@ def max_pool(x, out, winners, window):
 
 
 @_loop
-def max_pool_backward(g, winners, dx, window):
+def max_pool_backward(g, winners, dx, window, start, stop):
     kernel, stride, padding, dilation, count = window
     size = kernel[0] * kernel[1] * kernel[2]
     offsets = np.empty((3, size), np.int64)
@@ -76,7 +76,7 @@ def max_pool_backward(g, winners, dx, window):
         offsets[0, number] = number // (kernel[1] * kernel[2]) * dilation[0] - padding[0]
         offsets[1, number] = number // kernel[2] % kernel[1] * dilation[1] - padding[1]
         offsets[2, number] = number % kernel[2] * dilation[2] - padding[2]
-    for p in range(len(g)):
+    for p in range(start, stop):
         dx[p] = 0
         for plane in range(count[0]):
             for row in range(count[1]):
@@ -91,10 +91,10 @@ def max_pool_backward(g, winners, dx, window):
 
 
 @_loop
-def average_pool(x, out, window, divisor):
+def average_pool(x, out, window, divisor, start, stop):
     """``divisor`` holds that of each window, ``(D', H', W')``."""
     kernel, stride, padding, dilation, count = window
-    for p in range(len(x)):
+    for p in range(start, stop):
         for plane in range(count[0]):
             for row in range(count[1]):
                 total = out[p, plane, row]
@@ -106,9 +106,9 @@ def average_pool(x, out, window, divisor):
                         if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2]:
                             continue
                         for w in range(kernel[2]):
-                            start = w * dilation[2] - padding[2]
-                            first, last = _inside(start, stride[2], count[2], x.shape[3])
-                            source, some = x[p, d, h, start + first * stride[2] :], total[first:last]
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], x.shape[3])
+                            source, some = x[p, d, h, at + first * stride[2] :], total[first:last]
                             for j in range(len(some)):
                                 some[j] += source[stride[2] * j]
                 line = divisor[plane, row]
@@ -117,10 +117,10 @@ def average_pool(x, out, window, divisor):
 
 
 @_loop
-def average_pool_backward(g, dx, window, divisor):
+def average_pool_backward(g, dx, window, divisor, start, stop):
     kernel, stride, padding, dilation, count = window
     part = np.empty(count[2], g.dtype)
-    for p in range(len(g)):
+    for p in range(start, stop):
         dx[p] = 0
         for plane in range(count[0]):
             for row in range(count[1]):
@@ -133,8 +133,8 @@ def average_pool_backward(g, dx, window, divisor):
                         if d < 0 or d >= dx.shape[1] or h < 0 or h >= dx.shape[2]:
                             continue
                         for w in range(kernel[2]):
-                            start = w * dilation[2] - padding[2]
-                            first, last = _inside(start, stride[2], count[2], dx.shape[3])
-                            target, some = dx[p, d, h, start + first * stride[2] :], part[first:last]
+                            at = w * dilation[2] - padding[2]
+                            first, last = _inside(at, stride[2], count[2], dx.shape[3])
+                            target, some = dx[p, d, h, at + first * stride[2] :], part[first:last]
                             for j in range(len(some)):
                                 target[stride[2] * j] += some[j]

@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels.products import dot as product
 from ..table.registry import operator
 from ..table.types import Operand
 from .matmul import MATMUL, MM, matmul, mm, require_ndim
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 def _linear(x: Any, w: Any, b: Any = None) -> Any:
     if x.ndim == 2:
-        out = x.dot(w.T)
+        out = product(x, w.T)
     elif x.ndim > 2:
-        out = as_rows(x).dot(w.T).reshape(x.shape[:-1] + w.shape[:1])
+        out = product(as_rows(x), w.T).reshape(x.shape[:-1] + w.shape[:1])
     else:
         out = np.matmul(x, w.T)
     if b is not None:
@@ -36,7 +37,7 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
 
 def _linear_vjp_w(g: Any, x: Any) -> Any:
     if x.ndim == 1:
-        return np.expand_dims(g, -1) * x
+        return MM(np.expand_dims(g, -1), np.expand_dims(x, 0))
     if x.ndim > 2:
         g, x = as_rows(g), as_rows(x)
     return MM(g.T, x)
@@ -168,8 +169,8 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
             f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
             f"got {describe(x)} and {describe(y)}"
         )
-    product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
-    result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
+    rows = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
+    result = (rows.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
     if bias is None:
         return result
     b = operand(bias, "bias")
