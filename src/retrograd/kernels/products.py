@@ -6,6 +6,7 @@ Elsewhere, and for small matrices, they are NumPy's.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,20 @@ def _functions() -> dict[str, int] | None:
         return {key: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for key, name in names.items()}
     except AttributeError:
         return None
+
+
+def launch_products(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+    """``launch`` a loop that calls BLAS, which works with one thread meanwhile."""
+    library = blas()
+    limit = getattr(library, "scipy_openblas_set_num_threads64_", None)
+    if limit is None or count() == 1:
+        launch(loop, total, least, *args)
+        return
+    limit(1)
+    try:
+        launch(loop, total, least, *args)
+    finally:
+        limit(count())
 
 
 def dot(x: Any, y: Any) -> Any:
