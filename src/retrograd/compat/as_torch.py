@@ -166,6 +166,9 @@ def run_program(script: str, args: Sequence[str] = ()) -> int:
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
+        hub = sys.modules.get("retrograd.distributed.guard")
+        if hub is not None:
+            hub.guard.tell(error, functools.partial(_show, error, script))
         _show(error, script)
         return 1
     finally:

@@ -185,7 +185,8 @@ class Walk:
             if node is reader:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
-                    self._finish(leaf, final, getrefcount(final) == LOCAL_ONLY)
+                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    self._finish(leaf, final, unshared)
                 reader = readers.pop()
         for leaf in [key for key in cotangents if type(key) is not Node]:
             self._finish(leaf, pop(leaf), False)

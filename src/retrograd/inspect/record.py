@@ -37,7 +37,8 @@ class Record:
         shape, dtype: of the output; tuples for several.
         inputs: an ``Input`` for each.
         values, gradients: ``Statistics`` of the (first) output and, after a walk, of its gradient; else None.
-        kept: bytes that its node saves for the walk and no earlier node of the trace does.
+        kept: bytes that its node saves for the walk and no earlier node of the trace does; ``briefly`` is whether it
+            ran within a walk and they were let go before that had ended, as what a checkpoint computes again is.
         forward, backward, seconds: seconds that it took, and their sum.
         requires_grad: whether it was recorded for differentiation.
         grad_enabled: whether recording was on; ``no_grad`` is the ``Site`` that had switched it off, where known.
@@ -51,8 +52,8 @@ class Record:
     """
 
     __slots__ = (
-        "__weakref__", "backward", "call", "creates", "dtype", "error", "forward", "grad_enabled", "gradient",
-        "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad", "samples",
+        "__weakref__", "backward", "briefly", "call", "creates", "dtype", "error", "forward", "grad_enabled",
+        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad", "samples",
         "sequence", "shape", "site", "value", "values", "walked", "within",
     )  # fmt: skip
 
@@ -69,6 +70,7 @@ class Record:
         self.values: Statistics | None = None
         self.gradients: Statistics | None = None
         self.kept = 0
+        self.briefly = False
         self.forward = 0.0
         self.backward = 0.0
         self.requires_grad = False

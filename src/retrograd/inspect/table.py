@@ -38,11 +38,12 @@ def table(records: Sequence[Record]) -> str:
         lines.append("  " + _set(row, widths))
         if record.error is not None:
             lines.append(f"    failed: {type(record.error).__name__}: {first_line(record.error)}")
-    kept = sum(record.kept for record in records)
+    kept = size(sum(record.kept for record in records if not record.briefly)) + " kept"
+    again = sum(record.kept for record in records if record.briefly)
+    if again:
+        kept += f", {size(again)} more within the walk"
     forward, backward = sum(record.forward for record in records), sum(record.backward for record in records)
-    lines.append(
-        f"{len(records)} operators, {size(kept)} kept, {duration(forward)} forward, {duration(backward)} backward"
-    )
+    lines.append(f"{len(records)} operators, {kept}, {duration(forward)} forward, {duration(backward)} backward")
     return "\n".join(lines)
 
 

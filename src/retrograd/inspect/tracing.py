@@ -66,8 +66,8 @@ class Records:
 
     @property
     def kept(self) -> int:
-        """Bytes that the operators kept for the walk."""
-        return sum(record.kept for record in self.records)
+        """Bytes that the operators kept for a walk; what came and went within one (a checkpoint's) is no part of it."""
+        return sum(record.kept for record in self.records if not record.briefly)
 
     @property
     def departures(self) -> list[Departure]:

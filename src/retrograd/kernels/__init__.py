@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import Wrapping
+from ..core.tracing import whole
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
-WORTH_SHARING = 1 << 13  # elements that a thread should at least be given
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
@@ -63,6 +64,8 @@ def multiplies() -> bool:
 
 def takes(x: Any, *others: Any) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
+    if isinstance(x, Wrapping):
+        return x.takes_loops()
     return (
         type(x) is np.ndarray
         and x.size >= USEFUL
@@ -81,6 +84,7 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
         def run(x: Any) -> Any:
             if not takes(x):
@@ -99,6 +103,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]

@@ -104,6 +104,14 @@ def _sigmoid(x):
     return _ONE / (_ONE + _exp(-x))
 
 
+@_loop
+def outer(x, y, out):
+    for b in range(x.shape[0]):
+        for row in range(x.shape[1]):
+            for column in range(y.shape[1]):
+                out[b, row, column] = x[b, row] * y[b, column]
+
+
 # Maps of vectors
 
 
@@ -399,6 +407,26 @@ def max_pool(x, places, out, winners):
                                     winner = i * kernel_w + j
                 out[p, row, column] = best
                 winners[p, row, column] = max(winner, 0)
+
+
+@_loop
+def max_pool_by_two(x, places, out, winners):
+    """``max_pool`` for the commonest windows: 2 by 2, side by side. Without a branch, it becomes vector instructions."""
+    for p in range(len(x)):
+        for row in range(out.shape[1]):
+            upper, lower = x[p, 2 * row], x[p, 2 * row + 1]
+            for column in range(out.shape[2]):
+                best, winner = upper[2 * column], np.uint8(0)
+                new = upper[2 * column + 1]
+                better = (new > best) | (new != new)
+                best, winner = new if better else best, np.uint8(1) if better else winner
+                new = lower[2 * column]
+                better = (new > best) | (new != new)
+                best, winner = new if better else best, np.uint8(2) if better else winner
+                new = lower[2 * column + 1]
+                better = (new > best) | (new != new)
+                out[p, row, column] = new if better else best
+                winners[p, row, column] = np.uint8(3) if better else winner
 
 
 @_loop

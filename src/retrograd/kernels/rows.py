@@ -1,6 +1,6 @@
-"""Layer normalization by compiled loops: a row needs more than ``by_rows`` gives it.
+"""Layer normalization and outer products by compiled loops, where ``by_rows`` does not serve.
 
-The references stand in ops/nn/normalization/fused.py.
+The references stand in ops/nn/normalization/fused.py and ops/linear/matmul.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, shortest
+from . import USEFUL, compiled, shortest
 from .threads import in_shares
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
@@ -53,3 +53,11 @@ def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[A
     in_shares(work, blocks, max(1, shortest(x) // BLOCK))
     dw, db = sums.sum(axis=1).astype(np.float32)
     return dx.reshape(x.shape), dw, db
+
+
+def outer(x: Any, y: Any) -> Any:
+    """``out_bij = x_bi y_bj``."""
+    out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
+    loop = compiled().outer
+    in_shares(lambda i, j: loop(x[i:j], y[i:j], out[i:j]), len(out), 1 + USEFUL // out[0].size)
+    return out

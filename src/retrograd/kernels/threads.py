@@ -102,6 +102,7 @@ class _Pool:
             return False
         from . import native
 
+        native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         self.serve = native.serve

@@ -26,7 +26,7 @@ def listing(p: profile) -> str:
         figures = spent.setdefault(record.file, {}).setdefault(record.line, [0.0, 0.0, 0.0])
         figures[0] += record.forward
         figures[1] += record.backward
-        figures[2] += record.kept
+        figures[2] += 0 if record.briefly else record.kept
     for file, of_lines in sorted(spent.items(), key=lambda item: -sum(x[0] + x[1] for x in item[1].values())):
         lines += ["", file, f"{'forward':>10}  {'backward':>10}  {'kept':>9}  {'share':>5}"]
         lines += _file(file, of_lines, p.seconds)

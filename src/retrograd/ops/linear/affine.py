@@ -37,7 +37,7 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
 
 def _linear_vjp_w(g: Any, x: Any) -> Any:
     if x.ndim == 1:
-        return np.expand_dims(g, -1) * x
+        return MM(np.expand_dims(g, -1), np.expand_dims(x, 0))
     if x.ndim > 2:
         g, x = as_rows(g), as_rows(x)
     return MM(g.T, x)

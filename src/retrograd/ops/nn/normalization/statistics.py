@@ -14,6 +14,7 @@ from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
+from ....core.tracing import whole
 from ....kernels import planes, takes
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
@@ -165,17 +166,18 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
         raise RuntimeError(f"{argument} should contain {channels} elements, one per channel, got {describe(value)}")
 
 
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
-    """Mean and sum of squared deviations over the axes, and how many numbers went into each."""
+@whole
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """Mean and sum of squared deviations over the axes."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
     if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= planes.SHORTEST:
-        return *planes.moments(x), count(x.shape, axes)
+        return planes.moments(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
         return _moments(x.astype(np.float64), axes)  # as where the fused operator's squares overflow
-    return mean, squares, count(x.shape, axes)
+    return mean, squares
 
 
 @silently
@@ -185,7 +187,8 @@ def _update_running(
     """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance."""
     if x.array.size == 0:
         return
-    mean, squares, number = _moments(x.array, axes)
+    mean, squares = _moments(x.array, axes)
+    number = count(x.array.shape, axes)
     mean = mean.reshape(squares.shape)
     variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
     if mean.ndim == 2:  # instance_norm: the average over the batch
