@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import compiled
-from .threads import count, launch
+from . import compiled, threads
+from .threads import count
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
 BLOCK = 48  # rows of the result, or columns: what BLAS's inner loops take at once, for single and double precision
@@ -86,5 +86,24 @@ def _shared_dot(x: Any, y: Any) -> Any:
     # One part for each thread, since each packs all of the other matrix anew.
     least = max(-(-blocks // count()), USEFUL * longest // (x.shape[1] * out.size * BLOCK))
     arguments = functions["limit"], count(), functions[kind], rows, x_turned, columns, y_turned, out, BLOCK, _ONE[kind]
-    launch(product, blocks, least, *arguments)
+    threads.launch(product, blocks, least, *arguments)
     return out
+
+
+def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+    """``threads.launch`` of a loop that calls BLAS, which works with one thread meanwhile."""
+    limit = _limit()
+    if limit is None:
+        threads.launch(loop, total, least, *args)
+        return
+    limit(1)
+    try:
+        threads.launch(loop, total, least, *args)
+    finally:
+        limit(count())
+
+
+@cache
+def _limit() -> Any:
+    """What sets the number of BLAS's threads, or None."""
+    return getattr(blas(), "scipy_openblas_set_num_threads64_", None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import USEFUL, multiplies
-from ..threads import in_shares
+from ..products import launch
 
 
 def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
@@ -121,5 +121,4 @@ def _step(mask: Any) -> int:
 
 
 def _run(loop: Any, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
-    scores = form[0] * form[1]
-    in_shares(lambda first, last: loop(table, form, *numbers, first, last), len(table), max(1, USEFUL // scores))
+    launch(loop, len(table), max(1, USEFUL // (form[0] * form[1])), table, form, *numbers)

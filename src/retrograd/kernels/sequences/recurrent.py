@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import USEFUL, multiplies
-from ..threads import in_shares
+from ..products import launch
 
 
 def takes(gates: Any) -> bool:
@@ -76,5 +76,4 @@ def _run(loop: Any, *args: Any) -> None:
     from .recurrent_loops import BLOCK
 
     steps, batch, size = args[0].shape
-    least = max(1, USEFUL // (steps * BLOCK * size))
-    in_shares(lambda first, last: loop(*args, first, last), -(-batch // BLOCK), least)
+    launch(loop, -(-batch // BLOCK), max(1, USEFUL // (steps * BLOCK * size)), *args)

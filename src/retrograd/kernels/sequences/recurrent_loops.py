@@ -10,6 +10,7 @@ import numpy as np
 
 from ..blas import product
 from ..loops import _compiled, _loop
+from ..native import shared
 from .numbers import sigmoid, tanh
 
 BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
@@ -46,11 +47,11 @@ def _add_tanh(a, more, bias):
         a[j] = tanh(a[j] + more[j] + bias[j])
 
 
-@_loop
-def lstm(gates, h, across, bias, cells, out, first, last):
+@shared("contract")
+def lstm(gates, h, across, bias, cells, out, start, stop):
     steps, batch, size = out.shape
     rows = np.empty((BLOCK, 4 * size + _APART), out.dtype)
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
@@ -68,12 +69,12 @@ def lstm(gates, h, across, bias, cells, out, first, last):
                     new[j] = o[j] * tanh(c[j])
 
 
-@_loop
-def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, first, last):
+@shared("contract")
+def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
     steps, batch, size = dout.shape
     one = dout.dtype.type(1)
     rows = np.empty((BLOCK, 4 * size + _APART), dout.dtype)
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
@@ -102,14 +103,14 @@ def _copy(row, out):
         out[j] = row[j]
 
 
-@_loop
-def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, first, last):
+@shared("contract")
+def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
     steps, batch, size = out.shape
     one = out.dtype.type(1)
     rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
     bias = b_ih[: 2 * size] + b_hh[: 2 * size]
     b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
@@ -127,12 +128,12 @@ def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, first, last):
                     new[j] = (one - z[j]) * n[j] + z[j] * old[j]
 
 
-@_loop
-def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates, first, last):
+@shared("contract")
+def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates, start, stop):
     steps, batch, size = out.shape
     one = out.dtype.type(1)
     rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
@@ -154,12 +155,12 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
             _multiply(rows[: high - low, : 3 * size], w_hh, dh[low:high], 1)
 
 
-@_loop
-def rnn(out, h, across, bias, relu, first, last):
+@shared("contract")
+def rnn(out, h, across, bias, relu, start, stop):
     steps, batch, size = out.shape
     zero = out.dtype.type(0)
     rows = np.empty((BLOCK, size + _APART), out.dtype)
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
@@ -174,12 +175,12 @@ def rnn(out, h, across, bias, relu, first, last):
                     _add_tanh(new, more, bias)
 
 
-@_loop
-def rnn_backward(dout, dh, out, w_hh, relu, da, first, last):
+@shared("contract")
+def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
     steps, batch, size = out.shape
     one, zero = out.dtype.type(1), out.dtype.type(0)
     rows = np.empty((BLOCK, size + _APART), out.dtype)
-    for low in range(first * BLOCK, min(last * BLOCK, batch), BLOCK):
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
         high = min(low + BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):

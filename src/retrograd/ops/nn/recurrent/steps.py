@@ -13,6 +13,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
+from ....kernels.products import dot
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
 
@@ -25,7 +26,7 @@ def ordered(x: Any, reverse: bool) -> Any:
 def projected(x: Any, w: Any) -> Any:
     """``x @ w.T`` for all steps at once, in memory of its own."""
     steps, batch, features = x.shape
-    return x.reshape(steps * batch, features).dot(w.T).reshape(steps, batch, w.shape[0])
+    return dot(x.reshape(steps * batch, features), w.T).reshape(steps, batch, w.shape[0])
 
 
 def previous(h: Any, out: Any) -> Any:
@@ -40,11 +41,11 @@ def weight_gradients(
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
     found = {}
     if wanted["x"]:
-        found["x"] = ordered(flat_x.dot(w_ih).reshape(x.shape), reverse)
+        found["x"] = ordered(dot(flat_x, w_ih).reshape(x.shape), reverse)
     if wanted["w_ih"]:
-        found["w_ih"] = flat_x.T.dot(as_rows(x))
+        found["w_ih"] = dot(flat_x.T, as_rows(x))
     if wanted["w_hh"]:
-        found["w_hh"] = flat_h.T.dot(as_rows(previous(h, out)))
+        found["w_hh"] = dot(flat_h.T, as_rows(previous(h, out)))
     if wanted["b_ih"]:
         found["b_ih"] = accurate_sum(flat_x, (0,))
     if wanted["b_hh"]:
