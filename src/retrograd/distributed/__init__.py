@@ -29,9 +29,9 @@ from .launch import (
     is_mpi_available,
     is_nccl_available,
     is_torchelastic_launched,
-    launched,
     new_group,
 )
+from .launcher import launched
 from .objects import *  # noqa: F403
 from .objects import __all__ as _objects
 from .point_to_point import *  # noqa: F403

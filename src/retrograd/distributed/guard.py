@@ -21,6 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from .errors import DistError
+from .launcher import local_size
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ANSWER = 10.0  # seconds that the hub is waited for
@@ -177,7 +178,7 @@ class Guard:
 def start_hub(size: int) -> tuple[str, int]:
     """Start the hub of a job of so many ranks; the address at which it listens."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    alone = os.environ.get("MPI_LOCALNRANKS", os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")) == str(size)
+    alone = local_size() == size
     host = "127.0.0.1" if alone else socket.gethostbyname(socket.gethostname())
     listener.bind((host if alone else "", 0))
     listener.listen(size)

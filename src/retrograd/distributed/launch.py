@@ -40,19 +40,6 @@ def is_torchelastic_launched() -> bool:
     return False
 
 
-def launched() -> tuple[int, int]:
-    """This process's rank and the number of processes, by what mpiexec has told it; ``(0, 1)`` of one that is alone."""
-    for rank, size in (
-        ("PMI_RANK", "PMI_SIZE"),
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        ("PMIX_RANK", "PMIX_SIZE"),
-        ("SLURM_PROCID", "SLURM_NTASKS"),
-    ):
-        if rank in os.environ and size in os.environ and (rank != "SLURM_PROCID" or "SLURM_STEP_ID" in os.environ):
-            return int(os.environ[rank]), int(os.environ[size])
-    return 0, 1
-
-
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
