@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import training as training
     from . import utils as utils
+    from . import weights as weights
     from .func.budget import memory_budget as memory_budget
     from .serialization import load as load
     from .serialization import save as save
@@ -89,7 +90,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sklearn", "sparse", "special", "testing", "training", "utils",
+    "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 
