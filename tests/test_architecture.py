@@ -25,6 +25,7 @@ ROOMS = {
     "testing": {"core", "ops", "autograd", "func"},
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
+    "weights": {"core", "ops", "nn", "models", "files", "serialization"},
     "sklearn": {"core", "ops", "nn", "optim", "data", "serialization"},
     "distributions": {"core", "ops", "autograd", "_generated"},
 }
