@@ -48,7 +48,7 @@ def table(records: Sequence[Record]) -> str:
 
 
 def _row(record: Record) -> tuple[str, ...]:
-    name = record.operator if record.within is None else f"  {record.operator}"
+    name = record.label if record.within is None else f"  {record.label}"
     return (
         name,
         record.module,

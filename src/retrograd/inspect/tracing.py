@@ -300,6 +300,7 @@ def _plain(record: Record) -> dict[str, Any]:
             }
             for x in record.inputs
         ],
+        "writes": record.writes is not None,
         "requires_grad": record.requires_grad,
         "values": _statistics(record.values),
         "gradients": _statistics(record.gradients),
