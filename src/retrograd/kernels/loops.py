@@ -435,7 +435,7 @@ def max_pool(x, places, out, winners):
 
 @_loop
 def max_pool_by_two(x, places, out, winners):
-    """``max_pool`` for the commonest windows: 2 by 2, side by side. Without a branch, it becomes vector instructions."""
+    """For the commonest windows, 2 by 2, side by side: without a branch, so of vector instructions."""
     for p in range(len(x)):
         for row in range(out.shape[1]):
             upper, lower = x[p, 2 * row], x[p, 2 * row + 1]
