@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
@@ -89,8 +90,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
+    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "onnx", "optim", "scalar",
+    "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 
