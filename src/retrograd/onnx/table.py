@@ -60,6 +60,10 @@ class Attributes:
     def __call__(self, name: str, default: Any = None) -> Any:
         return self._values.get(name, default)
 
+    def set_default(self, name: str, value: Any) -> None:
+        """What the attribute is where the node does not say."""
+        self._values.setdefault(name, value)
+
     def __contains__(self, name: str) -> bool:
         return name in self._values
 

@@ -45,12 +45,13 @@ def attention(
     queries, keys = scores.shape[-2:]
     bias = constant(np.zeros((queries, keys)), scores.dtype, q)
     least = -np.inf
-    if at("is_causal", 0):
-        rows = np.arange(queries)[:, None] + past
-        if lengths is not None:
-            ends = np.asarray(ints(lengths)).reshape(-1, 1, 1, 1) - queries
-            rows = np.arange(queries)[:, None] + ends
-        bias = bias + constant(np.where(np.arange(keys) <= rows, 0, least), scores.dtype, q)
+    rows = np.arange(queries)[:, None] + past
+    if lengths is not None:
+        rows = np.arange(queries)[:, None] + np.asarray(ints(lengths)).reshape(-1, 1, 1, 1) - queries
+    left, right = at("left_window_size", -1), 0 if at("is_causal", 0) else at("right_window_size", -1)
+    for reach, outside in ((left, np.arange(keys) < rows - left), (right, np.arange(keys) > rows + right)):
+        if reach >= 0:
+            bias = bias + constant(np.where(outside, least, 0), scores.dtype, q)
     if mask is not None:
         if mask.dtype.kind == "b":
             mask = rg.where(
@@ -65,9 +66,10 @@ def attention(
     cap = at("softcap", 0.0)
     if cap:
         scores = cap * rg.tanh(scores / cap)
+    capped = scores
     scores = scores + bias
     mode = at("qk_matmul_output_mode", 0)
-    shown = {0: products, 1: products + bias, 2: scores}.get(mode)
+    shown = {0: products, 1: capped, 2: scores}.get(mode)
     weights = F.softmax(scores, -1)
     weights = rg.where(rg.isnan(weights), rg.zeros_like(weights), weights)
     y = weights @ v

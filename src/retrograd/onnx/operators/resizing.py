@@ -51,7 +51,8 @@ def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -
     if mode == "asymmetric":
         return i / scale
     if mode == "align_corners":
-        return i * (length - 1) / (size - 1) if size > 1 else np.zeros(size)
+        whole = length * scale  # which need not be a whole number
+        return i * (length - 1) / (whole - 1) if whole > 1 else np.zeros(size)
     if mode == "tf_crop_and_resize":
         start, end = region
         if size > 1:
@@ -111,7 +112,7 @@ def _weights(at: Attributes, mode: str, places: Any, length: int, scale: float) 
     else:
         raise ValueError(f"Resize: mode {mode!r} is not supported")
     inside = (taps >= 0) & (taps < length)
-    if at("exclude_outside", 0) or at("antialias", 0):
+    if at("exclude_outside", 0):
         values = values * inside
     values = values / values.sum(1, keepdims=True)
     matrix = np.zeros((len(places), length))
@@ -121,8 +122,8 @@ def _weights(at: Attributes, mode: str, places: Any, length: int, scale: float) 
 
 @operator("Upsample")
 def upsample(at: Attributes, x: Tensor, scales: Tensor) -> Tensor:
-    at._values.setdefault("coordinate_transformation_mode", "asymmetric")
-    at._values.setdefault("nearest_mode", "floor")
+    at.set_default("coordinate_transformation_mode", "asymmetric")
+    at.set_default("nearest_mode", "floor")
     return resize(at, x, None, scales)
 
 

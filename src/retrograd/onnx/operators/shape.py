@@ -195,7 +195,8 @@ def depth_to_space(at: Attributes, x: Tensor) -> Tensor:
 def space_to_depth(at: Attributes, x: Tensor) -> Tensor:
     n, c, h, w = x.shape
     b = at("blocksize")
-    x = x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if at("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    x = x.reshape(n, c, h // b, b, w // b, b).permute(*order)
     return x.reshape(n, c * b * b, h // b, w // b)
 
 
@@ -206,7 +207,7 @@ def reverse_sequence(at: Attributes, x: Tensor, lengths: Tensor) -> Tensor:
     known = np.asarray(ints(lengths))[None]
     places = np.where(steps < known, known - 1 - steps, steps)
     shape = [1] * x.ndim
-    shape[time], shape[batch] = places.shape if time < batch else places.shape[::-1]
-    places = (places if time < batch else places.T).reshape(shape) if time < batch else places.T.reshape(shape)
+    shape[time], shape[batch] = places.shape
+    places = (places if time < batch else places.T).reshape(shape)
     index = rg.broadcast_to(constant(places, np.int64, x), x.shape)
     return rg.gather(x, time, index)
