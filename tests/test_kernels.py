@@ -14,6 +14,7 @@ import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.kernels import threads
+from retrograd.ops.linear import matmul
 
 pytest.importorskip("numba")
 
@@ -116,6 +117,20 @@ def test_attention(causal, masked):
         np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_outer_products_of_each_example(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, w = rg.tensor(rng.standard_normal((70, 31), np.float32)), rg.tensor(rng.standard_normal((17, 31), np.float32))
+
+    def run():
+        return rg.func.vmap(rg.func.grad(lambda w, x: F.linear(x, w).tanh().sum()), (None, 0))(w, x).numpy()
+
+    found = run()
+    asked = []
+    monkeypatch.setattr(matmul, "compiled", lambda: asked.append(1))
+    np.testing.assert_array_equal(found, run())
+    assert asked
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_batch_norm(affine, count_of_loops):
     rng = np.random.default_rng(0)
@@ -140,6 +155,7 @@ def test_batch_norm(affine, count_of_loops):
     ("size", "options"),
     [
         ((32, 30), {"kernel_size": 2}),
+        ((31, 33), {"kernel_size": 2}),
         ((31, 33), {"kernel_size": 3, "stride": 2, "padding": 1}),
         ((29, 30), {"kernel_size": (2, 3), "stride": (3, 1), "dilation": (2, 3), "padding": (1, 0)}),
         ((30, 31), {"kernel_size": 4, "stride": 3, "ceil_mode": True}),

@@ -56,6 +56,7 @@ from .ops.numpy.index_tricks import c_, r_
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributed as distributed
     from . import distributions as distributions
     from . import fft as fft
     from . import func as func
@@ -66,11 +67,13 @@ if TYPE_CHECKING:
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
+    from . import sklearn as sklearn
     from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import training as training
     from . import utils as utils
+    from . import weights as weights
     from .compiler import compile as compile
     from .func.budget import memory_budget as memory_budget
     from .serialization import load as load
@@ -88,8 +91,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "compiler", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sparse", "special", "testing", "training", "utils",
+    "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
+    "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_every_path_can_be_imported(path):
         "from retrograd.optim.lr_scheduler import _LRScheduler",
         "from retrograd.optim.optimizer import Optimizer",
         "from retrograd.nn.parallel import DataParallel",
-        "from retrograd.nn.parameter import Parameter",
+        "from retrograd.nn.parameter import Parameter, UninitializedParameter, is_lazy",
         "from retrograd.autograd import Variable, Function",
         "from retrograd.cuda.amp import autocast, GradScaler",
         "import retrograd.backends.cudnn as cudnn",

@@ -205,6 +205,31 @@ def test_the_table_is_readable():
     assert str(inspect.trace()) == "no operator ran"
 
 
+@pytest.mark.parametrize("width", [140, 100, 80, 60])
+def test_tables_are_as_wide_as_the_terminal(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    model, x = Model(), rg.randn(2, 5, 4)
+    with inspect.profile() as p, inspect.trace() as t:
+        step(model, x)
+        rg.tensor([-1.0, 1.0]).log()
+    text = str(t)
+    for shown in (text, str(t.by("line")), str(p.by("module")), str(p)):
+        assert max(map(len, shown.splitlines()[1:])) <= width
+    heading, left_out = text.splitlines()[0], text.splitlines()[-1]
+    assert left_out.startswith("left out: dtypes that are float32")
+    assert ("mean" in left_out) == ("mean" not in heading) == (width < 140)
+    assert "grad max" in heading and "1 NaN" in text and ("blocks.2.0.qkv" in text) == (width >= 100)
+
+
+def test_groups_print_as_a_table():
+    with inspect.trace() as t:
+        (rg.ones(30, requires_grad=True).exp() * 2).sum().backward()
+    lines = str(t.by("operator")).splitlines()
+    assert lines[0].split() == ["forward", "backward", "share", "kept", "operators"]
+    assert [line.split()[-1] for line in lines[1:]] == ["ones", "exp", "mul", "sum"]
+    assert "120 B" in lines[2]
+
+
 def test_json_is_strict():
     with inspect.trace() as t:
         (rg.tensor([0.0, -1.0]).log() + 1).sum()

@@ -19,7 +19,7 @@ from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder
 from .statistics import Statistics
-from .table import table
+from .table import Groups, table
 
 Grouping = Literal["line", "module", "operator"]
 
@@ -66,8 +66,8 @@ class Records:
 
     @property
     def kept(self) -> int:
-        """Bytes that the operators kept for the walk."""
-        return sum(record.kept for record in self.records)
+        """Bytes that the operators kept for a walk; what came and went within one (a checkpoint's) is no part of it."""
+        return sum(record.kept for record in self.records if not record.briefly)
 
     @property
     def departures(self) -> list[Departure]:
@@ -125,10 +125,10 @@ class Records:
         sites = {id(record.site) for record in self.records if fits(record)}
         return Records([x for x in self.records if fits(x)], [x for x in self.told if id(x.site) in sites])
 
-    def by(self, what: Grouping) -> dict[str, Records]:
+    def by(self, what: Grouping) -> Groups:
         """The records by line (``file.py:31``), module or operator, in order of first appearance.
 
-        Each group has ``forward``, ``backward``, ``seconds`` and ``kept`` of its own.
+        Each group has ``forward``, ``backward``, ``seconds`` and ``kept`` of its own; printed, they are a table.
 
         >>> with rg.inspect.trace() as t:
         ...     y = (rg.ones(3) * 2 * 3).sum()
@@ -141,7 +141,7 @@ class Records:
         label = self._line_label() if what == "line" else attrgetter(what)
         for record in self.records:
             groups.setdefault(label(record), []).append(record)
-        return {name: Records(records, []) for name, records in groups.items()}
+        return Groups({name: Records(records, []) for name, records in groups.items()})
 
     def _line_label(self) -> Callable[[Record], str]:
         """``file.py:31``, with the folder where two files have one name."""
@@ -300,6 +300,7 @@ def _plain(record: Record) -> dict[str, Any]:
             }
             for x in record.inputs
         ],
+        "writes": record.writes is not None,
         "requires_grad": record.requires_grad,
         "values": _statistics(record.values),
         "gradients": _statistics(record.gradients),

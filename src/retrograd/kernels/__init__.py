@@ -20,9 +20,10 @@ import numpy as np
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
-from .threads import in_shares
+from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
@@ -51,6 +52,16 @@ def compiled() -> Any:
     return loops
 
 
+@cache
+def multiplies() -> bool:
+    """Whether there are compiled loops, and NumPy's BLAS for them."""
+    if compiled() is None:
+        return False
+    from . import blas
+
+    return blas.available()
+
+
 def takes(x: Any, *others: Any) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
     if isinstance(x, Wrapping):
@@ -70,7 +81,7 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)`` on vectors."""
+    """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
         @whole
@@ -80,8 +91,7 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
                 return reference(x)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            flat, flat_out = x.reshape(-1), out.reshape(-1)
-            in_shares(lambda start, stop: loop(flat[start:stop], flat_out[start:stop]), x.size, USEFUL)
+            launch(loop, x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
             return out
 
         return run
@@ -102,7 +112,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
-            in_shares(lambda start, stop: loop(*[row[start:stop] for row in rows]), len(rows[0]), shortest(x))
+            launch(loop, len(rows[0]), shortest(x), *rows)
             return out
 
         return run
@@ -112,4 +122,4 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
 def shortest(x: Any) -> int:
     """How many rows a thread should at least be given."""
-    return max(1, USEFUL // x.shape[-1])
+    return max(1, WORTH_SHARING // x.shape[-1])

@@ -1,7 +1,4 @@
-"""Batch normalization and max pooling of ``(N, C, *size)`` by compiled loops.
-
-The references stand in ops/nn/normalization/fused.py and ops/nn/pooling/maximum.py.
-"""
+"""Batch normalization of ``(N, C, *size)`` by compiled loops. The reference stands in ops/nn/normalization/fused.py."""
 
 from __future__ import annotations
 
@@ -59,28 +56,3 @@ def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[A
     args = flat_dy, flat, mean.reshape(-1), rstd.reshape(-1), w, flat_dx, dw, db
     _over_channels(lambda first, last: loop(first, last, *args), x)
     return dx, dw.astype(np.float32), db.astype(np.float32)
-
-
-def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
-    """The maximum of each window of two axes, and the number of its element in the kernel."""
-    n, channels = x.shape[:2]
-    flat = x.reshape(n * channels, *window.size)
-    out = np.empty((n * channels, *window.out), np.float32)
-    winners = np.empty(out.shape, np.uint8)
-    places = np.array([window.kernel, window.stride, window.padding, window.dilation])
-    loop = compiled().max_pool
-    in_shares(lambda i, j: loop(flat[i:j], places, out[i:j], winners[i:j]), len(flat), max(1, USEFUL // flat[0].size))
-    shape = (n, channels, *window.out)
-    return out.reshape(shape), winners.reshape(shape)
-
-
-def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
-    """Each window's element added at the place of its winner."""
-    n, channels = g.shape[:2]
-    flat = g.reshape(n * channels, *window.out)
-    winners = np.ascontiguousarray(winners).reshape(flat.shape)
-    dx = np.zeros((n * channels, *window.size), np.float32)
-    places = np.array([window.kernel, window.stride, window.padding, window.dilation])
-    loop = compiled().max_pool_backward
-    in_shares(lambda i, j: loop(flat[i:j], winners[i:j], places, dx[i:j]), len(flat), max(1, USEFUL // dx[0].size))
-    return dx.reshape(n, channels, *window.size)

@@ -1,6 +1,6 @@
-"""Layer normalization and attention's weights by compiled loops, where one row needs more than ``by_rows`` gives it.
+"""Layer normalization and outer products by compiled loops, where ``by_rows`` does not serve.
 
-The references stand in ops/nn/normalization/fused.py and ops/nn/attention/scaled_dot_product.py.
+The references stand in ops/nn/normalization/fused.py and ops/linear/matmul.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, shortest
+from . import USEFUL, compiled, shortest
 from .threads import in_shares
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
@@ -55,30 +55,9 @@ def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[A
     return dx.reshape(x.shape), dw, db
 
 
-def exponentials(s: Any, first: int | None) -> tuple[Any, Any, Any]:
-    """In place, the exponentials of scores less their rows' maxima; these maxima; and the exponentials' sums.
-
-    With ``first``, rows are counted from there along the last axis but one, and row n has nothing beyond column n.
-    """
-    rows = s.reshape(-1, s.shape[-1])
-    top, total = np.empty((2, len(rows), 1), np.float32)
-    period, loop = s.shape[-2], compiled().exponentials
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top, total)
-
-    in_shares(work, len(rows), shortest(s))
-    shape = (*s.shape[:-1], 1)
-    return s, top.reshape(shape), total.reshape(shape)
-
-
-def exponentials_again(s: Any, first: int | None, top: Any) -> Any:
-    """In place, the exponentials with known maxima."""
-    rows, top = s.reshape(-1, s.shape[-1]), np.ascontiguousarray(top).reshape(-1, 1)
-    period, loop = s.shape[-2], compiled().exponentials_again
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top)
-
-    in_shares(work, len(rows), shortest(s))
-    return s
+def outer(x: Any, y: Any) -> Any:
+    """``out_bij = x_bi y_bj``."""
+    out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
+    loop = compiled().outer
+    in_shares(lambda i, j: loop(x[i:j], y[i:j], out[i:j]), len(out), 1 + USEFUL // out[0].size)
+    return out

@@ -121,8 +121,7 @@ def _backward(
         return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
-    xhat = view - mean if layout.centred else view
-    xhat = xhat * rstd
+    xhat = (view - mean if layout.centred else view) * rstd
     gradients = []
     if wanted[1]:
         gradients.append(_sum_to(u * xhat, w, layout))
@@ -131,13 +130,67 @@ def _backward(
     if wanted[0]:
         if w is not None:
             u = u * _broadcastable(w, layout)
-        xhat *= mean_over(u * xhat, layout.axes)
-        du = u - xhat
-        if layout.centred:
-            du -= mean_over(u, layout.axes)
-        du *= rstd
+        du = _pulled(u, xhat, rstd, layout)
         gradients.insert(0, du.reshape(x.shape).astype(x.dtype, copy=False))
     return tuple(gradients)
+
+
+def _pulled(u: Any, xhat: Any, rstd: Any, layout: Layout) -> Any:
+    """The gradient of x, of which xhat is made: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
+    du = u - xhat * mean_over(u * xhat, layout.axes)
+    if layout.centred:
+        du -= mean_over(u, layout.axes)
+    du *= rstd
+    return du
+
+
+def _backward_vjp(
+    g: tuple[Any, ...],
+    dy: Any,
+    x: Any,
+    w: Any,
+    b: Any,
+    mean: Any,
+    rstd: Any,
+    layout: Layout,
+    eps: float,
+    wanted: tuple[bool, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    """The rule of the backward kernel, which makes ``dx = rstd (u - mean(u) - xhat mean(u xhat))`` of u.
+
+    That is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative by u is ``dx(g)``, by xhat ``-rstd (g mean(u xhat)
+    + u mean(g xhat))``, and by rstd ``<g, dx> / rstd``, whose own derivative by x is ``-rstd^2 xhat / count``.
+    """
+    arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
+    if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
+        return second_order(partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs)
+    view = _viewed(x, layout)
+    xhat = (view - mean if layout.centred else view) * rstd
+    gx, gw, gb = where_needed(g, wanted)
+    weight = None if w is None else _broadcastable(w, layout)
+    dyv = _viewed(dy, layout)
+    by_xhat, by_rstd = 0, 0
+    by_dy, by_w = np.zeros_like(dyv), None
+    if gx is not None:
+        gx = _viewed(gx, layout)
+        u = dyv if w is None else dyv * weight
+        du = _pulled(u, xhat, rstd, layout)
+        by_u = _pulled(gx, xhat, rstd, layout)
+        by_dy = by_u if w is None else by_u * weight
+        by_xhat = -rstd * (gx * mean_over(u * xhat, layout.axes) + u * mean_over(gx * xhat, layout.axes))
+        by_rstd = mean_over(gx * du, layout.axes)
+        if needs[2]:
+            by_w = _sum_to(by_u * dyv, w, layout)
+    if gw is not None:
+        gw = _broadcastable(gw, layout)
+        by_dy, by_xhat = by_dy + gw * xhat, by_xhat + gw * dyv
+    if gb is not None:
+        by_dy = by_dy + _broadcastable(gb, layout)
+    by_x = None
+    if needs[1] and (gx is not None or gw is not None):
+        by_x = (_pulled(by_xhat, xhat, rstd, layout) - xhat * (rstd * by_rstd)).reshape(x.shape)
+    return [by_dy.reshape(x.shape), by_x, by_w, None]
 
 
 def _sum_to(g: Any, w: Any, layout: Layout) -> Any:
@@ -239,9 +292,7 @@ def _fused(name: str) -> Primitive:
         name + "_backward",
         _backward,
         "dy x w b",
-        vjp=lambda g, dy, x, w, b, layout, eps, wanted, needs: second_order(
-            partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs
-        ),
+        vjp=_backward_vjp,
         outputs=-1,
         batch=_norm_backward_examples,
     )
