@@ -132,6 +132,7 @@ class Compiled:
         try:
             for index, leaf in enumerate(leaves):
                 if isinstance(leaf, Tensor):
+                    tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
                 elif type(leaf) is np.ndarray or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))

@@ -183,6 +183,8 @@ class Entry:
                 g = f"{g}.array"
                 body.append(f"if not ({fits(g, value)}): return None")
                 takes.append(g)
+            elif kind == "object":
+                takes.append(f"x{what}")
             elif kind == "place":
                 takes.append(f"{named(what)}.value")
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
@@ -260,12 +262,14 @@ class Entry:
             if isinstance(x, Tensor):
                 storage_of(x).version += 1
 
-    @staticmethod
-    def _tensor_of(source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
+    def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
         kind, what = source
         if kind == "argument":
             return leaves[what]
-        return what._grad if kind == "grad" else what if kind == "tensor" else None
+        if kind == "grad":
+            index = next((index for index, leaf in enumerate(self.trace.leaves) if leaf is what), None)
+            return (what if index is None else leaves[index])._grad
+        return what if kind == "tensor" else None
 
     def _results_of(self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None) -> Any:
         values = iter(found)

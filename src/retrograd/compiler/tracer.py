@@ -71,6 +71,8 @@ class Tracer(Observer):
         self.broken = ""
         self.made: list[ref[Any]] = []
         self.outside: dict[int, Outside] = {}
+        self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
+        self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
         self.from_python: set[Value] = set()  # numbers that depend on arguments that are numbers, not on arrays
         self._thread = get_ident()
@@ -353,18 +355,29 @@ class Tracer(Observer):
             if type(array) is not Traced:
                 self.breaks("the memory of a Tensor from outside of the function was exchanged")
             elif array.node is not entry.node:
-                self._effect(give_array, (x, array.node))
+                self._effect(give_array, (self._holder(x), array.node))
                 entry.node = array.node
             grad = x._grad
             if grad is entry.grad and not (entry.cleared and grad is None):
                 continue
             if grad is None:
-                self._effect(clear_grad, (x,))
+                self._effect(clear_grad, (self._holder(x),))
             elif type(grad.array) is not Traced:
                 self.breaks("a gradient was set to a Tensor from outside of the function")
             else:
-                self._effect(set_grad, (x, grad.array.node))
+                self._effect(set_grad, (self._holder(x), grad.array.node))
             entry.grad = grad
+
+    def _holder(self, x: Tensor) -> Any:
+        """What stands for a Tensor as an object: itself, or an input where it is an argument."""
+        index = self.arguments.get(id(x))
+        if index is None:
+            return x
+        holder = self._holders.get(index)
+        if holder is None:
+            holder = self._holders[index] = self.program.value(None)
+            self.program.inputs.append((holder, ("object", index)))
+        return holder
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
         instruction = Instruction("effect", function, args)
