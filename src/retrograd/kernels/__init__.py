@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import Wrapping
+from ..core.tracing import whole
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
-WORTH_SHARING = 1 << 13  # elements that a thread should at least be given
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
@@ -51,8 +52,20 @@ def compiled() -> Any:
     return loops
 
 
+@cache
+def multiplies() -> bool:
+    """Whether there are compiled loops, and NumPy's BLAS for them."""
+    if compiled() is None:
+        return False
+    from . import blas
+
+    return blas.available()
+
+
 def takes(x: Any, *others: Any) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
+    if isinstance(x, Wrapping):
+        return x.takes_loops()
     return (
         type(x) is np.ndarray
         and x.size >= USEFUL
@@ -68,33 +81,17 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
+    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
-        def run(x: Any) -> Any:
-            if not takes(x):
-                return reference(x)
+        def run(x: Any, *others: Any) -> Any:
+            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+                return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            launch(loop, x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
-            return out
-
-        return run
-
-    return enter
-
-
-def mapped_pairs(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of two arrays of one shape that works element by element: ``loop(x, y, out)``, of vectors."""
-
-    def enter(reference: Reference) -> Reference:
-        @wraps(reference)
-        def run(x: Any, y: Any) -> Any:
-            if type(x) is not np.ndarray or x.size < USEFUL or not takes(x, y) or x.shape != y.shape:
-                return reference(x, y)
-            out = np.empty_like(x)
-            launch(getattr(compiled(), name), x.size, WORTH_SHARING, x.reshape(-1), y.reshape(-1), out.reshape(-1))
+            launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
         return run
@@ -106,6 +103,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]

@@ -67,7 +67,7 @@ class LoopCache(FunctionCache):
 def _sources() -> str:
     """A digest of this folder's files: loops are compiled from several, and one line may change them all."""
     digest = _DIGEST()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import compiled
-from .blas import openblas
+from .openblas import openblas
 from .threads import count, launch
 
 USEFUL = 1 << 18  # multiplications from which sharing gains

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .blas import limit
+from .openblas import limit
 from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SPIN, YIELD
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
@@ -104,6 +104,7 @@ class _Pool:
             return False
         from . import native
 
+        native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)

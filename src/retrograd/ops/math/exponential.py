@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
-from ...kernels import mapped, mapped_pairs
+from ...kernels import mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE
@@ -34,7 +34,7 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-_sigmoid_backward = mapped_pairs("sigmoid_backward")(lambda g, y: g * (y * (1 - y)))
+_sigmoid_backward = mapped("sigmoid_backward")(lambda g, y: g * (y * (1 - y)))
 SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: _sigmoid_backward(g, ans), signals=True)
 
 

@@ -10,11 +10,11 @@ from ....core.errors import InvalidValue
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply, apply1, operand
 from ....core.tensor import Tensor
-from ....kernels import mapped, mapped_pairs
+from ....kernels import mapped
 from ...math.exponential import EXP
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary
-from ...table.masks import KEEP, WHERE, select
+from ...table.masks import KEEP, KEEP_WHERE_NOT_ZERO, WHERE, select
 from ...table.registry import operator
 from .application import activate
 
@@ -26,8 +26,7 @@ def _relu_forward(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-_relu_backward = mapped_pairs("relu_backward")(lambda g, y: KEEP(g, y != 0))
-RELU = unary("relu", _relu_forward, lambda g, ans: _relu_backward(g, ans), promote="same", piecewise_linear=True)
+RELU = unary("relu", _relu_forward, lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans), promote="same", piecewise_linear=True)
 
 
 @operator(direct=True, inplace=RELU)

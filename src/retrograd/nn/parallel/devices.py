@@ -1,12 +1,12 @@
-"""``nn.parallel``: data parallelism over the devices that there are, of which one is used."""
+"""Data parallelism over the devices of one process, of which one is used."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .._generated.toplevel import cat, stack
-from ..core.tensor import Tensor
-from ..nn.module import Module
+from ..._generated.toplevel import cat, stack
+from ...core.tensor import Tensor
+from ..module import Module
 
 
 class DataParallel(Module):
@@ -30,17 +30,6 @@ class DataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
-
-
-class DistributedDataParallel(Module):
-    """Not to be had: a module whose gradients several processes average.
-
-    Raises:
-        RuntimeError: always, for there is no group of processes.
-    """
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("DistributedDataParallel: no group of processes has been initialized")
 
 
 def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
