@@ -272,9 +272,7 @@ def turned_on() -> bool:
     return wanted == "on"
 
 
-def compile(
-    function: Any = None, *, dynamic: bool = False, fallback: bool = False, limit: int = LIMIT
-) -> Any:
+def compile(function: Any = None, *, dynamic: bool = False, fallback: bool = False, limit: int = LIMIT) -> Any:
     """Trace the function at its first call, and replay the program it is at the others.
 
     A function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the optimizer's step,

@@ -151,7 +151,11 @@ class Surroundings:
 
     def _place(self, place: Place, depth: int) -> None:
         value = place.value
-        if value is MISSING or isinstance(value, types.ModuleType) and value.__name__.startswith(("retrograd", "numpy")):
+        if (
+            value is MISSING
+            or isinstance(value, types.ModuleType)
+            and value.__name__.startswith(("retrograd", "numpy"))
+        ):
             return
         self.places.setdefault(place.identity, (place, value))
         self._visit(value, depth + 1)
@@ -263,7 +267,11 @@ def _contents(x: Any) -> Any:
 
 
 def _same_elements(array: Any, before: Any) -> bool:
-    return array.shape == before.shape and array.dtype == before.dtype and np.array_equal(array, before, equal_nan=array.dtype.kind in "fc")
+    return (
+        array.shape == before.shape
+        and array.dtype == before.dtype
+        and np.array_equal(array, before, equal_nan=array.dtype.kind in "fc")
+    )
 
 
 def _shown(value: Any) -> str:

@@ -184,7 +184,9 @@ class Tracer(Observer):
         instruction.several = type(made) not in (Traced, Number)
         instruction.paths = tuple(paths)
         kinds = {value.dtype.kind for value in inputs if value.shape is not None}
-        if not isinstance(instruction.function, np.ufunc) and (kinds & set("biu") or instruction.name in _SHAPED_BY_DATA):
+        if not isinstance(instruction.function, np.ufunc) and (
+            kinds & set("biu") or instruction.name in _SHAPED_BY_DATA
+        ):
             instruction.checks = True
         self._append(instruction)
         return made
@@ -458,7 +460,8 @@ class Tracer(Observer):
         own = copy(plan)
         width = len(plan.primitive.layout)
         own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place) for index, rule, place in plan.rules
+            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
+            for index, rule, place in plan.rules
         )
         own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
         self._plans[id(plan)] = plan, own
