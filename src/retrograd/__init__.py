@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import training as training
     from . import utils as utils
+    from . import weights as weights
     from .compiler import compile as compile
     from .func.budget import memory_budget as memory_budget
     from .serialization import load as load
@@ -91,7 +93,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils",
+    "onnx", "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import retrograd as rg
 from retrograd import distributed
 from retrograd.data.generator import generator_state, set_generator_state
+from retrograd.distributed.launcher import local_size
 
 from .console import UserError
 
@@ -47,7 +48,7 @@ def joined() -> Iterator[None]:
 
 def threads_of_each() -> int | None:
     """The cores that each process of this machine has for itself; None where it is alone, or the user has said."""
-    local = int(os.environ.get("MPI_LOCALNRANKS", os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1")))
+    local = local_size()
     if local == 1 or "OMP_NUM_THREADS" in os.environ:
         return None
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

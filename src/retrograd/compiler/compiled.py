@@ -15,8 +15,11 @@ import numpy as np
 from ..core.backward import Walk
 from ..core.graph import edge_of, reachable
 from ..core.modes import Mode, modes
+from ..core import tensor
+from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
+from ..nn.module import Module
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
 from .program import Value
@@ -76,13 +79,24 @@ class Compiled:
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
+            started = time.perf_counter()
             try:
                 result = entry.run(leaves, arrays)
             except Miss:
                 continue
             entry.calls += 1
+            entry.seconds += time.perf_counter() - started
             return result
         return self._trace(args, kwargs, leaves, structure)
+
+    def summary(self) -> str:
+        """How many programs there are, what compiling took, and what a replay takes since."""
+        if self.eager:
+            return f"compiled: nothing; {self.eager}"
+        calls = sum(entry.calls for entry in self.entries)
+        spent = sum(entry.seconds for entry in self.entries)
+        each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
+        return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
 
     # Tracing
 
@@ -118,6 +132,7 @@ class Compiled:
         try:
             for index, leaf in enumerate(leaves):
                 if isinstance(leaf, Tensor):
+                    tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
                 elif type(leaf) is np.ndarray or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
@@ -144,10 +159,13 @@ class Compiled:
         tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
-                x.array = as_real(x.array)
+                for alias in sharers(x):
+                    alias.array = as_real(alias.array)
             elif type(x) in (Traced, Number):
-                found[index] = as_real(x) if type(x) is Traced else x.numbers
+                found[index] = as_real(x)
         value = result_structure.unflatten(found)
+        given = args = kwargs = result = x = alias = None
+        tracer.look_for_escapes()
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
@@ -272,20 +290,35 @@ def turned_on() -> bool:
     return wanted == "on"
 
 
-def compile(function: Any = None, *, dynamic: bool = False, fallback: bool = False, limit: int = LIMIT) -> Any:
-    """Trace the function at its first call, and replay the program it is at the others.
+def compile(
+    model: Any = None,
+    *,
+    dynamic: bool | None = False,
+    fallback: bool | None = None,
+    limit: int = LIMIT,
+    disable: bool = False,
+    **options: Any,
+) -> Any:
+    """Trace a function at its first call, and replay the program that it is at the others.
 
-    A function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the optimizer's step,
-    statistics and random numbers. The results are those of the eager function, and so is everything it changes.
+    It may be a function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the
+    optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
+    What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
+    numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
+    (``print``, appending to a list) happens while it is traced, and not in a replay.
 
     Args:
-        function: the function or the module; left out, a decorator is returned.
-        dynamic: let the lengths of dimensions vary within one program.
-        fallback: run a function eagerly, with a warning, whose course depends on the elements of Tensors.
+        model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
+            everything with it, and whose calls are compiled.
+        dynamic: let the lengths of the arguments' dimensions vary within one program.
+        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
+            an error. By default so only under ``retrograd run``.
         limit: how many programs are kept, for different shapes, modes and numbers.
+        disable: return the function as it is.
+        options: PyTorch's, ``mode``, ``backend``, ``fullgraph`` and ``options``, which mean nothing here.
 
     Raises:
-        TypeError: ``function`` cannot be called.
+        TypeError: it cannot be called, or an option is unknown.
 
     >>> @rg.compile
     ... def square_sum(x):
@@ -293,8 +326,38 @@ def compile(function: Any = None, *, dynamic: bool = False, fallback: bool = Fal
     >>> square_sum(rg.ones(3)), square_sum(rg.full((3,), 2.0))
     (tensor(3.), tensor(12.))
     """
-    if function is None:
-        return lambda function: compile(function, dynamic=dynamic, fallback=fallback, limit=limit)
-    if not callable(function):
-        raise TypeError(f"compile: wanted a function or a module, got {type(function).__name__}")
-    return Compiled(function, fallback, dynamic, limit)
+    unknown = options.keys() - {"mode", "backend", "fullgraph", "options"}
+    if unknown:
+        raise TypeError(f"compile: unknown option {sorted(unknown)[0]!r}")
+    if model is None:
+        return lambda model: compile(model, dynamic=dynamic, fallback=fallback, limit=limit, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
+    if disable or isinstance(model, Compiled):
+        return model
+    if fallback is None:
+        fallback = not tensor.arrays_keep_dtype
+    if isinstance(model, type):
+        raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
+    made = Compiled(model, bool(fallback), bool(dynamic), limit)
+    return compiled_module(model, made) if isinstance(model, Module) else made
+
+
+def compiled_module(module: Module, compiled: Compiled) -> Module:
+    """A module that is the same one, attributes and all, but for its calls."""
+    kind: Any = type(module)
+    shared = module.__dict__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.__dict__ is not shared:  # a copy is a module of its own
+            return kind.__call__(self, *args, **kwargs)
+        return compiled(*args, **kwargs)
+
+    def reduced(self: Any, protocol: Any) -> Any:
+        return kind.__reduce_ex__(module, protocol)
+
+    names = {"__call__": call, "__reduce_ex__": reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    same = type(kind.__name__, (kind,), names | {"_orig_mod": module, "compiled": property(lambda self: compiled)})
+    made = object.__new__(same)
+    object.__setattr__(made, "__dict__", shared)
+    return made

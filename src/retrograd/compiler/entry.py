@@ -65,6 +65,7 @@ class Entry:
         self.function = function
         self.label = label
         self.calls = 0
+        self.seconds = 0.0  # in them
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
@@ -182,6 +183,8 @@ class Entry:
                 g = f"{g}.array"
                 body.append(f"if not ({fits(g, value)}): return None")
                 takes.append(g)
+            elif kind == "object":
+                takes.append(f"x{what}")
             elif kind == "place":
                 takes.append(f"{named(what)}.value")
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
@@ -259,12 +262,14 @@ class Entry:
             if isinstance(x, Tensor):
                 storage_of(x).version += 1
 
-    @staticmethod
-    def _tensor_of(source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
+    def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
         kind, what = source
         if kind == "argument":
             return leaves[what]
-        return what._grad if kind == "grad" else what if kind == "tensor" else None
+        if kind == "grad":
+            index = next((index for index, leaf in enumerate(self.trace.leaves) if leaf is what), None)
+            return (what if index is None else leaves[index])._grad
+        return what if kind == "tensor" else None
 
     def _results_of(self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None) -> Any:
         values = iter(found)
@@ -317,7 +322,12 @@ class Entry:
 
         count = sum(result.requires for result in self.results)
         return Primitive(
-            self.label, lambda *arrays, run: run(), "*xs", vjp=rule, outputs=count if count > 1 else 1, residuals="kept"
+            self.label,
+            lambda *arrays, found: found,
+            "*xs",
+            vjp=rule,
+            outputs=count if count > 1 else 1,
+            residuals="kept",
         )
 
     @staticmethod
@@ -336,18 +346,13 @@ class Entry:
         return [s for s in seen.values() if s[0] == "tensor" or isinstance(self.trace.leaves[s[1]], Tensor)]
 
     def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
-        found: list[Any] = []
+        with silent():
+            found = self.replay(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-
-        def run() -> Any:
-            with silent():
-                found[:] = self.replay(arrays)
-            outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
-            return (outs if len(outs) > 1 else outs[0], found[self.width :])
-
+        outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
         inputs = tuple([self._tensor_of(source, leaves) for source in self._tensor_sources()])
         assert self.primitive is not None
-        tensors = apply(self.primitive, inputs, {"run": run})
+        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], found[self.width :])})
         self._count_writes(leaves)
         return self._results_of(found[: self.width], leaves, tensors if isinstance(tensors, tuple) else (tensors,))
 

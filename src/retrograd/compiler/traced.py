@@ -310,6 +310,8 @@ class Number:
         return format(self.numbers, spec)
 
     def __getattr__(self, name: str) -> Any:
+        if not hasattr(type(self.numbers), name):
+            raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self._asked(), name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:

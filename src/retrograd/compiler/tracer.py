@@ -7,6 +7,7 @@ until the trace is over. What it cannot write down breaks the trace: the call go
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from copy import copy
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.graph import reachable
-from ..core.modes import modes
+from ..core.modes import Mode, modes
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
@@ -70,6 +71,8 @@ class Tracer(Observer):
         self.broken = ""
         self.made: list[ref[Any]] = []
         self.outside: dict[int, Outside] = {}
+        self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
+        self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
         self.from_python: set[Value] = set()  # numbers that depend on arguments that are numbers, not on arrays
         self._thread = get_ident()
@@ -352,18 +355,29 @@ class Tracer(Observer):
             if type(array) is not Traced:
                 self.breaks("the memory of a Tensor from outside of the function was exchanged")
             elif array.node is not entry.node:
-                self._effect(give_array, (x, array.node))
+                self._effect(give_array, (self._holder(x), array.node))
                 entry.node = array.node
             grad = x._grad
             if grad is entry.grad and not (entry.cleared and grad is None):
                 continue
             if grad is None:
-                self._effect(clear_grad, (x,))
+                self._effect(clear_grad, (self._holder(x),))
             elif type(grad.array) is not Traced:
                 self.breaks("a gradient was set to a Tensor from outside of the function")
             else:
-                self._effect(set_grad, (x, grad.array.node))
+                self._effect(set_grad, (self._holder(x), grad.array.node))
             entry.grad = grad
+
+    def _holder(self, x: Tensor) -> Any:
+        """What stands for a Tensor as an object: itself, or an input where it is an argument."""
+        index = self.arguments.get(id(x))
+        if index is None:
+            return x
+        holder = self._holders.get(index)
+        if holder is None:
+            holder = self._holders[index] = self.program.value(None)
+            self.program.inputs.append((holder, ("object", index)))
+        return holder
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
         instruction = Instruction("effect", function, args)
@@ -389,7 +403,8 @@ class Tracer(Observer):
             for x in tensors:
                 if type(x.array) is Traced:
                     x.array = x.array.numbers
-            step(optimizer)
+            with without(self):
+                step(optimizer)
         finally:
             self._busy -= 1
             moved = [x.array for x in tensors]
@@ -403,6 +418,21 @@ class Tracer(Observer):
             for x, array, now in zip(tensors, before, moved, strict=True):
                 if now is not array.numbers:
                     self.breaks("an optimizer gave a parameter other memory")
+        return True
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """What changes Python objects alone, such as a schedule: done now, and again in each replay."""
+        if not self.recording:
+            return False
+        self.sync()
+        self._busy += 1
+        mode = without(self)
+        try:
+            with mode:
+                function(*args)
+        finally:
+            self._busy -= 1
+        self._effect(function, args)
         return True
 
     # As an observer
@@ -507,14 +537,37 @@ class Tracer(Observer):
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
 
+    def look_for_escapes(self) -> None:
+        """Find what the program made and somebody outside keeps: a replay would not put anything there."""
+        if any(made() is not None for made in self.made):
+            gc.collect()
+        escaped = [x for made in self.made if (x := made()) is not None]
+        self.made.clear()
+        if escaped and not self.broken:
+            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+        for x in escaped:
+            for holder in gc.get_referrers(x):
+                if isinstance(holder, Tensor) and holder.array is x:
+                    holder.array = as_real(x)
+
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
 
 
+class without(Mode):
+    """Let a trace pass over what is done inside."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
+
+
 def as_real(array: Any) -> Any:
-    """The real array of a Traced one."""
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
     return np.asarray(array.numbers) if type(array) is Traced else array
 
 

@@ -13,6 +13,7 @@ from .groups import (
     GroupMember,
     ProcessGroup,
     get_backend,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
@@ -29,9 +30,9 @@ from .launch import (
     is_mpi_available,
     is_nccl_available,
     is_torchelastic_launched,
-    launched,
     new_group,
 )
+from .launcher import launched
 from .objects import *  # noqa: F403
 from .objects import __all__ as _objects
 from .point_to_point import *  # noqa: F403
@@ -41,8 +42,8 @@ from .work import Work
 
 __all__ = [
     "DistBackendError", "DistError", "GroupMember", "ProcessGroup", "ReduceOp", "Work", "destroy_process_group",
-    "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank",
-    "get_world_size", "init_process_group", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "get_backend", "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_process_group_ranks", "get_rank", "get_world_size", "init_process_group", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available",
     "is_nccl_available", "is_torchelastic_launched", "launched", "new_group",
 ]  # fmt: skip
 __all__ += [*_collectives, *_objects, *_messages]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import zlib
@@ -12,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import NUMPY, backend_of
+from ..core.devices import NUMPY, Device, backend_of
 from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
+from .launcher import local_rank
 from .mpi import MPICarrier, library
 from .nccl import NCCLCarrier
 
@@ -217,6 +217,11 @@ def get_backend(group: Any = None) -> str:
     return "undefined" if found is None else found.backend
 
 
+def get_default_backend_for_device(device: Any) -> str:
+    """PyTorch's name of the backend for a device: ``gloo``, on GPUs ``nccl``; both are taken for ``mpi`` here."""
+    return "nccl" if Device(device or "cpu").type == "cuda" else "gloo"
+
+
 def get_process_group_ranks(group: Any = None) -> list[int]:
     """The global ranks of the group's members, by their rank in the group."""
     found = group_of(group)
@@ -237,12 +242,10 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """This process's number among those on its machine."""
-    for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
-        if name in os.environ:
-            return int(os.environ[name])
-    if fallback_rank is None:
+    found = local_rank()
+    if found is None and fallback_rank is None:
         raise RuntimeError("get_node_local_rank: LOCAL_RANK is not in the environment; pass fallback_rank")
-    return int(fallback_rank)
+    return int(fallback_rank or 0) if found is None else found
 
 
 def seconds_of(name: str, timeout: timedelta | float | None) -> float:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import new_tensor
-from .collectives import all_gather, broadcast
+from .collectives import all_gather, all_reduce, broadcast
 from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initialized
+from .reductions import ReduceOp
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -104,6 +105,15 @@ def by_first(function: Callable[[], Any]) -> Any:
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]
+
+
+def on_any_rank(flag: bool) -> bool:
+    """Whether the flag is set on any rank; where there is one rank, the flag."""
+    if not is_initialized() or get_world_size() == 1:
+        return flag
+    flags = new_tensor(np.array([flag]))
+    all_reduce(flags, ReduceOp.MAX)
+    return bool(flags.array[0])
 
 
 __all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]

@@ -36,6 +36,8 @@ class Record:
         phase: ``"forward"``, or ``"backward"`` for what runs within a walk.
         shape, dtype: of the output; tuples for several.
         inputs: an ``Input`` for each.
+        writes: of a write in place, what it was that is written to, an ``Input`` (through a view, that of which it is a
+            view); else None.
         values, gradients: ``Statistics`` of the (first) output and, after a walk, of its gradient; else None.
         kept: bytes that its node saves for the walk and no earlier node of the trace does; ``briefly`` is whether it
             ran within a walk and they were let go before that had ended, as what a checkpoint computes again is.
@@ -53,8 +55,8 @@ class Record:
 
     __slots__ = (
         "__weakref__", "backward", "briefly", "call", "creates", "dtype", "error", "forward", "grad_enabled",
-        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad", "samples",
-        "sequence", "shape", "site", "value", "values", "walked", "within",
+        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad",
+        "samples", "sequence", "shape", "site", "value", "values", "walked", "within", "writes",
     )  # fmt: skip
 
     def __init__(self, index: int, operator: str, call: str, site: Site, module: str, phase: str) -> None:
@@ -65,6 +67,7 @@ class Record:
         self.module = module
         self.phase = phase
         self.inputs: tuple[Input, ...] = ()
+        self.writes: Input | None = None
         self.shape: Any = ()
         self.dtype: Any = None
         self.values: Statistics | None = None
@@ -90,6 +93,12 @@ class Record:
     code = property(lambda self: self.site.code)
     function = property(lambda self: self.site.function)
     seconds = property(lambda self: self.forward + self.backward)
+
+    @property
+    def label(self) -> str:
+        """The operator, with PyTorch's underscore where it wrote in place: ``add_``."""
+        marked = self.writes is None or self.operator == "setitem" or self.operator.endswith("_")
+        return self.operator if marked else f"{self.operator}_"
 
     def in_traceback(self) -> str:
         """The line as a traceback shows it."""

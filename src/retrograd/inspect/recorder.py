@@ -238,9 +238,12 @@ class Recorder(Observer):
         self, record: Record, inputs: tuple[Any, ...], outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         for output in outputs:
+            if inputs and inputs[0] is output:
+                base = output._base
+                record.writes = record.inputs[0] if base is None else self.input_of(base)
+                if base is not None:  # that was written, too
+                    self._of_tensor[id(base)] = ref(base), record
             self._of_tensor[id(output)] = ref(output), record
-            if output._base is not None and any(x is output for x in inputs):  # written, and so was its base
-                self._of_tensor[id(output._base)] = ref(output._base), record
         if not outputs:
             return
         array = outputs[0].array

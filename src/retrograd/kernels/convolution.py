@@ -6,33 +6,20 @@ core's cache, and where these are few into blocks of channels; by the shapes alo
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from . import compiled
-from .threads import in_shares
+from . import multiplies
+from .products import launch_products
+from .windows import in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
-
-Axes = tuple[int, int, int]
-Window3 = tuple[Axes, Axes, Axes, Axes, Axes]  # kernel, stride, padding, dilation, number of windows
-Tile = tuple[int, int, int]  # images, lines, channels
-
-
-@cache
-def _loops() -> Any:
-    """The module of loops, or None where there is no Numba, or no BLAS that it could call."""
-    if compiled() is None:
-        return None
-    from . import blas, convolution_loops
-
-    return convolution_loops if blas.available() else None
 
 
 def takes(x: Any, other: Any, multiplications: int) -> bool:
@@ -43,19 +30,8 @@ def takes(x: Any, other: Any, multiplications: int) -> bool:
         and type(other) is np.ndarray
         and x.dtype == other.dtype
         and x.dtype in (np.float32, np.float64)
-        and _loops() is not None
+        and multiplies()
     )
-
-
-@lru_cache(maxsize=1024)
-def _in_three_axes(window: Any) -> Window3:
-    missing = 3 - len(window.size)
-
-    def filled(values: tuple[int, ...], by: int) -> Any:
-        return (by,) * missing + values
-
-    kernel, stride, dilation = [filled(each, 1) for each in (window.kernel, window.stride, window.dilation)]
-    return kernel, stride, filled(window.padding, 0), dilation, filled(window.out, 1)
 
 
 def _grouped(array: Any, groups: int, window: Any) -> Any:
@@ -87,13 +63,16 @@ def _block(channels: int, pieces: int) -> int:
     return min(channels, max(BLOCK, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
-def _share(work: Any, items: int, multiplications: int) -> None:
-    in_shares(work, items, max(1, WORTHWHILE * items // multiplications))
+def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
+    from . import convolution_loops
+
+    least = max(1, WORTHWHILE * items // multiplications)
+    launch_products(getattr(convolution_loops, name), items, least, *args)
 
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The convolution."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     out = np.empty((len(x), len(w), *window.out), x.dtype)
     x6, y = _grouped(x, groups, window), _flat(out, groups)
     matrices = np.ascontiguousarray(w).reshape(groups, len(w) // groups, -1)
@@ -103,18 +82,13 @@ def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
     outs = _block(outs, tiles * groups)
     items = tiles * groups * -(-matrices.shape[1] // outs)
-    loop = _loops().forward
-
-    def work(start: int, stop: int) -> None:
-        loop(x6, matrices, b, axes, (images, lines, outs), start, stop, y)
-
-    _share(work, items, y.size * rows)
+    _launch("forward", items, y.size * rows, x6, matrices, b, axes, (images, lines, outs), y)
     return out
 
 
 def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The transpose of the convolution, as a map of its input."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     shape = (len(y), groups * w.shape[1], *window.size)
     if b is None:
         out = np.zeros(shape, y.dtype)
@@ -127,18 +101,13 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     pieces = -(-len(y) // images) * groups
     channels = _block(w.shape[1], pieces)
     items = pieces * -(-w.shape[1] // channels)
-    loop = _loops().transposed
-
-    def work(start: int, stop: int) -> None:
-        loop(y4, matrices, axes, (images, lines, channels), start, stop, x6)
-
-    _share(work, items, y4.size * matrices.shape[2])
+    _launch("transposed", items, y4.size * matrices.shape[2], y4, matrices, axes, (images, lines, channels), x6)
     return out
 
 
 def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     """The correlation of x and y, summed over the batch."""
-    axes = _in_three_axes(window)
+    axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
     rows = channels * prod(window.kernel)
     images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
@@ -147,11 +116,6 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     totals = np.empty((parts, groups, rows, outs), x.dtype)
     x6, y4 = _grouped(x, groups, window), _flat(y, groups)
     items = parts * groups * -(-channels // some)
-    loop = _loops().weight
-
-    def work(start: int, stop: int) -> None:
-        loop(x6, y4, axes, (images, lines, some), start, stop, totals)
-
-    _share(work, items, y4.size * rows)
+    _launch("weight", items, y4.size * rows, x6, y4, axes, (images, lines, some), totals)
     total = totals[0] if parts == 1 else totals.sum(axis=0)
     return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)

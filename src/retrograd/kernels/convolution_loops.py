@@ -7,7 +7,7 @@ stride, padding, dilation and the number of windows, each for three axes.
 A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
 depend on the number of threads, so neither do the sums.
 """
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, call-arg"
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .blas import product
-from .loops import _compiled
+from .native import shared
 
-_loop = _compiled("contract")
+_loop = shared("contract")
 _part = njit(error_model="numpy")
 
 
@@ -179,7 +179,7 @@ def _side_by_side(y, group, images, columns, gathered):
 
 
 @_loop
-def forward(x, w, b, window, tile, start, stop, y):
+def forward(x, w, b, window, tile, y, start, stop):
     """The items ``start`` to ``stop`` of the convolution: a block of channels of a tile of a group."""
     images, lines, outs = tile
     all_outs, width = w.shape[1], window[4][2]
@@ -214,7 +214,7 @@ def forward(x, w, b, window, tile, start, stop, y):
 
 
 @_loop
-def transposed(y, w, window, tile, start, stop, x):
+def transposed(y, w, window, tile, x, start, stop):
     """Add to x the items ``start`` to ``stop`` of the transpose: a block of channels of a group of some images."""
     images, lines, channels = tile
     all_channels, height, width = x.shape[2], window[4][1], window[4][2]
@@ -248,7 +248,7 @@ def transposed(y, w, window, tile, start, stop, x):
 
 
 @_loop
-def weight(x, y, window, tile, start, stop, totals):
+def weight(x, y, window, tile, totals, start, stop):
     """Fill the items of ``totals (P, G, K, O)``: a block of x's channels of a group, summed over a part of the tiles.
 
     Transposed, since BLAS is faster at wide times narrow matrices.

@@ -48,6 +48,20 @@ def _functions() -> dict[str, int] | None:
         return None
 
 
+def launch_products(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+    """``launch`` a loop that calls BLAS, which works with one thread meanwhile."""
+    library = blas()
+    limit = getattr(library, "scipy_openblas_set_num_threads64_", None)
+    if limit is None or count() == 1:
+        launch(loop, total, least, *args)
+        return
+    limit(1)
+    try:
+        launch(loop, total, least, *args)
+    finally:
+        limit(count())
+
+
 def dot(x: Any, y: Any) -> Any:
     """``x @ y`` of two matrices, of NumPy or CuPy."""
     if type(x) is not ndarray or x.size * y.shape[1] < USEFUL:

@@ -14,7 +14,7 @@ from ...core.tensor import Tensor
 from ...kernels.products import dot as product
 from ..table.registry import operator
 from ..table.types import Operand
-from .matmul import MATMUL, MM, matmul, mm, require_ndim
+from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 from .matrices import as_rows
 
 if TYPE_CHECKING:
@@ -35,12 +35,28 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
     return out
 
 
-def _linear_vjp_w(g: Any, x: Any) -> Any:
-    if x.ndim == 1:
-        return MM(np.expand_dims(g, -1), np.expand_dims(x, 0))
-    if x.ndim > 2:
-        g, x = as_rows(g), as_rows(x)
-    return MM(g.T, x)
+def _linear_weight(dy: Any, x: Any) -> Any:
+    if x.ndim != 2:
+        dy, x = as_rows(dy), as_rows(x)
+    return dy.T.dot(x)
+
+
+def _weight_examples(call: Call) -> Any:
+    """A product for each example, of all its rows."""
+    dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
+    return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
+
+
+# The gradient of the weight: ``sum over rows of dy_o x_i``. The operator is linear, so this has the same kind of rules.
+LINEAR_WEIGHT: Primitive = Primitive(
+    "linear_weight",
+    _linear_weight,
+    "dy x",
+    [lambda g, x: LINEAR_NO_BIAS(x, g), lambda g, dy: MATMUL(dy, g)],
+    jvps=[lambda t, x: LINEAR_WEIGHT(t, x), lambda t, dy: LINEAR_WEIGHT(dy, t)],
+    promote="strict",
+    batch=_weight_examples,
+)
 
 
 def _linear_vjp_b(g: Any) -> Any:
@@ -89,7 +105,7 @@ LINEAR = Primitive(
     "linear",
     _linear,
     "x w b",
-    [lambda g, w: MATMUL(g, w), _linear_vjp_w, _linear_vjp_b],
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x), _linear_vjp_b],
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t), lambda t: t],
     promote="strict",
     batch=_linear_examples,
@@ -98,7 +114,7 @@ LINEAR_NO_BIAS: Primitive = Primitive(
     "linear",
     _linear,
     "x w",
-    [lambda g, w: MATMUL(g, w), _linear_vjp_w],
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x)],
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t)],
     promote="strict",
     batch=_linear_examples,

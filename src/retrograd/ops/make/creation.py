@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Device, backend_for, is_array
+from ...core.devices import Device, Wrapping, backend_for, is_array
 from ...core.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.errors import InvalidValue, describe
 from ...core.modes import modes
@@ -204,7 +204,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
     return new_tensor(to_array(array, device="cpu", copy=False))
 

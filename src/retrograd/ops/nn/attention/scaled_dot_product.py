@@ -232,6 +232,75 @@ def _attention_backward(
     return tuple([unbroadcast(dx, x.shape) for dx, x, want in zip(found, inputs, wanted, strict=False) if want])
 
 
+def _backward_vjp(
+    g: tuple[Any, ...],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    wanted: tuple[bool, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    """The rule of the backward kernel. With D = dout V^T, r = rowsum(P * D) and cotangents gq, gk, gv, gmask,
+
+        A = scale * (gq K^T + Q gk^T) + gmask        E = P * (A - a),    a = rowsum(P * A)
+        B = dout gv^T + A * (D - r) - a * D          C = P * (B - rowsum(P * B))
+
+    are the cotangents of dS, D, P and S.
+    """
+    if any(isinstance(x, Tensor) for x in (*g, dout, q, k, v, mask)):
+        composite = partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p)
+        return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
+    xp = array_module(q)
+    lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
+    by_dout, by_q, by_k, by_v = [xp.zeros(lead + x.shape[-2:], q.dtype) for x in (dout, q, k, v)]
+    by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
+    gq, gk, gv, gmask = [
+        xp.zeros_like(x) if gradient is None and x is not None else gradient
+        for x, gradient in zip((q, k, v, None), where_needed(g, wanted), strict=True)
+    ]
+    for rows, columns in _blocks(q, k, causal):
+        s = _scores(q, k, mask, scale, rows, columns)
+        p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
+        p /= total[..., rows, :]
+        kept = None if keep is None else _rows_of(keep, rows, columns) * p.dtype.type(1 / (1 - dropout_p))
+
+        def dropped(z: Any, kept: Any = kept) -> Any:
+            return z if kept is None else z * kept
+
+        dy, q_rows, gq_rows = dout[..., rows, :], q[..., rows, :], gq[..., rows, :]
+        k_rows, v_rows = k[..., columns, :], v[..., columns, :]
+        gk_rows, gv_rows = gk[..., columns, :], gv[..., columns, :]
+        d = dropped(np.matmul(dy, np.swapaxes(v_rows, -1, -2)))
+        a = np.matmul(gq_rows, np.swapaxes(k_rows, -1, -2)) + np.matmul(q_rows, np.swapaxes(gk_rows, -1, -2))
+        a *= a.dtype.type(scale)
+        if gmask is not None:
+            a += _rows_of(gmask, rows, columns)
+        pa, pd = p * a, p * d
+        inner, level = (z.sum(axis=-1, keepdims=True) for z in (pa, pd))
+        ds = pd - p * level
+        e = dropped(pa - p * inner)
+        b = dropped(np.matmul(dy, np.swapaxes(gv_rows, -1, -2))) + a * (d - level) - inner * d
+        c = p * b
+        c -= p * c.sum(axis=-1, keepdims=True)
+        if by_mask is not None:
+            by_mask[..., rows, columns] = c
+        c, ds = c * c.dtype.type(scale), ds * ds.dtype.type(scale)
+        by_dout[..., rows, :] = np.matmul(dropped(p), gv_rows) + np.matmul(e, v_rows)
+        by_v[..., columns, :] += np.matmul(np.swapaxes(e, -1, -2), dy)
+        by_q[..., rows, :] = np.matmul(c, k_rows) + np.matmul(ds, gk_rows)
+        by_k[..., columns, :] += np.matmul(np.swapaxes(c, -1, -2), q_rows) + np.matmul(np.swapaxes(ds, -1, -2), gq_rows)
+    found = zip((by_dout, by_q, by_k, by_v, by_mask), (dout, q, k, v, mask), needs, strict=True)
+    return [unbroadcast(gradient, x.shape) if need else None for gradient, x, need in found]
+
+
 def _composite(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, keep: Any, scale: float, causal: bool, dropout_p: float
 ) -> Tensor:
@@ -289,14 +358,7 @@ ATTENTION_BACKWARD = Primitive(
     "scaled_dot_product_attention_backward",
     _attention_backward,
     "dout q k v mask",
-    vjp=lambda g, dout, q, k, v, mask, keep, scale, causal, dropout_p, wanted, needs: second_order(
-        partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p),
-        g,
-        dout,
-        (q, k, v, mask),
-        wanted,
-        needs,
-    ),
+    vjp=_backward_vjp,
     outputs=-1,
     signals=True,
     batch=_attention_backward_examples,
