@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import multiplies
-from .products import launch_products
+from .threads import launch
 from .windows import in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
@@ -67,7 +67,7 @@ def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
     from . import convolution_loops
 
     least = max(1, WORTHWHILE * items // multiplications)
-    launch_products(getattr(convolution_loops, name), items, least, *args)
+    launch(getattr(convolution_loops, name), items, least, *args)
 
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:

@@ -205,6 +205,8 @@ def serve(words):
         if looks % 32 == 0:
             call(load(words + at.YIELD), ())  # the caller may be waiting for this very core
             now = _now(words, clock_words)
+            if number != 0:  # the caller is still at work, and may launch the next thing soon
+                since = now
             if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
                 return
             looked = now

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from .words import BYTES, CALLED, CLOCK, MODE, SPIN, YIELD
+from .openblas import limit
+from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SPIN, YIELD
 
-AWAKE = 300_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
+AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
 
 _wanted: list[int] = []
@@ -105,12 +106,16 @@ class _Pool:
         native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
+        limit(1)
+        native.serve.compile("void(int64)")  # here, since a helper that compiles would hold a lock when a program forks
         self.serve = native.serve
         return True
 
     def _help(self) -> None:
         while True:
             self.asleep.append(None)
+            if self.words[OPEN // 8]:  # a launch began while this helper went, and could not wake it
+                self.wake()
             job = self.jobs.get()
             if job is not None:
                 job.help()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import USEFUL, multiplies
-from ..products import launch
+from ..threads import launch
 
 
 def takes(gates: Any) -> bool:
