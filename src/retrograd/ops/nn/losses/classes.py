@@ -71,7 +71,8 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
             factor = 1 if weight is None else weight[index]
             divisor = None if reduction == "none" else 1
             if reduction == "mean":
-                divisor = np.result_type(x, np.float32).type(target.size) if weight is None else _sum(factor)
+                number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
+                divisor = number(target.size) if weight is None else _sum(factor)
             return Classes(index, factor, None, divisor)
     wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= x.shape[1]))
     if numbers.size and bool(wrong.any()):
