@@ -18,12 +18,16 @@ ROOMS = {
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "ops", "autograd", "func", "distributed", "_generated"},
-    "optim": {"core", "kernels", "ops", "nn"},
+    "optim": {"core", "kernels", "ops", "nn", "func"},
+    "compiler": {"core", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func"},
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
+    "weights": {"core", "ops", "nn", "models", "files", "serialization"},
+    "onnx": {"core", "ops", "nn", "files", "_generated"},
+    "sklearn": {"core", "ops", "nn", "optim", "data", "serialization"},
     "distributions": {"core", "ops", "autograd", "_generated"},
 }
 

@@ -14,6 +14,7 @@ import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.kernels import threads
+from retrograd.ops.linear import matmul
 
 pytest.importorskip("numba")
 
@@ -116,6 +117,20 @@ def test_attention(causal, masked):
         np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_outer_products_of_each_example(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, w = rg.tensor(rng.standard_normal((70, 31), np.float32)), rg.tensor(rng.standard_normal((17, 31), np.float32))
+
+    def run():
+        return rg.func.vmap(rg.func.grad(lambda w, x: F.linear(x, w).tanh().sum()), (None, 0))(w, x).numpy()
+
+    found = run()
+    asked = []
+    monkeypatch.setattr(matmul, "compiled", lambda: asked.append(1))
+    np.testing.assert_array_equal(found, run())
+    assert asked
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_batch_norm(affine, count_of_loops):
     rng = np.random.default_rng(0)
@@ -135,11 +150,43 @@ def test_batch_norm(affine, count_of_loops):
     assert len(count_of_loops) >= 3
 
 
+NORMS = {
+    "layer_norm over two axes": (lambda x, w, b: F.layer_norm(x, x.shape[2:], w, b), (15, 17)),
+    "rms_norm": (lambda x, w, b: F.rms_norm(x, x.shape[3:], w) + 0 * b.sum(), (17,)),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 4, w, b), (12,)),
+    "instance_norm": (lambda x, w, b: F.instance_norm(x, None, None, w, b), (12,)),
+    "instance_norm with statistics": (lambda x, w, b: F.instance_norm(x, x[0, :, 0, 0] * 0, None, w, b), (12,)),
+}
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("name", NORMS)
+def test_other_norms(name, affine, count_of_loops, monkeypatch):
+    function, shape = NORMS[name]
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 24, 12, 15, 17)).astype(np.float32)
+    x += 3
+    parameters = rng.standard_normal((2, *shape)).astype(np.float32)
+
+    def run(dtype):
+        leaf = rg.tensor(x.astype(dtype), requires_grad=True)
+        wb = [rg.tensor(p.astype(dtype), requires_grad=True) for p in parameters]
+        y = function(leaf, *(wb if affine else (None, 0 * wb[1] if name == "rms_norm" else None)))
+        y.backward(rg.tensor(g.astype(dtype)))
+        return [y.detach(), leaf.grad, *[p.grad for p in wb if p.grad is not None]]
+
+    found = run(np.float32)
+    assert len(count_of_loops) >= 2
+    for single, double in zip(found, run(np.float64), strict=True):
+        np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=2e-5, atol=5e-5)
+
+
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize(
     ("size", "options"),
     [
         ((32, 30), {"kernel_size": 2}),
+        ((31, 33), {"kernel_size": 2}),
         ((31, 33), {"kernel_size": 3, "stride": 2, "padding": 1}),
         ((29, 30), {"kernel_size": (2, 3), "stride": (3, 1), "dilation": (2, 3), "padding": (1, 0)}),
         ((30, 31), {"kernel_size": 4, "stride": 3, "ceil_mode": True}),

@@ -37,7 +37,7 @@ def make_run(settings: Settings) -> Run:
     if settings.values.get("engine") == "manual":
         trainer = ManualTrainer(task, settings.recipe)
     else:
-        trainer = EngineTrainer(task, settings.recipe, settings.device)
+        trainer = EngineTrainer(task, settings.recipe, settings.device, settings.compile)
 
     def step(batch: Any) -> tuple[dict[str, float], int]:
         inputs, targets = (part.numpy() for part in batch)

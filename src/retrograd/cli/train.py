@@ -130,6 +130,8 @@ def train(run: Run, settings: Settings) -> None:
             progress.update(loop.completed, {**recent, **latest, "examples/s": speed})
 
         loop.run(on_step)
+    if isinstance(run.trainer, EngineTrainer) and run.trainer.compiled is not None:
+        print(run.trainer.compiled.summary())
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ class Trainer(Protocol):
 class EngineTrainer:
     """Steps by Retrograd's engine and optimizers."""
 
-    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu") -> None:
+    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu", compiled: bool = False) -> None:
         self.task = task
         self.recipe = recipe
         self.device = device
@@ -40,6 +40,7 @@ class EngineTrainer:
             task.model = self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
             self.parallel = DistributedDataParallel(self.model)
         self.optimizer = make_optimizer(self.model, recipe)
+        self.compiled = rg.compile(self._step) if compiled else None
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
         """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before.
@@ -47,16 +48,21 @@ class EngineTrainer:
         `weight` is that of this process's loss in the mean over all processes.
         """
         self.parallel.train()
-        output = self.parallel(rg.from_numpy(inputs).to(self.device))
-        loss = self.task.loss(output, rg.from_numpy(targets).to(self.device))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * self.recipe.lr
+        step = self._step if self.compiled is None else self.compiled
+        loss, output = step(rg.from_numpy(inputs).to(self.device), rg.from_numpy(targets).to(self.device), weight)
+        return loss.item(), output.detach().cpu().numpy()
+
+    def _step(self, inputs: rg.Tensor, targets: rg.Tensor, weight: float) -> tuple[rg.Tensor, rg.Tensor]:
+        output = self.parallel(inputs)
+        loss = self.task.loss(output, targets)
         self.optimizer.zero_grad()
         (loss if weight == 1 else loss * weight).backward()
         if self.recipe.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * self.recipe.lr
         self.optimizer.step()
-        return loss.item(), output.detach().cpu().numpy()
+        return loss, output
 
     def predict(self, inputs: Array) -> Array:
         self.model.eval()

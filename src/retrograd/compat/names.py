@@ -14,10 +14,12 @@ from .paths import PATHS
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": ("toplevel", "constructors", "functions", "rarer"),
     "retrograd.autograd": ("variable",),
+    "retrograd.compiler": ("dynamo",),
     "retrograd.nn": ("modules",),
     "retrograd.nn.attention": ("attention_backends",),
     "retrograd.nn.functional": ("functions",),
     "retrograd.nn.init": ("init",),
+    "retrograd.nn.parameter": ("modules",),
     "retrograd.nn.utils": ("nn_utils",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),

@@ -163,21 +163,6 @@ def get_float32_matmul_precision() -> str:
     return _matmul_precision[0]
 
 
-def compile(model: Any = None, **options: Any) -> Any:
-    """Return the function or module as it is: programs that are marked for PyTorch's compiler run without it.
-
-    >>> import retrograd as rg
-    >>> model = rg.nn.Linear(2, 1)
-    >>> rg.compile(model, mode="max-autotune") is model
-    True
-    """
-    if model is None:
-        return lambda function: function
-    if not callable(model):
-        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
-    return model
-
-
 def set_num_threads(int: int) -> None:
     """Limit the threads of BLAS, with threadpoolctl where it is installed, and of Retrograd's own loops."""
     if int < 1:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .tracing import whole
+
 BLOCK = 512  # rows per block of a sum over leading dimensions
 LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
 
 
+@whole
 def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     """The sum, with an error that grows no faster than the logarithm of the length once that exceeds ``BLOCK``.
 
