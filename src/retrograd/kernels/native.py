@@ -233,9 +233,9 @@ def shared(*fastmath):
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")
         source = f"""
-def {body.__name__}(words, threads, start, total, least, {names}):
-    function, data = task(part, ({names},))
-    launch(words, threads, start, total, least, function, data)
+def {body.__name__}(_words, _threads, _start, _total, _least, {names}):
+    _function, _data = task(part, ({names},))
+    launch(_words, _threads, _start, _total, _least, _function, _data)
 """
         scope = {"task": task, "launch": launch, "part": part, "__name__": body.__module__}
         exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
