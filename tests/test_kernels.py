@@ -150,6 +150,37 @@ def test_batch_norm(affine, count_of_loops):
     assert len(count_of_loops) >= 3
 
 
+NORMS = {
+    "layer_norm over two axes": (lambda x, w, b: F.layer_norm(x, x.shape[2:], w, b), (15, 17)),
+    "rms_norm": (lambda x, w, b: F.rms_norm(x, x.shape[3:], w) + 0 * b.sum(), (17,)),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 4, w, b), (12,)),
+    "instance_norm": (lambda x, w, b: F.instance_norm(x, None, None, w, b), (12,)),
+    "instance_norm with statistics": (lambda x, w, b: F.instance_norm(x, x[0, :, 0, 0] * 0, None, w, b), (12,)),
+}
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("name", NORMS)
+def test_other_norms(name, affine, count_of_loops, monkeypatch):
+    function, shape = NORMS[name]
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 24, 12, 15, 17)).astype(np.float32)
+    x += 3
+    parameters = rng.standard_normal((2, *shape)).astype(np.float32)
+
+    def run(dtype):
+        leaf = rg.tensor(x.astype(dtype), requires_grad=True)
+        wb = [rg.tensor(p.astype(dtype), requires_grad=True) for p in parameters]
+        y = function(leaf, *(wb if affine else (None, 0 * wb[1] if name == "rms_norm" else None)))
+        y.backward(rg.tensor(g.astype(dtype)))
+        return [y.detach(), leaf.grad, *[p.grad for p in wb if p.grad is not None]]
+
+    found = run(np.float32)
+    assert len(count_of_loops) >= 2
+    for single, double in zip(found, run(np.float64), strict=True):
+        np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=2e-5, atol=5e-5)
+
+
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize(
     ("size", "options"),

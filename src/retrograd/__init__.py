@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
@@ -92,7 +93,7 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
-    "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
+    "onnx", "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 

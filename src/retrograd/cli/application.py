@@ -13,8 +13,8 @@ from typing import NoReturn, TextIO
 import retrograd
 from retrograd._command import quit_at_once
 from retrograd.data import DataError
-from retrograd.distributed import is_initialized, launched
 from retrograd.distributed.guard import guard
+from retrograd.distributed.launcher import launched
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
@@ -78,8 +78,6 @@ def _fail(message: str) -> int:
     """Say it, of several processes once."""
     if launched()[1] > 1:
         guard.end(f"error: {message}", code=2)
-        if launched()[0] and not is_initialized():
-            return 2  # before there was a group: all have read the same command
     with contextlib.suppress(OSError):  # nobody reads the errors
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2

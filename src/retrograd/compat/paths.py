@@ -42,7 +42,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
     "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
     "backends.opt_einsum": ("compat.backends_absent",), "distributed.distributed_c10d": ("distributed",),
-    "onnx": ("compat.onnx",), "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
+    "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
     "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
     "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
     "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),

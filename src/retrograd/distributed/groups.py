@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import NUMPY, backend_of
+from ..core.devices import NUMPY, Device, backend_of
 from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
@@ -215,6 +215,11 @@ def get_backend(group: Any = None) -> str:
     """The backend's name, as ``init_process_group`` was given it."""
     found = group_of(group)
     return "undefined" if found is None else found.backend
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """PyTorch's name of the backend for a device: ``gloo``, on GPUs ``nccl``; both are taken for ``mpi`` here."""
+    return "nccl" if Device(device or "cpu").type == "cuda" else "gloo"
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

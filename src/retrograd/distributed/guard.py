@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from .errors import DistError
-from .launcher import local_size
+from .launcher import launched, local_size
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ANSWER = 10.0  # seconds that the hub is waited for
@@ -110,7 +110,7 @@ class Guard:
         raise DistError(f"{call.text}: not all ranks came within {seconds:g} s")
 
     def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
-        """End all ranks for this reason, with this exit code; returns only where there is no hub.
+        """End all ranks for this reason, with this exit code; returns only where there is no hub, for the caller to speak.
 
         The rank that comes first speaks for all: it calls ``show``, then the hub prints the text in one line.
 
@@ -118,6 +118,9 @@ class Guard:
             text: the reason; ``{ranks}`` in it stands for the ranks that give the same.
         """
         if self.connection is None:
+            if launched()[1] > 1 and not _first_here():
+                threading.Event().wait(1.0)  # the launcher ends what the first leaves
+                os._exit(code)
             return
         self._send("claim", text=text, code=code)
         if self._answer() == "speak":
@@ -218,6 +221,21 @@ def _line_of(error: BaseException) -> str:
         if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)):
             found = f"{os.path.basename(name)}:{number}"
     return found
+
+
+def _first_here() -> bool:
+    """Whether no other process of this launcher on this machine has asked yet: who speaks before there is a hub."""
+    name = f"\0retrograd.{os.getuid()}.{os.getppid()}" if sys.platform == "linux" else ""
+    if name:
+        _claim.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        try:
+            _claim[-1].bind(name)  # a name that lives as long as this process
+        except OSError:
+            return False
+    return True
+
+
+_claim: list[socket.socket] = []
 
 
 def _flush() -> None:

@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from datetime import timedelta
+from multiprocessing import parent_process
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from ..core.devices import is_cuda_available
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
+from .launcher import launched
 from .mpi import library
 from .work import communicator
 
@@ -80,6 +82,11 @@ def init_process_group(
     if GroupMember.WORLD is not None:
         raise RuntimeError("init_process_group: trying to initialize the default process group twice!")
     seconds = seconds_of("init_process_group", timeout)
+    if launched()[1] > 1 and parent_process() is not None:
+        raise RuntimeError(
+            "init_process_group: this process was started by the program, not by mpiexec; let each process that "
+            "mpiexec has started call the function itself, in place of starting others"
+        )
     MPI = library()
     world = MPI.COMM_WORLD.Dup()
     expected = _expected(world_size, "WORLD_SIZE"), _expected(rank, "RANK")

@@ -69,7 +69,8 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     if again:
         kept += f", {size(again)} more within the walk"
     forward, backward = sum(record.forward for record in records), sum(record.backward for record in records)
-    lines.append(f"{len(records)} operators, {kept}, {duration(forward)} forward, {duration(backward)} backward")
+    count = "1 operator" if len(records) == 1 else f"{len(records)} operators"
+    lines.append(f"{count}, {kept}, {duration(forward)} forward, {duration(backward)} backward")
     if gone or usual:
         names = [*([f"dtypes that are {usual}"] if usual else []), *[_HEADINGS[column] for column in sorted(gone)]]
         lines.append(cut(f"left out: {', '.join(names)}", width))

@@ -81,17 +81,17 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)``, of vectors."""
+    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
         @whole
         @wraps(reference)
-        def run(x: Any) -> Any:
-            if not takes(x):
-                return reference(x)
+        def run(x: Any, *others: Any) -> Any:
+            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+                return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            launch(loop, x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+            launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
         return run

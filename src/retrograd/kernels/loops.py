@@ -27,7 +27,6 @@ _NORMAL_PEAK = f(1 / np.sqrt(2 * np.pi))
 _TANH_SCALE = f(np.sqrt(2 / np.pi))
 _TANH_CUBIC = f(np.sqrt(2 / np.pi) * 0.044715)
 _ONE, _HALF = f(1.0), f(0.5)
-_SMALL = 1e-30  # 1 / a standard deviation, below which differences may overflow single precision
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -177,6 +176,13 @@ def gelu_tanh_slope(x):
     return _HALF + _HALF * t + _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
 
 
+@shared("contract")
+def keep_where_not_zero(x, y, out, start, stop):
+    x, y, out = x[start:stop], y[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = f(0.0) if y[j] == f(0.0) else x[j]
+
+
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.
 
 
@@ -282,98 +288,3 @@ def cumsum_from_behind(x, out, start, stop):
         for j in range(x.shape[1] - 1, -1, -1):
             total += x[row, j]
             out[row, j] = total
-
-
-@_loop
-def layer_norm(x, w, b, eps, out, mean, rstd):
-    for row in range(len(x)):
-        m = _sum(x[row]) / x.shape[1]
-        r = 1.0 / np.sqrt(_sum_of_squares(x[row], m) / x.shape[1] + eps)
-        mean[row, 0] = m
-        rstd[row, 0] = r
-        m32, r32 = f(m), f(r)
-        if r > _SMALL:
-            for j in range(x.shape[1]):
-                out[row, j] = (x[row, j] - m32) * r32 * w[j] + b[j]
-        else:
-            for j in range(x.shape[1]):
-                out[row, j] = f((x[row, j] - m) * r) * w[j] + b[j]
-
-
-@_loop
-def layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db):
-    """Adds to dw and db, in double precision."""
-    width = x.shape[1]
-    xhat = np.empty(width, np.float32)
-    u = np.empty(width, np.float32)
-    for row in range(len(x)):
-        m, r = mean[row, 0], rstd[row, 0]
-        if r > _SMALL:
-            for j in range(width):
-                xhat[j] = (x[row, j] - m) * r
-        else:
-            for j in range(width):
-                xhat[j] = (np.float64(x[row, j]) - m) * r
-        for j in range(width):
-            u[j] = dy[row, j] * w[j]
-            dw[j] += dy[row, j] * xhat[j]
-            db[j] += dy[row, j]
-        along = f(_dot(u, xhat) / width)
-        level = f(_sum(u) / width)
-        for j in range(width):
-            dx[row, j] = r * (u[j] - level - xhat[j] * along)
-
-
-# Channels of (N, C, M)
-
-
-@_loop
-def channel_moments(x, first, last, mean, squares):
-    for c in range(first, last):
-        total = 0.0
-        for n in range(len(x)):
-            total += _sum(x[n, c])
-        m = total / (x.shape[0] * x.shape[2])
-        total = 0.0
-        for n in range(len(x)):
-            total += _sum_of_squares(x[n, c], m)
-        mean[c] = m
-        squares[c] = total
-
-
-@_loop
-def channel_norm(x, first, last, mean, scale, b, out):
-    for n in range(len(x)):
-        for c in range(first, last):
-            m, s, shift = f(mean[c]), f(scale[c]), f(b[c])
-            if abs(scale[c]) > _SMALL:
-                for j in range(x.shape[2]):
-                    out[n, c, j] = (x[n, c, j] - m) * s + shift
-            else:
-                for j in range(x.shape[2]):
-                    out[n, c, j] = (x[n, c, j] - mean[c]) * scale[c] + shift
-
-
-@_loop
-def channel_norm_backward(first, last, dy, x, mean, rstd, w, dx, dw, db):
-    for c in range(first, last):
-        m, r = mean[c], rstd[c]
-        count = x.shape[0] * x.shape[2]
-        of_dy = 0.0
-        for n in range(len(x)):
-            of_dy += _sum(dy[n, c])
-        of_products = 0.0
-        for n in range(len(x)):  # of deviations, so that the rounding of m does not count
-            of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
-        dw[c] = of_products * r
-        db[c] = of_dy
-        factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
-        if r > _SMALL:
-            for n in range(len(x)):
-                for j in range(x.shape[2]):
-                    dx[n, c, j] = factor * (dy[n, c, j] - level - (x[n, c, j] - m) * along)
-        else:
-            slope = dw[c] / count * r
-            for n in range(len(x)):
-                for j in range(x.shape[2]):
-                    dx[n, c, j] = factor * (dy[n, c, j] - level - (np.float64(x[n, c, j]) - m) * slope)

@@ -23,7 +23,7 @@ from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import planes, rows, takes
+from ....kernels import norms, takes
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
@@ -45,19 +45,20 @@ class Layout(NamedTuple):
     centred: bool = True
 
 
-OVER_LAST = Layout(None, (-1,), None)
-
-
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
-    """The module of compiled loops that normalizes so, if one is to be used on these arrays."""
-    module: Any
-    if layout == OVER_LAST:
-        module = rows
-    elif layout.view is None and layout.axes[0] == 0 and count(x.shape[2:], None) >= planes.SHORTEST:
-        module = planes
-    else:
+    """What normalizes so by compiled loops, if these are to be used on the arrays."""
+    if not takes(x, *[array for array in others if array is not None]):
         return None
-    return module if takes(x, *[array for array in others if array is not None]) else None
+    view, axes = layout.view, layout.axes
+    if view is None and axes[0] < 0:
+        return norms.Rows(len(axes), layout.centred)
+    if view is None and axes == (0, *range(2, x.ndim)):
+        return norms.CHANNELS if count(x.shape[2:], None) >= norms.SHORTEST else None
+    if view is None and axes == tuple(range(2, x.ndim)):
+        return norms.Groups(x.shape[1], (*x.shape[:2], *[1] * len(axes)))
+    if view is not None and len(view) == 4 and axes == (2, 3):
+        return norms.Groups(view[1], (*view[:2], 1, 1))
+    return None
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
@@ -95,10 +96,11 @@ def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     return np.multiply(y, rstd, out=y if layout.centred else None), mean, rstd
 
 
-def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
+def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
+    """``moments``: those of batch norm's channels, where the loops have computed them already."""
     loops = _loops(layout, x, w, b)
     if loops:
-        return loops.normalize(x, w, b, eps)
+        return loops.normalize(x, w, b, eps, *([] if moments is None else [moments]))
     view = _viewed(x, layout)
     y, mean, rstd = _standardized(view, layout, eps)
     if view.dtype == np.float32 and array_module(x) is np and not np.isfinite(rstd).all():
