@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tensor
 from ..core.backward import Walk
 from ..core.graph import edge_of, reachable
 from ..core.modes import Mode, modes
-from ..core import tensor
 from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
@@ -47,6 +47,7 @@ class Compiled:
         self.limit = limit
         self.entries: list[Entry] = []
         self.eager = ""  # why it runs eagerly, where it does
+        self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
         self.traces = 0
         self._failures = 0
