@@ -555,6 +555,14 @@ class Tracer(Observer):
         return array.node if type(array) in (Traced, Number) else None
 
 
+class tracing_with(Mode):
+    """Let a tracer write down what happens on this thread."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": (tracer,), "tracer": tracer}
+
+
 class without(Mode):
     """Let a trace pass over what is done inside."""
 
