@@ -20,6 +20,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.functional": ("functions",),
     "retrograd.nn.init": ("init",),
     "retrograd.nn.utils": ("nn_utils",),
+    "retrograd.onnx": ("onnx",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
     "retrograd.serialization": ("object_files",),
