@@ -87,9 +87,7 @@ class Builder:
         found = [self._size(length, [other[place] for other in theirs]) for place, length in enumerate(value)]
         if all(isinstance(part, int) for part in found):
             return self.constant(np.asarray(found, np.int64))
-        return self.node(
-            "Concat", [p if isinstance(p, str) else self.constant(np.asarray([p], np.int64)) for p in found], axis=0
-        )
+        return self.node("Concat", [p if isinstance(p, str) else self.ints(p) for p in found], axis=0)
 
     def shape(self, place: int = 0) -> str:
         """The shape of an output of the call."""
@@ -230,11 +228,8 @@ class Builder:
             first = self._size(int(array[0]), [int(other[0]) for other in theirs])
             last = self._size(int(array[0]) + len(array), ends)
             bounds = [self.scalar(first), self.scalar(last), self.constant(np.asarray(1, np.int64))]
-            return (
-                self.cast(self.node("Range", bounds), array.dtype)
-                if array.dtype != np.int64
-                else self.node("Range", bounds)
-            )
+            found = self.node("Range", bounds)
+            return found if array.dtype == np.int64 else self.cast(found, array.dtype)
         raise self.fail(f"{describe(x)}, which the model makes, depends on the length of a dynamic axis")
 
     def scalar(self, value: int | str) -> str:
@@ -278,17 +273,15 @@ class Builder:
 def any_differs(x: Tensor, theirs: Sequence[Any]) -> bool:
     """Whether other runs have another Tensor in this place."""
     array = x.detach().cpu().numpy()
+    nan = array.dtype.kind == "f"
     return any(
-        not isinstance(other, Tensor)
-        or not np.array_equal(array, other.detach().cpu().numpy(), equal_nan=array.dtype.kind == "f")
+        not isinstance(other, Tensor) or not np.array_equal(array, other.detach().cpu().numpy(), equal_nan=nan)
         for other in theirs
     )
 
 
 def _is_range(array: Any) -> bool:
-    return (
-        array.size > 0
-        and array.dtype.kind in "iuf"
-        and bool((array == array[0] + np.arange(len(array))).all())
-        and float(array[0]).is_integer()
-    )
+    """Whether it counts up by one from a whole number."""
+    if not array.size or array.dtype.kind not in "iuf" or array[0] != int(array[0]):
+        return False
+    return bool((array == array[0] + np.arange(len(array))).all())

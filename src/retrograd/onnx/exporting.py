@@ -20,17 +20,24 @@ from .writing import PRIMITIVES, WHOLE
 
 OLDEST, DEFAULT = 13, 17
 
+_IGNORED = {
+    "autograd_inlining", "custom_opsets", "do_constant_folding", "dynamo", "export_modules_as_functions",
+    "export_params", "keep_initializers_as_inputs", "operator_export_type", "optimize", "training", "verbose", "verify",
+}  # fmt: skip
+
 
 def export(
     model: Any,
     args: Any,
-    path: Any,
+    path: Any = None,
     *,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
     opset_version: int | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    f: Any = None,
+    **options: Any,
 ) -> None:
     """Write a model as an ONNX file, which onnxruntime and others run.
 
@@ -49,6 +56,8 @@ def export(
             Axes of one name have one length.
         opset_version: the version of ONNX's operators, from 13 on; 17 unless told.
         kwargs: further arguments of the model, by name.
+        f: PyTorch's name of ``path``.
+        options: PyTorch's further options (``export_params``, ``do_constant_folding``), which change nothing.
 
     Raises:
         ImportError: the onnx library (extra ``onnx``) is not installed.
@@ -68,6 +77,14 @@ def export(
         import onnx
     except ImportError:
         raise ImportError("onnx.export needs the onnx library: pip install 'retrograd[onnx]'") from None
+    unknown = sorted(set(options) - _IGNORED)
+    if unknown:
+        raise TypeError(f"export: unexpected argument {unknown[0]!r}")
+    path = f if path is None else path
+    if not hasattr(path, "write") and not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"export: path must be a file's name or a stream, got {type(path).__name__}")
+    if not callable(model):
+        raise TypeError(f"export: model must be a Module or a function, got {type(model).__name__}")
     args = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
     if kwargs is None and args and isinstance(args[-1], dict) and all(isinstance(key, str) for key in args[-1]):
@@ -81,7 +98,7 @@ def export(
     if not tensors:
         raise ValueError("export: args must hold a Tensor")
     names = _input_names(model, input_names, args, named, len(tensors))
-    trained = model.training if isinstance(model, nn.Module) else None
+    trained = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
     weights = {id(x): name for name, x in _weights(model).items()}
     try:
         if trained:
@@ -98,8 +115,8 @@ def export(
             third = resized(args, named, _changes(symbols, None))
             _check(proto, record(model, *third, _is_whole), [], names)
     finally:
-        if trained:
-            model.train()
+        for part in trained:
+            part.training = True
     content = proto.SerializeToString()
     if hasattr(path, "write"):
         path.write(content)
@@ -222,9 +239,9 @@ def _built(
             for axis, n in enumerate(x.shape)
         ]
         for axis, n in enumerate(x.shape):  # an output's axis that is an input's has its name
-            for symbol, other in zip(symbols, theirs, strict=True):
+            for symbol, long in zip(symbols, theirs, strict=True):
                 alone = all(o.shape[axis] == n for s, o in zip(symbols, theirs, strict=True) if s is not symbol)
-                if other.shape[axis] == symbol.other and n == symbol.length and alone and n != symbol.other:
+                if long.shape[axis] == symbol.other and n == symbol.length and alone and n != symbol.other:
                     shape[axis] = symbol.name
         found.append(helper.make_tensor_value_info(name, CODES[x.dtype.name], shape))
     inputs = []
@@ -266,10 +283,8 @@ def _check(proto: Any, base: Recording, others: list[Recording], names: list[str
         found = graph(**dict(zip(names, [x.detach() for x in run.inputs], strict=True)))
         for mine, wanted in zip(found if isinstance(found, tuple) else (found,), run.outputs, strict=True):
             x, y = mine.detach().cpu().numpy(), wanted.detach().cpu().numpy()
-            tolerance = 1e-2 if x.dtype.itemsize < 4 else 1e-4
-            if x.shape != y.shape or not np.allclose(
-                x, y, tolerance, tolerance * _size(y), equal_nan=y.dtype.kind == "f"
-            ):
+            tolerance, nan = 1e-2 if x.dtype.itemsize < 4 else 1e-4, y.dtype.kind == "f"
+            if x.shape != y.shape or not np.allclose(x, y, tolerance, tolerance * _size(y), nan):
                 raise UnsupportedError(
                     "export: the graph computes something else than the model; its way depends on values, on lengths "
                     "in a way that cannot be written, or on random numbers"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,16 @@ from ..core.modes import no_grad
 from ..core.observers import Observer, observing
 from ..core.tensor import Tensor
 from ..func.nests import flatten
+from ..ops.make.creation import tensor
+from ..ops.table.registry import OPERATORS
+from .graph import UnsupportedError
+
+Whole = Callable[[str, tuple[Any, ...], dict[str, Any]], bool]
+
+# Their results depend on the shape of what they are given, and on nothing else of it.
+_OF_SHAPES = {
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -41,8 +53,14 @@ class Recording:
     kept: list[Any] = field(default_factory=list)  # so that no id is given twice
 
 
+@cache
+def _random() -> set[str]:
+    """The public operators that draw."""
+    return {entry.name for entry in OPERATORS.values() if "generator" in signature(entry.function).parameters}
+
+
 class _Recorder(Observer):
-    def __init__(self, recording: Recording, whole: Callable[[str, tuple[Any, ...], dict[str, Any]], bool]) -> None:
+    def __init__(self, recording: Recording, whole: Whole) -> None:
         self.recording, self.whole = recording, whole
         self.live = {id(x) for x in recording.inputs}
         self.made: set[int] = set()
@@ -66,6 +84,10 @@ class _Recorder(Observer):
     def opened(self, what: Any, inputs: Any) -> None:
         if not isinstance(what, str):
             return
+        if what in _random():
+            raise UnsupportedError(
+                f"export: {what} draws random numbers, which would be the same in each run of the file"
+            )
         args, named = _arguments(inputs)
         whole = not self.skipping and self.whole(what, args, named)
         self.open.append((what, whole))
@@ -83,7 +105,7 @@ class _Recorder(Observer):
             args, named = _arguments(inputs)
             self._note(Call(name, args, named, tuple(outputs), whole=True))
             return
-        if any(id(x) in self.live for x in self._tensors(inputs)):
+        if what not in _OF_SHAPES and any(id(x) in self.live for x in self._tensors(inputs)):
             given = {id(x) for x in self._tensors(inputs)}
             for x in outputs:
                 if id(x) not in self.made and id(x) not in given:
@@ -111,12 +133,7 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return values[:split], dict(zip(names, values[split:], strict=True))
 
 
-def record(
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    whole: Callable[[str, tuple[Any, ...], dict[str, Any]], bool],
-) -> Recording:
+def record(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], whole: Whole) -> Recording:
     """Run a model and write down what it does; ``whole`` says which public operators are calls of their own."""
     inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor)]
     recording = Recording(inputs, [])
@@ -144,8 +161,6 @@ def resized(args: Any, kwargs: Any, changes: dict[int, dict[int, int]]) -> tuple
             for axis, length in changes.get(number, {}).items():
                 array = np.take(array, np.arange(length) % array.shape[axis], axis)
             number += 1
-            from ..ops.make.creation import tensor
-
             leaf = tensor(array, device=leaf.device)
         found.append(leaf)
     args, kwargs = structure.unflatten(found)

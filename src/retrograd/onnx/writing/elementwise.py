@@ -19,7 +19,7 @@ _UNARY = {
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign",
     "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
     "isnan": "IsNaN", "isinf": "IsInf", "logical_not": "Not", "bitwise_not": "Not",
-    "clone": "Identity", "identity": "Identity", "contiguous": "Identity", "view_copy": "Identity", "transfer": "Identity",
+    "clone": "Identity", "identity": "Identity", "contiguous": "Identity", "transfer": "Identity",
 }  # fmt: skip
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min",
            "clamp_min": "Max", "clamp_max": "Min"}  # fmt: skip
@@ -192,10 +192,16 @@ def logsigmoid(b: Builder, call: Call) -> str:
     return b.node("Neg", [b.node("Softplus", [b.node("Neg", [_of(b, call)[0]])])])
 
 
-@primitive("log2", "log10", "log1p", "expm1", "exp2", "trunc", "frac", "isfinite", "erfc", "logaddexp", "lerp")
+@primitive("isfinite")
+def is_finite(b: Builder, call: Call) -> str:
+    x = b.input(0)
+    return b.node("Not", [b.node("Or", [b.node("IsInf", [x]), b.node("IsNaN", [x])])])
+
+
+@primitive("log2", "log10", "log1p", "expm1", "exp2", "trunc", "frac", "erfc", "logaddexp", "lerp")
 def composed(b: Builder, call: Call) -> str:
-    x, dtype = (b.input(0), None) if call.name == "isfinite" else _of(b, call)
-    one = None if dtype is None else _number(b, 1, dtype)
+    x, dtype = _of(b, call)
+    one = _number(b, 1, dtype)
     if call.name in ("log2", "log10"):
         base = 2.0 if call.name == "log2" else 10.0
         return b.node("Mul", [b.node("Log", [x]), _number(b, 1 / math.log(base), dtype)])
@@ -207,8 +213,6 @@ def composed(b: Builder, call: Call) -> str:
         return b.node("Pow", [_number(b, 2, dtype), x])
     if call.name == "erfc":
         return b.node("Sub", [one, b.node("Erf", [x])])
-    if call.name == "isfinite":
-        return b.node("Not", [b.node("Or", [b.node("IsInf", [x]), b.node("IsNaN", [x])])])
     if call.name == "logaddexp":
         y = b.input(1, dtype)
         low, high = b.node("Min", [x, y]), b.node("Max", [x, y])

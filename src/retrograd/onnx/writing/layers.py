@@ -45,9 +45,8 @@ def _window(b: Builder, call: Call) -> tuple[Any, list[int], bool]:
     for name in ("kernel", "stride", "padding", "dilation"):
         b.fixed(getattr(window, name), *[getattr(other, name) for other in others])
     ends, short = [], False
-    for axis, (k, s, p, d) in enumerate(
-        zip(window.kernel, window.stride, window.padding, window.dilation, strict=True)
-    ):
+    parts = zip(window.kernel, window.stride, window.padding, window.dilation, strict=True)
+    for axis, (k, s, p, d) in enumerate(parts):
         ways = set()
         for w in (window, *others):
             size, out = w.size[axis], w.out[axis]
@@ -64,13 +63,9 @@ def _window(b: Builder, call: Call) -> tuple[Any, list[int], bool]:
 def convolution(b: Builder, call: Call) -> str:
     window, pads, short = _window(b, call)
     if short:
-        window = call.params["window"]
-        ends = [
-            max((o - 1) * s + d * (k - 1) + 1 - n - p, 0)
-            for n, k, s, p, d, o in zip(
-                window.size, window.kernel, window.stride, window.padding, window.dilation, window.out
-            )
-        ]
+        w = window
+        sides = zip(w.size, w.kernel, w.stride, w.padding, w.dilation, w.out, strict=True)
+        ends = [max((o - 1) * s + d * (k - 1) + 1 - n - p, 0) for n, k, s, p, d, o in sides]
         pads = [*window.padding, *ends]
     inputs = [b.input(0), b.input(1)]
     if len(call.inputs) > 2 and call.inputs[2] is not None:
@@ -207,6 +202,46 @@ def group_norm(
     for kind, x in (("Mul", weight), ("Add", bias)):
         y = y if x is None else b.node(kind, [y, b.node("Reshape", [b.argument(x), column])])
     return y
+
+
+def _of_input(*args: Any, **kwargs: Any) -> bool:
+    return bool(args[5] if len(args) > 5 else kwargs.get("use_input_stats", True))
+
+
+@whole("instance_norm", accepts=_of_input)
+def instance_norm(
+    b: Builder, input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> str:  # fmt: skip
+    if input.ndim < 3:
+        raise b.fail("samples without a batch")
+    count, dtype = input.shape[1], input.dtype
+    scale = b.constant(np.ones(count, dtype)) if weight is None else b.argument(weight)
+    shift = b.constant(np.zeros(count, dtype)) if bias is None else b.argument(bias)
+    return b.node("InstanceNormalization", [b.argument(input), scale, shift], epsilon=float(eps))
+
+
+@whole("mse_loss", "l1_loss")
+def distance(b: Builder, input: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> str:
+    assert b._call is not None
+    if args or kwargs:
+        raise b.fail("weights and older arguments")
+    y = b.node("Sub", [b.argument(input), b.argument(target)])
+    y = b.node("Abs", [y]) if b._call.name == "l1_loss" else b.node("Mul", [y, y])
+    if reduction == "none":
+        return y
+    return reduced(b, "ReduceMean" if reduction == "mean" else "ReduceSum", y, None, False)
+
+
+@whole("cross_entropy")
+def cross_entropy(
+    b: Builder, input: Tensor, target: Tensor, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
+    reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: Any,
+) -> str:  # fmt: skip
+    if args or kwargs or label_smoothing or target.dtype.kind == "f" or input.ndim < 2:
+        raise b.fail("probabilities as targets, smoothing and older arguments")
+    inputs = [b.argument(input), b.argument(target, np.int64)] + ([] if weight is None else [b.argument(weight)])
+    return b.node("SoftmaxCrossEntropyLoss", inputs, reduction=reduction, ignore_index=ignore_index)
 
 
 @whole("interpolate")

@@ -13,7 +13,7 @@ from ..recording import Call
 from .rules import primitive, whole
 
 
-@primitive("reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze")
+@primitive("reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_copy")
 def reshape(b: Builder, call: Call) -> str:
     return b.node("Reshape", [b.input(0), b.target()])
 
@@ -25,7 +25,8 @@ def expand(b: Builder, call: Call) -> str:
 
 @primitive("permute")
 def permute(b: Builder, call: Call) -> str:
-    return b.node("Transpose", [b.input(0)], perm=[int(axis) for axis in b.param("dims")])
+    order = [int(axis) for axis in b.param("dims")]
+    return b.node("Transpose", [b.input(0)], perm=order) if order else b.input(0)
 
 
 @primitive("transpose")
@@ -118,9 +119,8 @@ def triangle(b: Builder, call: Call) -> str:
 
 
 def _has_arrays(index: Any) -> bool:
-    return any(
-        isinstance(part, (Tensor, np.ndarray, list)) for part in (index if isinstance(index, tuple) else (index,))
-    )
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, (Tensor, np.ndarray, list)) for part in parts)
 
 
 @primitive("getitem")
@@ -145,14 +145,10 @@ def getitem(b: Builder, call: Call) -> str:
         if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             length = call.inputs[0].shape[axis]
             lengths = b.others_of(lambda twin, axis=axis: twin.inputs[0].shape[axis])
-            # From the end where all runs count from there.
-            if (
-                part < 0
-                or others
-                and all(n - o == length - part for n, o in zip(lengths, others, strict=True))
-                and others != [part] * len(others)
-            ):
-                first = part if part < 0 else part - length
+            from_end = [n - o for n, o in zip(lengths, others, strict=True)]
+            counted = any(o != part for o in others) and from_end == [length - part] * len(others)
+            if part < 0 or counted:
+                first = int(part if part < 0 else part - length)
                 starts.append((first, [first] * len(others)))
                 last = first + 1 if first != -1 else np.iinfo(np.int64).max
                 ends.append((last, [last] * len(others)))
@@ -212,21 +208,12 @@ def index_select(b: Builder, input: Tensor, dim: int, index: Tensor) -> str:
     return b.node("Gather", [b.argument(input), b.argument(index, np.int64)], axis=dim)
 
 
-@whole("select", accepts=lambda *args, **kwargs: False)
-def select(b: Builder, *args: Any) -> str:
-    raise b.fail("not reached")
-
-
 @whole("gather")
 def gather(b: Builder, input: Tensor, dim: int, index: Tensor, **kwargs: Any) -> str:
-    if any(i > n for axis, (i, n) in enumerate(zip(index.shape, input.shape, strict=True)) if axis != dim % input.ndim):
-        raise b.fail("an index longer than the input")
-    x = b.argument(input)
-    if any(
-        i != n for axis, (i, n) in enumerate(zip(index.shape, input.shape, strict=True)) if axis != dim % input.ndim
-    ):
-        raise b.fail("an index shorter than the input")
-    return b.node("GatherElements", [x, b.argument(index, np.int64)], axis=dim)
+    pairs = enumerate(zip(index.shape, input.shape, strict=True))
+    if any(i != n for axis, (i, n) in pairs if axis != dim % input.ndim):
+        raise b.fail("an index of another shape than the input")
+    return b.node("GatherElements", [b.argument(input), b.argument(index, np.int64)], axis=dim)
 
 
 @whole("embedding")
