@@ -38,7 +38,7 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
 def _linear_weight(dy: Any, x: Any) -> Any:
     if x.ndim != 2:
         dy, x = as_rows(dy), as_rows(x)
-    return dy.T.dot(x)
+    return product(dy.T, x)
 
 
 def _weight_examples(call: Call) -> Any:
