@@ -21,6 +21,7 @@ from .blocks import Program, read
 
 NUMBER = re.compile(r"~?[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 TOLERANCE = 2e-3  # of printed numbers that are no integers: other processors add in another order
+WIDTH = 100  # columns of the terminal that programs see
 ROUGHLY = 0.15  # of numbers that a program prints behind a "~": what a training comes to
 
 
@@ -42,7 +43,7 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
     name = f"{path.stem}.py"
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": name}
     written = ""  # all of the page's programs so far, so that lines have numbers
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), columns(WIDTH):
         for program in read(path):
             if not isinstance(program, Program) or not program.runs:
                 continue
@@ -62,6 +63,20 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
                 raise Failure(f"{path.name}:{program.line}: {failure}") from failure.__cause__
 
 
+@contextlib.contextmanager
+def columns(width: int) -> Iterator[None]:
+    """Let tables be as wide as the pages show them, whatever the terminal is."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(width)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+
+
 def has_data(name: str) -> bool:
     """Whether a data set is here."""
     folder = os.environ.get("RETROGRAD_DATA")
@@ -71,8 +86,7 @@ def has_data(name: str) -> bool:
 def run_file(file: Path, code: str) -> str:
     """Run a program as a file of its own, and return what it prints."""
     file.write_text(code, encoding="utf-8")
-    environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, env=environment, cwd=file.parent)
+    done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
     if done.returncode:
         raise Failure(f"exit code {done.returncode}\n{done.stderr}")
     return done.stdout

@@ -19,12 +19,14 @@ from .notebooks import notebook
 from .running import Result, check, run
 
 BUILD = DOCS.parent / "build" / "site"
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages of the site that stand at the repository's root
 
 
 def stage(source: Path) -> None:
     """Copy docs/ into a folder, with pictures behind the programs that draw them, notebooks and the reference."""
     shutil.copytree(DOCS, source)
-    shutil.copy(DOCS.parent / "CHANGELOG.md", source) if (DOCS.parent / "CHANGELOG.md").exists() else None
+    for name in BESIDE:
+        shutil.copy(DOCS.parent / name, source)
     for path in pages():
         results = list(run(path))
         for result in results:
@@ -34,6 +36,17 @@ def stage(source: Path) -> None:
         if path.parent.name == "learn":
             staged.with_suffix(".ipynb").write_text(notebook(path), encoding="utf-8")
     reference.write(source / "reference")
+    for page in source.rglob("*.md"):
+        page.write_text(moved(page.read_text(encoding="utf-8"), page, source), encoding="utf-8")
+
+
+def moved(text: str, page: Path, source: Path) -> str:
+    """A page whose links lead to the pages that stood at the repository's root, or from there to docs/."""
+    if page.name in BESIDE and page.parent == source:
+        return text.replace("](docs/", "](")
+    for name in BESIDE:
+        text = re.sub(rf"\]\((?:\.\./)+{name}", f"]({'../' * len(page.relative_to(source).parts[1:])}{name}", text)
+    return text
 
 
 def illustrated(path: Path, results: list[Result], folder: Path) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tensor
 from ..core.backward import Walk
 from ..core.graph import edge_of, reachable
-from ..core.modes import Mode, modes
-from ..core import tensor
+from ..core.modes import modes
 from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
@@ -25,16 +25,10 @@ from .guards import Place, Surroundings
 from .program import Value
 from .replay import Miss
 from .traced import Number, Traced
-from .tracer import Tracer, as_real
+from .tracer import Tracer, as_real, tracing_with
 
 LIMIT = 8  # programs that a function keeps
 _tracing = RLock()  # Tensors are lifted for all threads
-
-
-class _tracing_with(Mode):
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.changes = {"observers": (tracer,), "tracer": tracer}
 
 
 class Compiled:
@@ -47,6 +41,7 @@ class Compiled:
         self.limit = limit
         self.entries: list[Entry] = []
         self.eager = ""  # why it runs eagerly, where it does
+        self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
         self.traces = 0
         self._failures = 0
@@ -128,7 +123,7 @@ class Compiled:
         free = self._free_places(surroundings)
         places: list[tuple[Place, Any]] = []
         given = list(leaves)
-        mode = _tracing_with(tracer)
+        mode = tracing_with(tracer)
         try:
             for index, leaf in enumerate(leaves):
                 if isinstance(leaf, Tensor):

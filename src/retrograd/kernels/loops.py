@@ -75,6 +75,24 @@ def _exp(x):
 
 
 @_inlined
+def _exp_down(x):
+    """e^x of x up to 0: exactly 0 where it would be a denormal number, which slows down all that is made of it."""
+    y = _clip(x, f(-87.3), f(0.0))
+    t = y * f(1.44269504088896341) + f(12582912.0)
+    n = t - f(12582912.0)
+    r = y - n * f(0.693359375) + n * f(2.12194440e-4)
+    p = f(1.9875691500e-4)
+    p = p * r + f(1.3981999507e-3)
+    p = p * r + f(8.3334519073e-3)
+    p = p * r + f(4.1665795894e-2)
+    p = p * r + f(1.6666665459e-1)
+    p = p * r + f(5.0000001201e-1)
+    p = p * r * r + r + _ONE
+    scale = np.int32(i(np.float32(t).view(np.int32) - 0x4B400000 + 127) << 23).view(np.float32)
+    return f(0.0) if x < f(-87.3) else p * scale
+
+
+@_inlined
 def _tanh(x):
     """Near 0 by the polynomial of Cephes' tanhf, beyond by 1 - 2 / (e^2x + 1)."""
     z = x * x
@@ -126,6 +144,18 @@ def _map(function):
     return shared("contract")(body)
 
 
+def _map_pairs(function):
+    """``out[j] = function(x[j], y[j])``."""
+
+    def body(x, y, out, start, stop):
+        x, y, out = x[start:stop], y[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(x[j], y[j])
+
+    body.__name__ = function.py_func.__name__.strip("_")
+    return shared("contract")(body)
+
+
 exp = _map(_exp)
 tanh = _map(_tanh)
 sigmoid = _map(_sigmoid)
@@ -145,21 +175,8 @@ def silu(x):
 
 @_map
 @_inlined
-def silu_slope(x):
-    s = _sigmoid(x)
-    return s * (_ONE + x * (_ONE - s))
-
-
-@_map
-@_inlined
 def gelu(x):
     return x * (_HALF + _HALF * _erf(x * _SQRT_HALF))
-
-
-@_map
-@_inlined
-def gelu_slope(x):
-    return _HALF + _HALF * _erf(x * _SQRT_HALF) + x * (_NORMAL_PEAK * _exp(-_HALF * (x * x)))
 
 
 @_map
@@ -168,12 +185,41 @@ def gelu_tanh(x):
     return x * (_HALF + _HALF * _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x))))
 
 
-@_map
+# Derivatives: of the cotangent and the input or the result
+
+
+@_map_pairs
 @_inlined
-def gelu_tanh_slope(x):
+def tanh_backward(g, y):
+    return g - g * y * y
+
+
+@_map_pairs
+@_inlined
+def sigmoid_backward(g, y):
+    return g * (y * (_ONE - y))
+
+
+@_map_pairs
+@_inlined
+def silu_backward(g, x):
+    s = _sigmoid(x)
+    return g * (s * (_ONE + x * (_ONE - s)))
+
+
+@_map_pairs
+@_inlined
+def gelu_backward(g, x):
+    return g * (_HALF + _HALF * _erf(x * _SQRT_HALF) + x * (_NORMAL_PEAK * _exp_down(-_HALF * (x * x))))
+
+
+@_map_pairs
+@_inlined
+def gelu_tanh_backward(g, x):
     x = _clip(x, f(-12.0), f(12.0))  # beyond, the slope is 0 or 1, and squares would overflow
     t = _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x)))
-    return _HALF + _HALF * t + _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
+    slope = _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
+    return g * (_HALF + _HALF * t + slope)
 
 
 @shared("contract")
@@ -234,7 +280,7 @@ def softmax(x, out, start, stop):
     for row in range(len(x)):
         top = _largest(x[row])
         for j in range(x.shape[1]):
-            out[row, j] = _exp(x[row, j] - top)
+            out[row, j] = _exp_down(x[row, j] - top)
         total = f(_sum(out[row]))
         for j in range(x.shape[1]):
             out[row, j] /= total
@@ -255,7 +301,7 @@ def log_softmax(x, out, start, stop):
     for row in range(len(x)):
         top = _largest(x[row])
         for j in range(x.shape[1]):
-            out[row, j] = _exp(x[row, j] - top)
+            out[row, j] = _exp_down(x[row, j] - top)
         log_total = f(np.log(_sum(out[row])))
         for j in range(x.shape[1]):
             out[row, j] = x[row, j] - top - log_total

@@ -224,7 +224,7 @@ keep_on_disk(serve)
 def shared(*fastmath):
     """Compile a loop for a part of its range, ``body(*args, start, stop)``, into one that ``threads.launch`` shares.
 
-    What comes first in the compiled loop says how: the words' address, threads, start, total, and the least part.
+    What comes first in the compiled loop says how: the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
@@ -233,11 +233,11 @@ def shared(*fastmath):
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")
         source = f"""
-def {body.__name__}(words, threads, start, total, least, {names}):
-    function, data = task(part, ({names},))
-    launch(words, threads, start, total, least, function, data)
+def {body.__name__}(words_, threads_, start_, total_, part_, {names}):
+    function_, data_ = task(body_, ({names},))
+    launch_(words_, threads_, start_, total_, part_, function_, data_)
 """
-        scope = {"task": task, "launch": launch, "part": part, "__name__": body.__module__}
+        scope = {"task": task, "launch_": launch, "body_": part, "__name__": body.__module__}
         exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
         loop = njit(nogil=True)(scope[body.__name__])
         keep_on_disk(loop)

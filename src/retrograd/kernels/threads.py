@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .openblas import limit
-from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SPIN, YIELD
+from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SPIN, YIELD
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
@@ -42,8 +42,9 @@ def _default() -> int:
 
 
 def set_count(number: int) -> None:
-    """Let so many threads work."""
+    """Let so many threads work, and BLAS's where the pool does not share products."""
     _wanted[:] = [number]
+    limit(number if _pool.serve is None else 1)
 
 
 class _Job:
@@ -86,7 +87,7 @@ class _Pool:
         memory = np.zeros(BYTES + 64, np.uint8)
         self.words = memory[-memory.ctypes.data % 64 :][:BYTES].view(np.int64)  # see native.py
         self.address = self.words.ctypes.data
-        self.words[MODE // 8] = _mode[0]
+        self.words[MODE // 8], self.words[SET_MODE // 8] = _mode
 
     def grow(self, size: int) -> None:
         for number in range(self.size, size):
@@ -150,7 +151,7 @@ def foreign(*names: str) -> list[int] | None:
         return None
 
 
-_mode = [0]  # the address of the floating-point mode that helpers take over, see denormals.py
+_mode = [0, 0]  # the addresses of a floating-point mode that helpers take, and of what sets it
 _pool = _Pool()
 
 
@@ -161,6 +162,13 @@ def _begin_again() -> None:
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
     os.register_at_fork(after_in_child=_begin_again)
+
+
+def take_mode(mode: int, set_mode: int) -> None:
+    """Let all helpers compute in a floating-point mode, given by addresses: of the mode, and of C's ``fesetenv``."""
+    _mode[:] = mode, set_mode
+    _pool.words[SET_MODE // 8] = set_mode
+    _pool.words[MODE // 8] = mode
 
 
 def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:

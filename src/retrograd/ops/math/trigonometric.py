@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor
-from ...kernels import mapped
+from ...kernels import USEFUL, mapped
 from ..table.elementwise import binary, elementwise, unary
 from ..table.masks import KEEP, WHERE
 from ..table.registry import operator
@@ -31,10 +31,17 @@ TANH_BACKWARD: Primitive = elementwise(
     "dy y",
     [lambda g, y: TANH_BACKWARD(g, y), lambda g, dy, y: g * (-2 * (dy * y))],
 )
+_tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
+
+
+def _tanh_vjp(g: Any, y: Any) -> Any:
+    return g - g * y * y if g.size < USEFUL else _tanh_backward(g, y)
+
+
 TANH = unary(
     "tanh",
     mapped("tanh")(np.tanh),
-    lambda g, ans: g - g * ans * ans if type(g) is np.ndarray else TANH_BACKWARD(g, ans),
+    lambda g, ans: _tanh_vjp(g, ans) if type(g) is np.ndarray else TANH_BACKWARD(g, ans),
 )
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
