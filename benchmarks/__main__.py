@@ -28,6 +28,7 @@ from .workloads import PARTS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("retrograd", "retrograd-numpy", "torch", "jax", "autograd", "mygrad")
+PAUSE = 0.25  # seconds until the threads of the one before have gone to sleep: OpenMP's wait awake for a fifth
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -80,7 +81,7 @@ def measure(workload: str, threads: int, rounds: int, seconds: float) -> dict[st
         worker.tell(seconds / 2)
     for _ in range(rounds):
         for worker in workers.values():
-            time.sleep(0.05)  # until the threads of the one before have gone to sleep
+            time.sleep(PAUSE)
             worker.times += worker.tell(seconds)
     results = {library: worker.end() for library, worker in workers.items()}
     compare_losses(workload, results)

@@ -72,9 +72,9 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
         with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
             import_module(_OBJECT_FILES).write(state, stream, pickle_protocol)
         return
-    # What every reader makes of a file without a structure.
-    flat = {name: {"$": "tensor", "name": name} for name in arrays}
-    write_file(path, arrays, structure, with_structure=structure != flat)
+    # What every reader makes of a file without a structure, if it reads the names in alphabetical order.
+    flat = {name: {"$": "tensor", "name": name} for name in sorted(arrays)}
+    write_file(path, arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
 
 
 def load(
@@ -282,8 +282,10 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
         raise CorruptFileError(f"{path}: no checksum; the file is damaged or was written by another program")
     if checksum is not None and checksum != str(_checksum(arrays, text)):
         raise CorruptFileError(f"{path}: damaged, the checksum does not match what is in the file")
+    # The library's reader has an order of its own in each process.
     tensors = {
-        name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False)) for name, array in arrays.items()
+        name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False))
+        for name, array in sorted(arrays.items())
     }
     if _STRUCTURE not in metadata:
         return tensors

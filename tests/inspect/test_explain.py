@@ -415,3 +415,17 @@ def test_the_rounding_of_what_cancels_within_each_part_is_rounding():
     for x in rg.rand(20, 4, 2) * 5:
         loss = model(x).mean() * 1e4 - model(x + 0.001).mean() * 1e4
         assert "which is no rounding" not in str(rg.inspect.explain(loss, model[0].weight, batch=x))
+
+
+@pytest.mark.parametrize("steps", [3, 12])
+def test_paths_are_told_apart_by_the_number_of_the_call(steps):
+    w = rg.tensor([0.9, 2.0], requires_grad=True)
+    with trace() as t:
+        h = rg.tensor([1.0, 3.0])
+        for _ in range(steps):
+            h = (w * h).sin()
+        loss = h.sum()
+    shown = str(explain(loss, w, index=0)).partition("  paths:\n")[2].splitlines()
+    ways = [line.partition(" by ")[2] for line in shown]
+    assert len(ways) == len(set(ways)) == min(steps, 6)
+    assert f"mul at {t.filter(operator='mul')[0].site} (" in ways[0]

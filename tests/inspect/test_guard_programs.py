@@ -43,6 +43,31 @@ def log_of_a_difference_that_rounds_below_zero():
     return loss.mean()
 
 
+@program("log gave NaN at (0, 0)", "-0.25 - 3.0 = -3.25", "cause: sub at")
+def log_of_scores_less_their_maximum():
+    layer = nn.Linear(1, 2)
+    layer.weight.data = rg.tensor([[-0.25], [3.0]])
+    layer.bias.data.zero_()
+    scores = layer(rg.ones(1, 1))
+    scores = scores - scores.max()  # cause
+    return rg.log(scores + 1e-8).sum()  # birth
+
+
+@program("acos gave NaN", "3.4 / 3.39 = 1.0029498", "cause: div at")
+def angle_by_a_quotient_that_rounds_above_one():
+    a, b = rg.tensor([3.4], requires_grad=True), rg.tensor([3.39])
+    cosine = a / b  # cause
+    return cosine.acos()  # birth
+
+
+@program("log gave NaN", "cause: linear in Linear at")
+def log_of_what_a_layer_gives():
+    layer = nn.Linear(2, 1)
+    layer.weight.data = rg.tensor([[-1.0, -2.0]])
+    scores = layer(rg.ones(1, 2))  # cause
+    return scores.log()  # birth
+
+
 @program("log gave -inf at (0, 2)", "the logarithm of 0 is -inf", "softmax(", "log_softmax")
 def log_of_a_softmax_that_underflows():
     logits = rg.tensor([[0.0, 1.0, -200.0]], requires_grad=True)

@@ -205,6 +205,56 @@ def test_the_table_is_readable():
     assert str(inspect.trace()) == "no operator ran"
 
 
+@pytest.mark.parametrize("width", [140, 100, 80, 60])
+def test_tables_are_as_wide_as_the_terminal(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    model, x = Model(), rg.randn(2, 5, 4)
+    with inspect.profile() as p, inspect.trace() as t:
+        step(model, x)
+        rg.tensor([-1.0, 1.0]).log()
+    text = str(t)
+    for shown in (text, str(t.by("line")), str(p.by("module")), str(p)):
+        assert max(map(len, shown.splitlines()[1:])) <= width
+    heading, left_out = text.splitlines()[0], text.splitlines()[-1]
+    assert left_out.startswith("left out: dtypes that are float32")
+    assert ("mean" in left_out) == ("mean" not in heading) and (width == 140 or "mean" in left_out)
+    assert "grad max" in heading and "1 NaN" in text and (".2.0.qkv" in text) == (width >= 100)
+
+
+def test_groups_print_as_a_table():
+    with inspect.trace() as t:
+        (rg.ones(30, requires_grad=True).exp() * 2).sum().backward()
+    lines = str(t.by("operator")).splitlines()
+    assert lines[0].split() == ["forward", "backward", "share", "kept", "operators"]
+    assert [line.split()[-1] for line in lines[1:]] == ["ones", "exp", "mul", "sum"]
+    assert "120 B" in lines[2]
+
+
+def test_a_filter_takes_the_names_that_the_program_used():
+    x = rg.ones(3, requires_grad=True)
+    with inspect.trace() as t:
+        (x**2).sum()
+        h = x * 2
+        h.add_(1)
+        h[0:2].std()
+    assert [record.operator for record in t.filter(operator="pow")] == ["square"]
+    assert t.filter(operator="add").records == t.filter(operator="add_").records != []
+    assert [record.operator for record in t.filter(operator="getitem")] == ["getitem"]
+    assert {record.call for record in t.filter(operator="std")} == {"std"}
+
+
+def test_a_filter_that_nothing_passes_says_what_there_is():
+    with inspect.trace() as t:
+        Model()(rg.randn(2, 5, 4)).exp()
+    assert str(t.filter(operator="conv2d")).startswith(
+        "nothing matches operator='conv2d'\noperators there are: linear, "
+    )
+    assert "modules there are: " in str(t.filter(module="decoder")) and "blocks.2" in str(t.filter(module="decoder"))
+    assert str(t.filter(line=1)).startswith(f"nothing matches line=1\nlines there are: {HERE}:")
+    assert str(t.filter(lambda record: False)) == "nothing matches the predicate"
+    assert str(inspect.trace().filter(operator="exp")) == "no operator ran"
+
+
 def test_json_is_strict():
     with inspect.trace() as t:
         (rg.tensor([0.0, -1.0]).log() + 1).sum()

@@ -76,6 +76,27 @@ def test_a_gradient_inside_a_transform_is_watched():
         func.grad(lambda x: x.sqrt().sum())(rg.tensor([0.0, 1.0]))
 
 
+@pytest.mark.parametrize("observer", [inspect.trace, inspect.profile])
+def test_what_a_checkpoint_computes_again_is_not_counted_as_kept(observer):
+    w, x = rg.randn(30, 20, requires_grad=True), rg.randn(40, 30, requires_grad=True)
+    with observer() as t:
+        y = checkpoint(lambda x: (x @ w).exp(), x)
+        between = t.kept
+        y.sum().backward()
+    again = t.filter(operator="exp", phase="backward")[0]
+    assert again.briefly and again.kept == 40 * 20 * 4
+    assert t.kept == between == x.array.nbytes
+
+
+def test_what_a_walk_records_for_a_second_one_is_kept():
+    x = rg.randn(50, requires_grad=True)
+    with inspect.trace() as t:
+        (g,) = rg.autograd.grad(x.exp().sum(), x, create_graph=True)
+        (g * g).sum().backward()
+    (rule,) = t.filter(operator="mul", phase="backward")[:1]
+    assert not rule.briefly and rule.kept and t.kept >= sum(record.kept for record in t.filter(operator="mul"))
+
+
 def test_what_a_checkpoint_computes_again_is_told_as_part_of_the_walk():
     w, x = rg.randn(3, 2, requires_grad=True), rg.randn(4, 3)
     with inspect.trace() as t:

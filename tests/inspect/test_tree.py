@@ -39,6 +39,32 @@ def test_a_shared_result_is_printed_once_below_all_that_read_it(capsys):
     ]
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_writes_in_place_are_marked_and_what_is_written_through_a_view_is_what_is_read(capsys, traced):
+    x = rg.ones(4, requires_grad=True)
+    with inspect.trace() as t:
+        h = x * 2
+        h.add_(1)
+        h[1:3] *= 3
+        y = h.sum()
+    lines = [line.partition("  test_tree")[0] for line in printed(capsys, t if traced else y)]
+    assert lines == [
+        "output () 24",
+        "sum ()",
+        "overwrite (4,)",
+        "├─ → #1",
+        "├─ mul_ (2,)",
+        "│  getitem (2,)",
+        "│  → #1",
+        "#1 add_ (4,)",
+        "mul (4,)  ← x (4,)",
+    ]
+    assert [record.label for record in t if record.writes] == ["add_", "mul_"]
+    assert {vertex.label for vertex in inspect.draw(t).picture.vertices if vertex.kind == "write"} == {
+        "add_", "mul_", "overwrite",
+    }  # fmt: skip
+
+
 def test_several_outputs_and_several_values_of_one_operator(capsys):
     x = rg.ones(4, requires_grad=True)
     a, b = x.split(2)

@@ -15,8 +15,13 @@ from retrograd import inspect, nn
 from retrograd.core.modes import modes, watchers
 from retrograd.core.observers import Observer, attach, detach, observing
 from retrograd.core.quiet import silent
-from retrograd.inspect.watching.measures import WHOLE, densities_over_time, distributions, norm_of, sample_of
+from retrograd.inspect.watching.measures import WHOLE, densities_over_time, norm_of, reading, sample_of
+from retrograd.inspect.watching.measures import distributions as distributions_of
 from retrograd.nn import functional as F
+
+
+def distributions(arrays, bins=30):
+    return distributions_of([reading(array) for array in arrays], bins)
 
 
 def network():
@@ -91,6 +96,30 @@ def test_norms_do_not_lose_what_squares_would(scale):
         norm, of_doubles = norm_of(values), norm_of(doubles)
     assert norm == pytest.approx(np.linalg.norm(values.astype(np.float64)), rel=1e-4)
     assert of_doubles == pytest.approx(1e250 * np.linalg.norm(np.linspace(1, 2, 100)))
+
+
+def test_records_are_the_same_whether_they_are_read_at_once_or_in_the_end(monkeypatch):
+    runs = []
+    for at_once in (True, False):
+        monkeypatch.setattr("retrograd.inspect.watching.run._SECONDS", math.inf)
+        rg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 300), nn.ReLU(), nn.Linear(300, 2))
+        optimizer = rg.optim.SGD(model.parameters(), lr=0.2)
+        with inspect.watch(model, optimizer, every=1, live=False) as w:
+            for number in range(60):  # more than are completed together
+                step(model, optimizer, rg.ones(5, 3) * (1 + number % 3))
+                optimizer.step()
+                assert not at_once or len(w.records) == number + 1
+        runs.append(w)
+    first, second = runs
+    assert first.alarms == second.alarms != []
+    assert [alarm.step for alarm in first.alarms] == [alarm.step for alarm in second.alarms]
+    for a, b in zip(first.records, second.records, strict=True):
+        assert a.losses == b.losses and a.activations == b.activations and a.update_ratios == b.update_ratios
+        for table, other in ((a.weights, b.weights), (a.gradients, b.gradients)):
+            for name, found in table.items():
+                assert found.norm == other[name].norm and found.minimum == other[name].minimum
+                np.testing.assert_array_equal(found.counts, other[name].counts)
 
 
 def test_samples_meet_all_columns():

@@ -139,6 +139,11 @@ def is_first_class(number):
     return x, (labels == 0).float().reshape(-1, 1)
 
 
+def plane(number):
+    x = clusters(0, 100)[0] / 2
+    return x, x[:, :1] * 5 - x[:, 1:2] * 4
+
+
 def zero_head():
     model = mlp()
     for p in (model[0].bias, model[2].bias, model[4].weight, model[4].bias):
@@ -176,6 +181,11 @@ HEALTHY = {
         lambda: nn.Linear(1, 1),
         partial(optim.SGD, lr=0.1),
         {"batch": lambda n: (rg.linspace(-1, 1, 20).reshape(-1, 1),) * 2, "loss": F.mse_loss, "steps": 250},
+    ),
+    "a plane, by long steps": (
+        lambda: nn.Linear(20, 1),
+        partial(optim.SGD, lr=0.1),
+        {"batch": plane, "loss": F.mse_loss},
     ),
 }
 

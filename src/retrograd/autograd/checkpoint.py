@@ -130,6 +130,12 @@ class Part:
         for node in nodes:
             if node.saved is not NOTHING:
                 node.saved = self
+        for observer in modes.observers:
+            observer.released(nodes)
+
+    def arrays(self) -> list[Any]:
+        """What is kept for the second run."""
+        return [leaf[0] for leaf in self.leaves if len(leaf) > 1]
 
     @staticmethod
     def _recorded(result: Any, began: int) -> list[Node]:

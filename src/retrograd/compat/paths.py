@@ -22,7 +22,7 @@ _MODULES = {
 }  # fmt: skip
 _FILES = {
     "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset"),
-    "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("compat.data",),
+    "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("data.distributed",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
 _DISTRIBUTIONS = (
@@ -41,15 +41,12 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "backends.cuda": ("compat.backends_cuda",), "backends.cudnn": ("compat.backends_cudnn",),
     "backends.mkl": ("compat.backends_absent",), "backends.mkldnn": ("compat.backends_absent",),
     "backends.mps": ("compat.backends_absent",), "backends.openmp": ("compat.backends_absent",),
-    "backends.opt_einsum": ("compat.backends_absent",), "distributed": ("compat.distributed",),
+    "backends.opt_einsum": ("compat.backends_absent",), "distributed.distributed_c10d": ("distributed",),
     "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
     "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
     "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
     "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),
     "multiprocessing": ("compat.multiprocessing",), "nn.modules": ("nn", "compat.modules"),
-    "nn.parallel": ("compat.parallel",),
-    "nn.parallel.data_parallel": ("compat.parallel",),
-    "nn.parallel.distributed": ("compat.parallel",),
      "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
     "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "overrides": ("compat.overrides",), "profiler": ("compat.profiler",), "random": ("compat.random",),
@@ -62,11 +59,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "utils.hooks": ("core.tensor",), "utils.tensorboard": ("compat.tensorboard",),
     "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
     "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
-    "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",), "compiler": ("compat.dynamo",),
+    "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",),
     "_six": ("compat.six",), "_utils": ("compat.engine",),
-    "nn.parallel.replicate": ("compat.parallel",), "nn.parallel._functions": ("compat.parallel",),
-    "nn.parallel.scatter_gather": ("compat.parallel",),
-    "nn.parallel.parallel_apply": ("compat.parallel",), "distributed.nn": ("compat.distributed",),
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS.split()},
     **{f"nn.modules.{name}": rooms for name, rooms in _MODULES.items()},
     **{f"utils.data.{name}": rooms for name, rooms in _FILES.items()},

@@ -65,6 +65,9 @@ class Observer:
     def recorded(self, node: Node) -> None:
         """A node was made: by an operator, before ``called``; or by the engine, for the history of a view."""
 
+    def released(self, nodes: list[Node]) -> None:
+        """A checkpoint let go of what these nodes saved; ``node.saved`` stands for it."""
+
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         """Values leave the graph, by ``item``, ``detach`` and the like; ``result`` where they are a Tensor again."""
 

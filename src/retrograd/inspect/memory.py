@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import ref
 
+from ..autograd.checkpoint import Part
 from ..autograd.context import Context
 from ..core.batched import Batched
 from ..core.devices import is_array
@@ -14,7 +15,10 @@ from ..core.storage import byte_span
 
 
 def saved_arrays(node: Node) -> Iterator[Any]:
-    """The arrays that a node has saved, those of a custom Function's context included; none that were let go."""
+    """The arrays that a node has saved, those of a custom Function's context included; where a checkpoint let go of
+    them, those that it keeps instead."""
+    if isinstance(node.saved, Part):
+        yield from node.saved.arrays()
     for value in node.saved if isinstance(node.saved, tuple) else ():
         if isinstance(value, tuple):
             yield from filter(is_array, value)
@@ -78,6 +82,10 @@ class Kept:
         """The owners of the memory that a node keeps."""
         _, keys = self._of_node.get(sequence, (None, ()))
         return [owner for key in keys if (owner := self._pieces[key].owner()) is not None]
+
+    def holds(self, sequence: int) -> bool:
+        """Whether a node keeps something still."""
+        return sequence in self._of_node
 
     def release(self, sequence: int) -> None:
         """A node has freed what it saved."""

@@ -124,8 +124,8 @@ def _variables(frame: FrameType) -> dict[str, Any]:
 
 
 def _within_program(frame: FrameType) -> FrameType | None:
-    """The caller; None for a module's own code, which is run by something that is not the program."""
-    return None if frame.f_code.co_name == "<module>" else frame.f_back
+    """The program's function that called; None for a module's own code, which is run by something else."""
+    return None if frame.f_code.co_name == "<module>" else user_frame(frame.f_back)
 
 
 def _among(variables: dict[str, Any], x: Tensor) -> str:

@@ -36,8 +36,11 @@ class Record:
         phase: ``"forward"``, or ``"backward"`` for what runs within a walk.
         shape, dtype: of the output; tuples for several.
         inputs: an ``Input`` for each.
+        writes: of a write in place, what it was that is written to, an ``Input`` (through a view, that of which it is a
+            view); else None.
         values, gradients: ``Statistics`` of the (first) output and, after a walk, of its gradient; else None.
-        kept: bytes that its node saves for the walk and no earlier node of the trace does.
+        kept: bytes that its node saves for the walk and no earlier node of the trace does; ``briefly`` is whether it
+            ran within a walk and they were let go before that had ended, as what a checkpoint computes again is.
         forward, backward, seconds: seconds that it took, and their sum.
         requires_grad: whether it was recorded for differentiation.
         grad_enabled: whether recording was on; ``no_grad`` is the ``Site`` that had switched it off, where known.
@@ -51,9 +54,9 @@ class Record:
     """
 
     __slots__ = (
-        "__weakref__", "backward", "call", "creates", "dtype", "error", "forward", "grad_enabled", "gradient",
-        "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad", "samples",
-        "sequence", "shape", "site", "value", "values", "walked", "within",
+        "__weakref__", "backward", "briefly", "call", "creates", "dtype", "error", "forward", "grad_enabled",
+        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad",
+        "samples", "sequence", "shape", "site", "value", "values", "walked", "within", "writes",
     )  # fmt: skip
 
     def __init__(self, index: int, operator: str, call: str, site: Site, module: str, phase: str) -> None:
@@ -64,11 +67,13 @@ class Record:
         self.module = module
         self.phase = phase
         self.inputs: tuple[Input, ...] = ()
+        self.writes: Input | None = None
         self.shape: Any = ()
         self.dtype: Any = None
         self.values: Statistics | None = None
         self.gradients: Statistics | None = None
         self.kept = 0
+        self.briefly = False
         self.forward = 0.0
         self.backward = 0.0
         self.requires_grad = False
@@ -88,6 +93,12 @@ class Record:
     code = property(lambda self: self.site.code)
     function = property(lambda self: self.site.function)
     seconds = property(lambda self: self.forward + self.backward)
+
+    @property
+    def label(self) -> str:
+        """The operator, with PyTorch's underscore where it wrote in place: ``add_``."""
+        marked = self.writes is None or self.operator == "setitem" or self.operator.endswith("_")
+        return self.operator if marked else f"{self.operator}_"
 
     def in_traceback(self) -> str:
         """The line as a traceback shows it."""

@@ -72,6 +72,7 @@ class Recorder(Observer):
         self._scopes: list[tuple[Any, int, float]] = []  # operators: name, records at its beginning, time of it
         self._walks: list[int] = []  # how much was running when each of the nested walks began
         self._steps = 0  # of all walks
+        self._count = 0  # of records when the outermost walk began
         self.clock = 0.0  # when the last public operator ended
         self._left: Node | None = None
         self._device: Any = None  # the module of arrays that do not lie on the CPU, when one was seen
@@ -237,9 +238,12 @@ class Recorder(Observer):
         self, record: Record, inputs: tuple[Any, ...], outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         for output in outputs:
+            if inputs and inputs[0] is output:
+                base = output._base
+                record.writes = record.inputs[0] if base is None else self.input_of(base)
+                if base is not None:  # that was written, too
+                    self._of_tensor[id(base)] = ref(base), record
             self._of_tensor[id(output)] = ref(output), record
-            if output._base is not None and any(x is output for x in inputs):  # written, and so was its base
-                self._of_tensor[id(output._base)] = ref(output._base), record
         if not outputs:
             return
         array = outputs[0].array
@@ -265,6 +269,16 @@ class Recorder(Observer):
         running = self._running[-1] if self._running else None
         node.site = user_site(2) if running is None or running.record is None else running.record
 
+    def released(self, nodes: list[Node]) -> None:
+        if not self.accounts:
+            return
+        for node in nodes:
+            self.kept.release(node.sequence)
+        for node in reversed(nodes):
+            record = self._of_node.get(node.sequence)
+            if record is not None and record.sequence == node.sequence:
+                record.kept = self.kept.add(node)
+
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         start = perf_counter()
         departure = Departure(how, user_site(2), self.names.path, self.input_of(x), self.count)
@@ -288,6 +302,8 @@ class Recorder(Observer):
     # Walks
 
     def began(self) -> None:
+        if not self._walks:
+            self._count = self.count
         self._walks.append(len(self._running))
 
     def ended(self) -> None:
@@ -295,6 +311,9 @@ class Recorder(Observer):
         if self._walks:
             del self._running[self._walks.pop() :]
         self._release_left()
+        if self.accounts and not self._walks and self.count > self._count:
+            for record in self.records[self._count - self.count :]:
+                record.briefly = record.sequence is not None and not self.kept.holds(record.sequence)
         own.seconds += perf_counter() - start
 
     def entered(self, node: Node, g: Any) -> None:

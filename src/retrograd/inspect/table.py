@@ -2,52 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .record import Record
 from .statistics import Statistics
 
+if TYPE_CHECKING:
+    from .tracing import Records
+
 _HEADINGS = (
-    "operator", "module", "output", "min", "mean", "max", "", "grad min", "mean", "max", "", "kept", "forward",
-    "backward",
+    "operator", "module", "output", "min", "mean", "max", "", "grad min", "grad mean", "grad max", "", "kept",
+    "forward", "backward",
 )  # fmt: skip
-_COLUMNS = 158
 _LEFT = 3  # so many columns are set to the left
 _WIDEST = (16, 22, 24)
+_MODULE, _OUTPUT = 1, 2
+_NARROWEST = ((_MODULE, 12), (_OUTPUT, 16))  # they give way first,
+_DROPPED = (4, 8, 12, 11, 13, _MODULE, 3, 7)  # then these go: means, times, kept, module, minima
+_LEAST = ((0, 12), (_OUTPUT, 10))  # but before the last two, names and dtypes
 
 
-def table(records: Sequence[Record]) -> str:
-    """The table, of at most 160 columns."""
+def columns_of_terminal(otherwise: int) -> int:
+    """The width of the terminal, or what the variable ``COLUMNS`` says; for a file or a pipe, what is given."""
+    return max(40, shutil.get_terminal_size((otherwise, 24)).columns)
+
+
+def cut(text: str, width: int) -> str:
+    """A line of so many columns at most."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def table(records: Sequence[Record], width: int | None = None) -> str:
+    """The table, as wide as the terminal at most: columns that do not fit are left out, and it says which."""
     if not records:
         return "no operator ran"
+    width = columns_of_terminal(160) if width is None else width
     rows = [_row(record) for record in records]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     widths = [min(width, limit) for width, limit in zip(widths, (*_WIDEST, *widths[_LEFT:]), strict=True)]
-    for column, least in ((1, 12), (2, 16)):  # modules and outputs give way to figures
-        over = sum(widths) + 2 * len(widths) - _COLUMNS
-        widths[column] -= max(0, min(over, widths[column] - least))
-    lines = ["  " + _set(_HEADINGS, widths)]
+    shown = [column for column, heading in enumerate(_HEADINGS) if heading or any(row[column] for row in rows)]
+    dropped = [column for column in _DROPPED if any(row[column] for row in rows)]
+    gone: list[int] = []
+    for least in (_NARROWEST, _LEAST):
+        while _fit(widths, shown, width, least) > 0 and len(dropped) > 2 * (least is _NARROWEST):
+            gone.append(dropped.pop(0))
+            shown.remove(gone[-1])
+    usual = ""
+    if widths[_OUTPUT] < max(len(row[_OUTPUT]) for row in rows):
+        usual = Counter(row[_OUTPUT].partition("(")[0] for row in rows).most_common(1)[0][0]
+    lines = [_set(_HEADINGS, widths, shown)]
     place: Any = None
     for record, row in zip(records, rows, strict=True):
         # No Site: a line with a generator in it has two functions, and so two Sites.
         if (record.file, record.line, record.phase) != place:
             place = record.file, record.line, record.phase
             walk = "in the walk from " if record.phase == "backward" else ""
-            lines.append(f"{walk}{record.site}  {record.code}".rstrip())
-        lines.append("  " + _set(row, widths))
+            lines.append(cut(f"{walk}{record.site}  {record.code}".rstrip(), width))
+        lines.append(_set((*row[:_OUTPUT], row[_OUTPUT].removeprefix(usual), *row[_OUTPUT + 1 :]), widths, shown))
         if record.error is not None:
             lines.append(f"    failed: {type(record.error).__name__}: {first_line(record.error)}")
-    kept = sum(record.kept for record in records)
+    kept = size(sum(record.kept for record in records if not record.briefly)) + " kept"
+    again = sum(record.kept for record in records if record.briefly)
+    if again:
+        kept += f", {size(again)} more within the walk"
     forward, backward = sum(record.forward for record in records), sum(record.backward for record in records)
-    lines.append(
-        f"{len(records)} operators, {size(kept)} kept, {duration(forward)} forward, {duration(backward)} backward"
-    )
+    count = "1 operator" if len(records) == 1 else f"{len(records)} operators"
+    lines.append(f"{count}, {kept}, {duration(forward)} forward, {duration(backward)} backward")
+    if gone or usual:
+        names = [*([f"dtypes that are {usual}"] if usual else []), *[_HEADINGS[column] for column in sorted(gone)]]
+        lines.append(cut(f"left out: {', '.join(names)}", width))
     return "\n".join(lines)
 
 
+def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tuple[int, int]]) -> int:
+    """Let some columns give way to the others; by how much they are too wide together still."""
+    over = 2 * len(shown) + sum(widths[column] for column in shown) - width
+    for column, narrowest in least:
+        if over > 0 and column in shown:
+            given = max(0, min(over, widths[column] - narrowest))
+            widths[column] -= given
+            over -= given
+    return over
+
+
+class Groups(dict[str, "Records"]):
+    """Records by what they have in common. Its ``str`` is a table of what each group took and kept."""
+
+    def __str__(self) -> str:
+        return groups_table(self)
+
+
+def groups_table(groups: Mapping[str, Records], width: int | None = None) -> str:
+    """One row a group."""
+    if not groups:
+        return "no operator ran"
+    width = columns_of_terminal(160) if width is None else width
+    whole = sum(group.seconds for group in groups.values())
+    headings = ("forward", "backward", "share", "kept", "operators")
+    rows = [
+        (
+            duration(x.forward),
+            duration(x.backward),
+            percent(x.seconds / whole if whole else 0),
+            size(x.kept),
+            str(len(x)),
+        )
+        for x in groups.values()
+    ]
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    figures = ["  ".join(map(str.rjust, row, widths)) for row in (headings, *rows)]
+    return "\n".join(
+        cut(f"{text}  {label}".rstrip(), width) for text, label in zip(figures, ("", *groups), strict=True)
+    )
+
+
 def _row(record: Record) -> tuple[str, ...]:
-    name = record.operator if record.within is None else f"  {record.operator}"
+    name = record.label if record.within is None else f"  {record.label}"
     return (
         name,
         record.module,
@@ -88,13 +161,14 @@ def _remarkable(statistics: Statistics) -> str:
     return percent(statistics.zeros) + " 0" if statistics.zeros else ""
 
 
-def _set(cells: Iterable[str], widths: Sequence[int]) -> str:
-    shown = []
-    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+def _set(cells: Sequence[str], widths: Sequence[int], shown: Sequence[int]) -> str:
+    texts = []
+    for column in shown:
+        cell, width = cells[column], widths[column]
         if len(cell) > width:  # the end of a path tells more than its beginning
-            cell = cell[: width - 1] + "…" if index != 1 else "…" + cell[1 - width :]
-        shown.append(cell.ljust(width) if index < _LEFT else cell.rjust(width))
-    return "  ".join(shown).rstrip()
+            cell = cut(cell, width) if column != _MODULE else "…" + cell[1 - width :]
+        texts.append(cell.ljust(width) if column < _LEFT else cell.rjust(width))
+    return "  " + "  ".join(texts).rstrip()
 
 
 def number(x: float) -> str:

@@ -19,7 +19,9 @@ from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder
 from .statistics import Statistics
-from .table import table
+from .table import Groups, table
+
+_NAMED = 30  # names in a text
 
 Grouping = Literal["line", "module", "operator"]
 
@@ -27,9 +29,10 @@ Grouping = Literal["line", "module", "operator"]
 class Records:
     """Records of a trace, in the order in which the operators ran."""
 
-    def __init__(self, records: list[Record], departures: list[Departure]) -> None:
+    def __init__(self, records: list[Record], departures: list[Departure], missing: str = "") -> None:
         self.records = records
         self.told = departures
+        self._missing = missing  # what is to be said where there are none
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -44,7 +47,7 @@ class Records:
         return self.records[index]
 
     def __str__(self) -> str:
-        return table(self.records)
+        return table(self.records) if self.records or not self._missing else self._missing
 
     def __repr__(self) -> str:
         return f"<trace of {len(self.records)} operators>"
@@ -66,8 +69,8 @@ class Records:
 
     @property
     def kept(self) -> int:
-        """Bytes that the operators kept for the walk."""
-        return sum(record.kept for record in self.records)
+        """Bytes that the operators kept for a walk; what came and went within one (a checkpoint's) is no part of it."""
+        return sum(record.kept for record in self.records if not record.briefly)
 
     @property
     def departures(self) -> list[Departure]:
@@ -102,7 +105,8 @@ class Records:
 
         Args:
             predicate: says of a record whether it fits.
-            operator: the operator's name, or a pattern with ``*``.
+            operator: the operator's name, that of the public operator which the program called (``pow`` for ``x**2``,
+                which is a ``square``), or a pattern with ``*``.
             module: the module's path, for it and those inside it, or a pattern with ``*``.
             line: the line's number, or ``file.py:31``.
             phase: ``"forward"`` or ``"backward"``.
@@ -115,7 +119,7 @@ class Records:
 
         def fits(record: Record) -> bool:
             return (
-                (operator is None or operator == record.operator or fnmatchcase(record.operator, operator))
+                (operator is None or any(fnmatchcase(name, operator) for name in _names(record)))
                 and (module is None or _inside(record.module, module))
                 and (line is None or line in (record.line, str(record.site), f"{record.file}:{record.line}"))
                 and (phase is None or phase == record.phase)
@@ -123,12 +127,15 @@ class Records:
             )
 
         sites = {id(record.site) for record in self.records if fits(record)}
-        return Records([x for x in self.records if fits(x)], [x for x in self.told if id(x.site) in sites])
+        found = [x for x in self.records if fits(x)]
+        wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
+        missing = "" if found or not self.records else _nothing(self.records, wanted)
+        return Records(found, [x for x in self.told if id(x.site) in sites], missing)
 
-    def by(self, what: Grouping) -> dict[str, Records]:
+    def by(self, what: Grouping) -> Groups:
         """The records by line (``file.py:31``), module or operator, in order of first appearance.
 
-        Each group has ``forward``, ``backward``, ``seconds`` and ``kept`` of its own.
+        Each group has ``forward``, ``backward``, ``seconds`` and ``kept`` of its own; printed, they are a table.
 
         >>> with rg.inspect.trace() as t:
         ...     y = (rg.ones(3) * 2 * 3).sum()
@@ -141,7 +148,7 @@ class Records:
         label = self._line_label() if what == "line" else attrgetter(what)
         for record in self.records:
             groups.setdefault(label(record), []).append(record)
-        return {name: Records(records, []) for name, records in groups.items()}
+        return Groups({name: Records(records, []) for name, records in groups.items()})
 
     def _line_label(self) -> Callable[[Record], str]:
         """``file.py:31``, with the folder where two files have one name."""
@@ -274,6 +281,23 @@ def module_of(node: Node) -> str:
     return "" if site is None else site.module
 
 
+def _names(record: Record) -> set[str]:
+    """What an operator may be asked for as: its own name, and that of the public operator, also without underscores."""
+    return {record.operator, record.label, record.call, record.call.strip("_")}
+
+
+def _nothing(records: list[Record], wanted: dict[str, Any]) -> str:
+    """That no record fits, and what there is instead."""
+    asked = {name: value for name, value in wanted.items() if value is not None}
+    text = f"nothing matches {', '.join(f'{name}={value!r}' for name, value in asked.items()) or 'the predicate'}"
+    for name in asked:
+        there = [str(x.site) if name == "line" else getattr(x, name) for x in records]
+        known = list(dict.fromkeys(filter(None, there)))
+        more = f", and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+        text += f"\n{name}s there are: {', '.join(known[:_NAMED]) or 'none'}{more}"
+    return text
+
+
 def _inside(path: str, module: str) -> bool:
     return path == module or bool(module) and path.startswith(module + ".") or fnmatchcase(path, module)
 
@@ -300,6 +324,7 @@ def _plain(record: Record) -> dict[str, Any]:
             }
             for x in record.inputs
         ],
+        "writes": record.writes is not None,
         "requires_grad": record.requires_grad,
         "values": _statistics(record.values),
         "gradients": _statistics(record.gradients),

@@ -168,7 +168,10 @@ def _operator(picture: Picture, node: Node) -> Vertex:
         kind = "function"
     elif getattr(primitive, "view", False):
         kind = "view"
-    vertex = picture.add(kind, node.operator, shapes=tuple(map(tuple, outputs)))
+    label = node.operator
+    if getattr(node.site, "writes", None) is not None and node.site.sequence == node.sequence:
+        kind, label = "write", node.site.label
+    vertex = picture.add(kind, label, shapes=tuple(map(tuple, outputs)))
     vertex.details = [
         ("shape", ", ".join(map(shape_text, outputs))),
         ("dtype", ", ".join(dtypes)),

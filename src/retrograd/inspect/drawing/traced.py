@@ -25,32 +25,45 @@ def traced_picture(trace: Records, call: str) -> Picture:
         raise RuntimeError(f"{call}: the trace is empty: no operator ran inside `with inspect.trace() as t:`")
     picture = Picture()
     vertices: dict[int, Vertex] = {}
+    whole: dict[int, Vertex] = {}  # what was written through a view, after that
     leaves: dict[int, Vertex] = {}
     functions = {record.within for record in trace}
     unread = dict.fromkeys(record.index for record in records)
+
+    def connect(x: Input, key: int, target: Vertex, place: int, taken: dict[int, int]) -> None:
+        source = _source(x.source)
+        if source is not None and source.index in vertices:
+            written = whole.get(source.index)
+            giver = vertices[source.index] if written is None or tuple(x.shape) not in written.shapes else written
+            picture.edges.append(Edge(giver.key, _output(giver, x, taken), target.key, place))
+            unread.pop(source.index, None)
+        elif source is None and _is_leaf(x):
+            picture.edges.append(Edge(leaves[key].key, 0, target.key, place))
+
     for record in records:
-        sources = [_source(x.source) for x in record.inputs]
         # A bare array has no number: each use of one is a leaf of its own.
         keys = [x.leaf or -1 - i - 1000 * record.index for i, x in enumerate(record.inputs)]
-        for x, source, key in zip(record.inputs, sources, keys, strict=True):
-            if source is None and _is_leaf(x) and key not in leaves:
+        base = record.writes if record.writes is not None and record.writes is not record.inputs[0] else None
+        read = [*zip(record.inputs, keys, strict=True), *([(base, base.leaf)] if base is not None else [])]
+        for x, key in read:
+            if x.source is None and _is_leaf(x) and key not in leaves:
                 leaves[key] = _leaf(picture, x)
         vertex = _operator(picture, record, record.operator in functions)
-        vertices[record.index] = vertex
         taken: dict[int, int] = {}
-        for place, (x, source) in enumerate(zip(record.inputs, sources, strict=True)):
-            if source is not None and source.index in vertices and source is not record:
-                giver = vertices[source.index]
-                output = _output(giver, x, taken)
-                picture.edges.append(Edge(giver.key, output, vertex.key, place))
-                unread.pop(source.index, None)
-            elif source is None and _is_leaf(x):
-                picture.edges.append(Edge(leaves[keys[place]].key, 0, vertex.key, place))
+        for place, (x, key) in enumerate(zip(record.inputs, keys, strict=True)):
+            connect(x, key, vertex, place, taken)
+        vertices[record.index] = vertex
+        if base is not None:
+            changed = picture.add("write", "overwrite", shapes=(tuple(base.shape),), path=vertex.path)
+            changed.details = [pair for pair in vertex.details if pair[0] in ("line", "module")]
+            connect(base, base.leaf, changed, 0, {})
+            picture.edges.append(Edge(vertex.key, 0, changed.key, 1))
+            whole[record.index] = changed
     ends = [record for record in records if record.index in unread and record.requires_grad]
     ends = [record for record in ends if not _left_behind(record, records, unread)]
     for i, record in enumerate(ends):
         name = "output" if len(ends) == 1 else f"output {i}"
-        giver = vertices[record.index]
+        giver = whole.get(record.index, vertices[record.index])
         values = dict(giver.details).get("values", "")
         note = values if giver.shapes == ((),) else ", ".join(map(short_shape, giver.shapes))
         vertex = picture.add("output", name, note=note, shapes=giver.shapes, alarm=giver.alarm)
@@ -103,8 +116,8 @@ def _leaf(picture: Picture, x: Input) -> Vertex:
 def _operator(picture: Picture, record: Record, custom: bool) -> Vertex:
     several = bool(record.shape) and isinstance(record.shape[0], tuple)
     shapes = tuple(map(tuple, record.shape)) if several else (tuple(record.shape),)
-    kind = "function" if custom else kind_of(record.operator)
-    vertex = picture.add(kind, record.operator, shapes=shapes)
+    kind = "function" if custom else "write" if record.writes is not None else kind_of(record.operator)
+    vertex = picture.add(kind, record.label, shapes=shapes)
     dtypes = record.dtype if isinstance(record.dtype, tuple) else (record.dtype,)
     vertex.details = [("shape", ", ".join(map(shape_text, shapes))), ("dtype", ", ".join(sorted({*map(str, dtypes)})))]
     tell(vertex, record)

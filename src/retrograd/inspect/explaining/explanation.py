@@ -23,7 +23,7 @@ from .absence import reasons_of_none
 from .flow import Flow, Watched
 from .labels import call_of, distinct, line_of
 from .parts import NoExamples, examples, number_of_examples, terms
-from .paths import Path, largest_paths
+from .paths import Path, largest_paths, told_apart
 from .reasons import reasons_of_zero
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class Explanation:
         except NoExamples:
             pass
         if self._index is not None and self._finite(self.total) and len(self.paths) > 1:
-            lines += ["  paths:", *[f"    {path}" for path in self.paths[:SHOWN]]]
+            lines += ["  paths:", *[f"    {path}" for path in told_apart(self.paths[:SHOWN])]]
         return "\n".join(lines)
 
     def _told(self, parts: dict[Any, Any], prefix: str = "") -> str:

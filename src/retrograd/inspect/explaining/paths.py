@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from ...core.modes import recording
 from ...core.quiet import silent
 from ...func.forward import jvp_through
 from .flow import Flow, sends
-from .labels import call_of
+from .labels import call_of, distinct
 
 FOUND, TRIED = 10, 3000  # so many paths are looked for, in so many steps
 ENDS = 4  # so many operators of a path are told at either end
@@ -25,17 +26,32 @@ class Path(NamedTuple):
         nodes: the operators, the loss's first.
         value: what flows along this path: of the explained element, or of all along the direction of the gradient.
         share: its part of all that flows, without signs, from 0 to 1.
+        calls: the operators with their lines; where several on the way to the loss have one text, with a number, in the
+            order in which they ran: ``mul at rnn.py:8 (3)``.
     """
 
     nodes: tuple[Node, ...]
     value: Any
     share: float
+    calls: tuple[str, ...]
 
     def __str__(self) -> str:
-        calls = [call_of(node) for node in self.nodes if node.plan.select is None]
-        if len(calls) > 2 * ENDS + 1:
-            calls[ENDS:-ENDS] = [f"{len(calls) - 2 * ENDS} more"]
+        return self.told(ENDS)
+
+    def told(self, ends: int) -> str:
+        """The text with so many operators at either end."""
+        calls = list(self.calls)
+        if len(calls) > 2 * ends + 1:
+            calls[ends:-ends] = [f"{len(calls) - 2 * ends} more"]
         return f"{self.value:+.4g} ({self.share:.1%}) by {' <- '.join(calls) if calls else 'itself'}"
+
+
+def told_apart(paths: Sequence[Path]) -> list[str]:
+    """The texts of paths, each long enough that no two are alike."""
+    ends = ENDS
+    while len({path.told(ends).partition(" by ")[2] for path in paths}) < len(paths) and ends < 1000:
+        ends *= 2
+    return [path.told(ends) for path in paths]
 
 
 def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
@@ -109,7 +125,14 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
             push(parent, gi, edge.plan.select, (edge, chain))
     everything = sum(abs(value) for _, value in found) + sum(-entry[0] for entry in heap)
     found.sort(key=lambda pair: -abs(pair[1]))
-    return [Path(_unchained(chain), value, float(abs(value) / everything)) for chain, value in found]
+    ran = sorted((x for x in flow.useful if type(x) is Node and x.plan.select is None), key=lambda node: node.sequence)
+    calls = dict(zip(ran, distinct(map(call_of, ran)), strict=True))
+    paths = []
+    for chain, value in found:
+        nodes = _unchained(chain)
+        told = tuple(calls.get(node, call_of(node)) for node in nodes if node.plan.select is None)
+        paths.append(Path(nodes, value, float(abs(value) / everything), told))
+    return paths
 
 
 def _product(g: Any, t: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...core.devices import array_module
 from ...core.quiet import silent
 from ..record import Record
-from ..table import number, percent
+from ..table import columns_of_terminal, number, percent
 
 _RECTIFIERS = {"relu", "hardtanh", "threshold", "clamp_min", "clamp"}
 _WIDTH = 30
@@ -179,11 +179,12 @@ class Flow:
                 groups.append((record, [self._norms[record.index]], dead))
         logs = [math.log10(x) for _, norms, _ in groups for x in norms if 0 < x < math.inf]
         low, high = (min(logs) - 0.5, max(logs)) if logs else (0.0, 1.0)
+        width = max(8, min(_WIDTH, columns_of_terminal(120) - 90))
         lines = ["  norms of the gradient along the walk, from its beginning on (bars are logarithmic):"]
         for record, norms, dead in groups:
             last = norms[-1]
             share = (math.log10(last) - low) / (high - low) if 0 < last < math.inf else float(last > 0)
-            bar = "█" * round(_WIDTH * share) if high > low else "█"
+            bar = "█" * round(width * share) if high > low else "█"
             count = f" x{len(norms)}" if len(norms) > 1 else ""
             span = number(norms[0]) + (f" .. {number(last)}" if len(norms) > 1 else "")
             note = f"  {percent(dead)} of units dead" if dead else ""

@@ -142,6 +142,8 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         number = _to_blame(values, past, bad)
         if number is None:
             return Way(links, None, index, value)
+        if not moved and not _carries(source.operator, values, number, value, bad):
+            return Way(links, None, index, value)
         elements = values[number]
         at = int(np.argmax(_magnitudes(np.where(bad(elements), elements, 0))))
         at = at if bool(bad(elements[at])) else int(np.argmax(bad(elements)))
@@ -162,6 +164,24 @@ def _to_blame(values: list[Any], past: Past, bad: Predicate) -> int | None:
         return None
     number = -max(found)[2]
     return number if is_array(past.inputs[number]) else None
+
+
+def _carries(operator: str, values: list[Any], number: int, out: Any, bad: Predicate) -> bool:
+    """Whether an input that is bad made the output so.
+
+    What is too large makes large what is computed of it. What is outside of a domain, such as a negative number, does
+    so only where it outweighs the rest of a sum, or keeps its sign in a product.
+    """
+    if not bad(np.array([0.0, -1.0, -2.0, 2.0])).any():
+        return True
+    x, others = values[number], [y for i, y in enumerate(values) if i != number and y is not None]
+    if x.size > 1 or any(y.size > 1 for y in others):
+        return not others and bool(bad(x).all())
+    if operator in ("add", "sub"):
+        return all(bool(abs(x[0]) >= abs(y[0])) for y in others)
+    if operator in ("mul", "div", "pow"):
+        return bool(bad(np.array([out / 1000, out * 1000], dtype=np.float64)).all())
+    return True
 
 
 def _magnitudes(x: Any) -> Any:

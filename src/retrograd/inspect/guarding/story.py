@@ -27,7 +27,7 @@ def tell_forward(
     """An operator made something that is not finite of what was, or of infinities."""
     value = element(out, index)
     kind = "NaN" if value != value else shown(value)
-    lines = [f"{record.site}: {named(record)} gave {kind}{_where(index, bad)}", f"    {record.code}"]
+    lines = [f"{record.site}: {named(record)} gave {kind}{_where(index, bad, out)}", f"    {record.code}"]
     lines.append(f"  {finding.sentence}")
     if finding.culprit is not None:
         lines += _inputs_at(record, past, places, finding)
@@ -129,7 +129,7 @@ def tell_data(
     if record.dtype is not None and not isinstance(record.dtype, tuple) and record.dtype.kind in "iu":
         lines.append(f"  {record.operator} makes an arbitrary integer of it")
     else:
-        lines.append(f"  {named(record)} gave {shown(element(out, index))}{_where(index, bad)}")
+        lines.append(f"  {named(record)} gave {shown(element(out, index))}{_where(index, bad, out)}")
     for link in made[:_MOST_LINKS]:
         lines.append(f"  it came by {named(link.record)} at {link.record.site}: {link.text}")
     lines += handed_on(way)
@@ -153,30 +153,46 @@ def tell_root(watch: _Watch, node: Node, g: Any) -> str:
     site = record.site if record is not None else node.site
     return (
         f"{site or 'backward'}: the gradient that backward was given for {node.operator} is "
-        f"{shown(element(g, index))}{_where(index, bad)}\n    {site.code if site else ''}\n"
+        f"{shown(element(g, index))}{_where(index, bad, g)}\n    {site.code if site else ''}\n"
         "what helps: look at what is passed to backward(gradient=...)"
     )
 
 
-def tell_layered(record: Record | None, node: Node, number: int, examples: Any) -> str:
-    """Inside ``vmap`` a derivative rule made something that is not finite."""
-    bad = ~array_module(examples).isfinite(examples)
-    index = first_index(bad)
-    site = record.site if record is not None else node.site
-    return (
-        f"{site or 'backward'}: inside vmap the gradient of {node.operator} for its input {number} is "
-        f"{shown(element(examples, index))}{_where(index, bad)} of all examples, whose number is the first index\n"
-        f"    {site.code if site else ''}\n"
-        "what helps: without vmap, on the example of that number, the story has its values and its cause"
-    )
+def tell_layered(
+    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
+) -> str:
+    """Inside ``vmap`` a derivative rule made something that is not finite, of all examples at once; the record is that
+    of what ran on all of them, None where ``vmap`` mapped the walk alone."""
+    note = " of all examples, whose number is the first index"
+    shape = _shape_read(watch, node, number, record)
+    if shape == g.shape == getattr(given, "shape", ()):
+        return tell_backward(watch, node, number, given, g, incoming, record, note)
+    record = watch.record_of(node) if record is None else None
+    shape = _shape_read(watch, node, number, record)
+    levels = 0 if shape is None else g.ndim - len(shape)
+    if levels > 0 and g.shape[levels:] == shape and getattr(given, "shape", ())[:levels] == g.shape[:levels]:
+        example = first_index(~array_module(g).isfinite(g))[:levels]
+        came = incoming[example] if is_array(incoming) and incoming.shape[:levels] == g.shape[:levels] else None
+        note = f" in example {', '.join(map(str, example))} of vmap"
+        return tell_backward(watch, node, number, given[example], g[example], came, record, note)
+    return tell_backward(watch, node, number, given, g, incoming, None, note)
 
 
-def tell_backward(watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any) -> str:
+def _shape_read(watch: _Watch, node: Node, number: int, record: Record | None) -> tuple[int, ...] | None:
+    """The shape of what an operator read as its input of that number, as far as that is still known."""
+    past = None if record is None else watch.history.of(record)
+    if past is None or record is None or record.operator != node.operator or number >= len(past.inputs):
+        return None
+    return past.inputs[number].shape if is_array(past.inputs[number]) else None
+
+
+def tell_backward(
+    watch: _Watch, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None, note: str = ""
+) -> str:
     """A derivative rule made something that is not finite of a finite gradient."""
+    past = None if record is None else watch.history.of(record)
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
-    record = watch.record_of(node)
-    past = None if record is None else watch.history.of(record)
     elementwise = node.plan.primitive.elementwise
     place_in = int(np.ravel_multi_index(index, g.shape)) if g.ndim else 0
     places: list[Any] = [None] * len(node.parents)
@@ -190,17 +206,21 @@ def tell_backward(watch: _Watch, node: Node, number: int, given: Any, g: Any, in
     elif past is not None and number < len(past.inputs) and is_array(past.inputs[number]):
         places = _read_with(past, node.plan.primitive.name, number, place_in, index)
         came = element(incoming.reshape(()), ()) if is_array(incoming) and incoming.size == 1 else None
-    values = past.values(places) if past is not None else saved_values(node, index, g.shape)
+    if past is not None:
+        values = past.values(places)
+    else:  # of what is saved inside vmap, the examples are not told apart
+        values = [] if note else saved_values(node, index, g.shape)
     out = element(g, index)
     finding = rule_backward(node.operator, values, number, came, out, g.dtype)
     kind = "NaN" if out != out else shown(out)
-    site = record.site if record is not None else node.site
+    site = record.site if record is not None else getattr(node.site, "site", node.site)
     whole = f"{site}: " if site is not None else ""
     module = f" in {record.module}" if record is not None and record.module else ""
     source = past.sources[number] if past is not None and number < len(past.sources) else None
     name = f" ({source.name})" if source is not None and source.name else ""
     lines = [
-        f"{whole}the gradient of {node.operator}{module} for its input {number}{name} is {kind}{_where(index, bad)}",
+        f"{whole}the gradient of {node.operator}{module} for its input {number}{name} is {kind}"
+        f"{_where(index, bad, g)}{note}",
         f"    {site.code if site is not None else ''}",
         f"  {finding.sentence}",
     ]
@@ -219,6 +239,8 @@ def tell_backward(watch: _Watch, node: Node, number: int, given: Any, g: Any, in
             "comes in, but 0 * inf is NaN, so a mask behind the operator does not help"
         )
         return _finished(lines, f"put a harmless value in front of the operator, too: {safe}")
+    if note and record is None:
+        return _finished(lines, "without vmap, on the example of that number, the story has its values and its cause")
     return _finished(lines, finding.advice)
 
 
@@ -272,9 +294,15 @@ def _at(index: Index) -> str:
     return f" at {index}" if index else ""
 
 
-def _where(index: Index, bad: Any) -> str:
-    count = int(bad.sum())
-    return f"{_at(index)}, {count} of {bad.size} elements" if bad.size > 1 else ""
+def _where(index: Index, bad: Any, out: Any) -> str:
+    """Where the first bad element is and how many are like it: NaN, inf or -inf."""
+    if bad.size <= 1:
+        return ""
+    value = element(out, index)
+    alike = int((bad & (out != out if value != value else out == value)).sum())
+    others = int(bad.sum()) - alike
+    more = f" ({others} more {'is' if others == 1 else 'are'} not finite)" if others else ""
+    return f"{_at(index)}, {alike} of {bad.size} elements{more}"
 
 
 def _leaf(leaf: Input, index: Index) -> str:

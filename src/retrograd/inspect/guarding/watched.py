@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...autograd.arithmetic import rule_forward
 from ...autograd.influence import element, first_index, unobserved
 from ...core.backward import as_array
+from ...core.batched import Batched
 from ...core.devices import all_examples, array_module, is_array
 from ...core.errors import GuardError
 from ...core.graph import Node
@@ -117,6 +119,9 @@ class _Watch(Recorder):
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
         self._ends: list[int] = []  # how many records there were when the last walks ended
+        self._below: WeakKeyDictionary[Node, Record] = (
+            WeakKeyDictionary()
+        )  # what a call inside vmap did for all examples
         self.sizes: dict[str, list[float]] = {}  # of parameters, at each walk: the largest element
 
     def look(self, record: Record, array: Any, gradient: bool) -> None:
@@ -139,6 +144,23 @@ class _Watch(Recorder):
         self.tell(text)
 
     # Forward
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        super().called(primitive, inputs, params, outputs, node)
+        if node is not None and outputs and isinstance(outputs[0].array, Batched):
+            x = outputs[0]
+            while isinstance(x.array, Batched):
+                x = x.array.value
+            source = self.source(x)
+            if isinstance(source, Record):
+                self._below[node] = source
 
     def writing(self, x: Tensor) -> None:
         if x.array.dtype.kind in "fc" and not is_layered((x,)):
@@ -269,24 +291,26 @@ class _Watch(Recorder):
         array = as_array(getattr(g, "array", g))
         if array.dtype.kind not in "fc":
             return
-        if is_layered((array,)):
-            examples = all_examples(array)
-            if self.looks_backward and not finite(examples):
-                self._tell_of(tell_layered, self.record_of(node), node, index, examples)
+        layered = is_layered((array,))
+        if layered and not self.looks_backward:
             return
-        if self.flow.watches and isinstance(node.parents[index], Tensor):
+        if not layered and self.flow.watches and isinstance(node.parents[index], Tensor):
             self.flow.reach(self.names.of(node.parents[index]), self.record_of(node))
         with silent():
-            if not self.looks_backward or finite(array):
+            if not self.looks_backward or finite(all_examples(array)):
                 return
             incoming = self._incoming[-1] if self._incoming else None
             if incoming is not None and not isinstance(incoming, (tuple, list)):
-                incoming = as_array(getattr(incoming, "array", incoming))
-            given = as_array(getattr(given, "array", given))
-            self._tell_of(self._backward, self.record_of(node), node, index, given, array, incoming)
+                incoming = all_examples(as_array(getattr(incoming, "array", incoming)))
+            given = all_examples(as_array(getattr(given, "array", given)))
+            told = self._layered if layered else self._backward
+            self._tell_of(told, self.record_of(node), node, index, given, all_examples(array), incoming)
 
-    def _backward(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
-        return tell_backward(self, node, index, given, g, incoming)
+    def _backward(self, record: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+        return tell_backward(self, node, index, given, g, incoming, record)
+
+    def _layered(self, _: Record | None, node: Node, index: int, given: Any, g: Any, incoming: Any) -> str:
+        return tell_layered(self, node, index, given, g, incoming, self._below.get(node))
 
     def finished(self, leaf: Tensor, g: Any) -> None:
         if self.story:
@@ -322,7 +346,7 @@ class _Watch(Recorder):
         """Let the first records go, and what they hold."""
         for record in self.records[:count]:
             self.history.forget(record.index)
-            record.inputs = ()
+            record.inputs, record.writes = (), None
             if record.sequence is not None:
                 self._of_node.pop(record.sequence, None)
         del self.records[:count]

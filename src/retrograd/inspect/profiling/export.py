@@ -70,7 +70,7 @@ def speedscope(p: profile) -> str:
             if spent > 0:
                 name = record.operator if phase == "forward" else f"{record.operator} (backward)"
                 seconds.append(([*stack, number((name, record.module), _operator(name, record))], spent))
-        if record.kept:
+        if record.kept and not record.briefly:
             kept.append(
                 ([*stack, number((record.operator, record.module), _operator(record.operator, record))], record.kept)
             )

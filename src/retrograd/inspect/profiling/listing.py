@@ -5,20 +5,21 @@ from __future__ import annotations
 import linecache
 from typing import TYPE_CHECKING
 
-from ..table import duration, percent, size
+from ..table import columns_of_terminal, cut, duration, percent, size
 
 if TYPE_CHECKING:
     from .measured import profile
 
 _AROUND = 2
 _PARTS = 12
-_CODE = 96
+_MARGIN = 47  # columns of the figures beside a line's text
 
 
 def listing(p: profile) -> str:
     """All files, then what the peak of memory was made of."""
     if not p.records:
         return "no operator ran"
+    width = columns_of_terminal(_MARGIN + 96)
     times = f"{duration(p.forward)} forward, {duration(p.backward)} backward"
     lines = [f"{len(p.records)} operators: {times}, {size(p.kept)} kept"]
     spent: dict[str, dict[int, list[float]]] = {}
@@ -26,14 +27,14 @@ def listing(p: profile) -> str:
         figures = spent.setdefault(record.file, {}).setdefault(record.line, [0.0, 0.0, 0.0])
         figures[0] += record.forward
         figures[1] += record.backward
-        figures[2] += record.kept
+        figures[2] += 0 if record.briefly else record.kept
     for file, of_lines in sorted(spent.items(), key=lambda item: -sum(x[0] + x[1] for x in item[1].values())):
         lines += ["", file, f"{'forward':>10}  {'backward':>10}  {'kept':>9}  {'share':>5}"]
-        lines += _file(file, of_lines, p.seconds)
-    return "\n".join([*lines, "", *_peak(p)])
+        lines += _file(file, of_lines, p.seconds, width)
+    return "\n".join([*lines, "", *[cut(line, width) for line in _peak(p)]])
 
 
-def _file(file: str, of_lines: dict[int, list[float]], whole: float) -> list[str]:
+def _file(file: str, of_lines: dict[int, list[float]], whole: float, width: int) -> list[str]:
     lines, last = [], 0
     count = len(linecache.getlines(file))
     wanted = sorted({n for line in of_lines for n in range(line - _AROUND, line + _AROUND + 1)})
@@ -43,8 +44,7 @@ def _file(file: str, of_lines: dict[int, list[float]], whole: float) -> list[str
         if last and number > last + 1:
             lines.append(f"{'':>42}...")
         last = number
-        code = linecache.getline(file, number).rstrip()
-        code = code if len(code) <= _CODE else code[: _CODE - 1] + "…"
+        code = cut(linecache.getline(file, number).rstrip(), width - _MARGIN)
         forward, backward, kept = of_lines.get(number, (0.0, 0.0, 0.0))
         share = (forward + backward) / whole if whole else 0.0
         cells = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.modes import Mode, modes
 from ...core.sites import user_frame
+from ..table import Groups
 from ..tracing import Grouping, Records
 from . import export, listing, page
 from .live import Part
@@ -58,7 +59,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
     def __repr__(self) -> str:
         return f"<profile of {len(self.records)} operators>"
 
-    def by(self, what: Grouping) -> dict[str, Records]:
+    def by(self, what: Grouping) -> Groups:
         """The records by line (``file.py:31``), module or operator, the slowest first.
 
         Each group has ``seconds``, ``forward``, ``backward`` and ``kept``, the bytes that its operators save.
@@ -70,7 +71,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
             ValueError: it is anything else.
         """
         groups = super().by(what)
-        return dict(sorted(groups.items(), key=lambda item: -item[1].seconds))
+        return Groups(sorted(groups.items(), key=lambda item: -item[1].seconds))
 
     @property
     def spans(self) -> list[Span]:

@@ -34,7 +34,7 @@ def data_of(p: profile) -> dict[str, Any]:
     below: dict[int, dict[Any, Any]] = {id(root): {}}
     for record in p.records:
         node = root
-        figures = record.forward, record.backward, record.kept
+        figures = record.forward, record.backward, 0 if record.briefly else record.kept
         _add(node, figures)
         for key, name, detail, kind in _levels(p, record):
             children = below[id(node)]

@@ -1,8 +1,8 @@
 """What is measured at a step: distributions of gradients and weights, activations, and the record they make up.
 
-A record of every tenth step may cost little more than that step, so small arrays are measured together, in one pass
-over all of them, and of large ones only the norm, the mean and the ends are exact; the rest is that of a sample.
-Callers silence floating-point warnings, once for all that they measure.
+A record of every tenth step may cost little more than that step, so during it an array only gives what has to be exact,
+the norm, the mean and the ends, and a sample of its elements (``reading``); the distributions are made later, of many
+arrays in one pass. Callers silence floating-point warnings, once for all that they measure.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -117,9 +118,11 @@ class Record:
 def norm_of(array: Any) -> float:
     """The Euclidean norm of all elements, in the digits of the dtype and the range of float64."""
     flat = _real(array.reshape(-1))
-    total = math.fsum(_squares(flat))
-    if _TINY**2 < total < math.inf:
-        return math.sqrt(total)
+    total = math.fsum([float(block.dot(block)) for block in _blocks(flat)])
+    return math.sqrt(total) if _TINY**2 < total < math.inf else _scaled_norm(flat)
+
+
+def _scaled_norm(flat: Any) -> float:
     flat = flat.astype(np.float64)
     largest = float(abs(flat).max()) if flat.size else 0.0
     if not 0 < largest < math.inf:
@@ -128,11 +131,9 @@ def norm_of(array: Any) -> float:
     return largest * math.sqrt(float(flat.dot(flat)))
 
 
-def _squares(flat: Any) -> list[float]:
-    if flat.size <= _BLOCK:
-        return [float(flat.dot(flat))]
-    blocks = [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
-    return [float(block.dot(block)) for block in blocks]
+def _blocks(flat: Any) -> list[Any]:
+    """Stretches that stay in a processor's cache while they are read again."""
+    return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)] if flat.size > _BLOCK else [flat]
 
 
 def _real(array: Any) -> Any:
@@ -142,19 +143,61 @@ def _real(array: Any) -> Any:
     return array if kind == "f" and array.dtype.itemsize > 2 else array.astype(np.float32)
 
 
-def distributions(arrays: Sequence[Any], bins: int = BINS) -> list[Distribution]:
-    """The distributions of arrays of NumPy or CuPy.
+class Reading(NamedTuple):
+    """What is read of an array while it holds what it holds: of a large one ``exact`` has mean, standard deviation,
+    minimum and maximum; of others the sample is the whole."""
 
-    >>> from retrograd.inspect.watching.measures import distributions
-    >>> found, = distributions([np.array([1.0, 2.0, 3.0, 4.0])], bins=2)
+    size: int
+    norm: float
+    exact: tuple[float, float, float, float] | None
+    sample: Array
+
+
+def reading(array: Any) -> Reading:
+    """Read an array of NumPy or CuPy."""
+    sample = sample_of(array)
+    if array.size <= WHOLE:
+        return Reading(array.size, norm_of(sample), None, sample)
+    x = _real(array.reshape(-1))
+    ones = _ones(array_module(x), x.dtype)  # a product with them takes half the time of a sum in float32
+    figures = [(b.dot(b), b.dot(ones[: b.size]), b.min(), b.max()) for b in _blocks(x)]
+    squares, sums, lows, highs = [list(map(float, column)) for column in zip(*figures, strict=True)]
+    total = math.fsum(squares)
+    if _TINY**2 < total < math.inf:
+        mean = math.fsum(sums) / x.size
+        spread = total / x.size - mean * mean
+        if spread > 0.1 * mean * mean:  # else the difference has lost its digits
+            return Reading(x.size, math.sqrt(total), (mean, math.sqrt(spread), min(lows), max(highs)), sample)
+    return Reading(x.size, norm_of(x), _of_finite(x), sample)
+
+
+@cache
+def _ones(xp: Any, dtype: Any) -> Any:
+    return xp.ones(_BLOCK, dtype)
+
+
+def _of_finite(x: Any) -> tuple[float, float, float, float]:
+    """Mean, standard deviation, minimum and maximum of what is finite."""
+    found = statistics(x)
+    low, high = found.minimum, found.maximum
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = x[array_module(x).isfinite(x)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return found.mean, found.std, low, high
+
+
+def distributions(readings: Sequence[Reading], bins: int = BINS) -> list[Distribution]:
+    """The distributions of the arrays that were read.
+
+    >>> from retrograd.inspect.watching.measures import distributions, reading
+    >>> found, = distributions([reading(np.array([1.0, 2.0, 3.0, 4.0]))], bins=2)
     >>> found.mean, found.norm**2, found.counts, found.edges
     (2.5, 30.0, array([2, 2]), array([1. , 2.5, 4. ]))
     """
-    samples = [sample_of(array) for array in arrays]
-    sizes = np.array([len(x) for x in samples], dtype=np.intp)
+    sizes = np.array([len(x.sample) for x in readings], dtype=np.intp)
     if not sizes.sum():
-        return [_empty(array, bins) for array in arrays]
-    pooled = np.concatenate(samples).astype(np.float64)
+        return [_empty(x, bins) for x in readings]
+    pooled = np.concatenate([x.sample for x in readings])
     good = np.isfinite(pooled)
     if not good.all():
         owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -162,7 +205,7 @@ def distributions(arrays: Sequence[Any], bins: int = BINS) -> list[Distribution]
         pooled = pooled[good]
     filled = np.flatnonzero(sizes)
     if not filled.size:
-        return [_empty(array, bins) for array in arrays]
+        return [_empty(x, bins) for x in readings]
     starts = np.cumsum(sizes[filled]) - sizes[filled]
     lengths = sizes[filled]
     means = np.add.reduceat(pooled, starts) / lengths
@@ -170,33 +213,18 @@ def distributions(arrays: Sequence[Any], bins: int = BINS) -> list[Distribution]
     away = pooled - np.repeat(means, lengths)
     stds = np.sqrt(np.add.reduceat(away * away, starts) / lengths)
     zeros = np.add.reduceat((pooled == 0).astype(np.float64), starts) / lengths
-    norms = list(map(norm_of, arrays))
     figures = np.stack([means, stds, lows, highs, zeros], axis=1)
     places: list[int] = filled.tolist()
     for row, place in zip(figures, places):
-        if arrays[place].size > WHOLE:
-            row[:4] = _exact(arrays[place], norms[place])
+        exact = readings[place].exact
+        if exact is not None:
+            row[:4] = exact
     counts = _histograms(pooled, lengths, figures[:, 2], figures[:, 3], bins)
     known = {
-        place: Distribution(arrays[place].size, norms[place], mean, std, low, high, zero, histogram)
+        place: Distribution(readings[place].size, readings[place].norm, mean, std, low, high, zero, histogram)
         for place, (mean, std, low, high, zero), histogram in zip(places, figures.tolist(), counts)
     }
-    return [known.get(place) or _empty(array, bins) for place, array in enumerate(arrays)]
-
-
-def _exact(array: Any, norm: float) -> list[float]:
-    """Mean, standard deviation, minimum and maximum of a large array, in as few passes as will do."""
-    x = _real(array.reshape(-1))
-    mean = float(x.sum(dtype=np.float64 if x.dtype == np.float64 else None)) / x.size if math.isfinite(norm) else nan
-    spread = norm * norm / x.size - mean * mean
-    if spread > 0.1 * mean * mean:  # else the difference has lost its digits
-        return [mean, math.sqrt(spread), float(x.min()), float(x.max())]
-    all_of_it = statistics(x)
-    low, high = all_of_it.minimum, all_of_it.maximum
-    if not (math.isfinite(low) and math.isfinite(high)):
-        finite = x[array_module(x).isfinite(x)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    return [all_of_it.mean, all_of_it.std, low, high]
+    return [known.get(place) or _empty(x, bins) for place, x in enumerate(readings)]
 
 
 def _histograms(pooled: Array, lengths: Array, lows: Array, highs: Array, bins: int) -> Array:
@@ -210,21 +238,20 @@ def _histograms(pooled: Array, lengths: Array, lows: Array, highs: Array, bins: 
     return np.bincount(place, minlength=len(lengths) * bins).reshape(len(lengths), bins)
 
 
-def _empty(array: Any, bins: int) -> Distribution:
-    return Distribution(array.size, norm_of(array), nan, nan, 0.0, 0.0, 0.0, np.zeros(bins, dtype=np.int64))
+def _empty(x: Reading, bins: int) -> Distribution:
+    return Distribution(x.size, x.norm, nan, nan, 0.0, 0.0, 0.0, np.zeros(bins, dtype=np.int64))
 
 
 def sample_of(array: Any) -> Array:
-    """Up to 512 elements, evenly spread, as a NumPy array; a step that shares no factor with the rows' length, so that
-    all columns are met."""
+    """A copy of up to 512 elements, evenly spread, as a NumPy array; the step shares no factor with the length of rows,
+    so that all columns are met."""
     flat = array.reshape(-1)
     if flat.size > WHOLE:
         step = -(-flat.size // WHOLE)
         while math.gcd(step, array.shape[-1]) > 1:
             step += 1
         flat = flat[::step]
-    host = backend_of(flat).to_numpy(_real(flat))
-    return host if host.dtype == np.float64 else host.astype(np.float64)
+    return np.array(backend_of(flat).to_numpy(_real(flat)), dtype=np.float64)
 
 
 class Calls:
@@ -293,8 +320,9 @@ def densities_over_time(records: Sequence[Sequence[Distribution]], bins: int = 6
         The edges of the bins, ``(bins + 1,)``, and the densities, ``(records, bins)``, each with the integral 1, or all
         zero where a record has no finite value.
 
-    >>> from retrograd.inspect.watching.measures import densities_over_time, distributions
-    >>> found = [distributions([np.array(values)], bins) for values, bins in (([0.0, 1.0], 2), ([1.0, 1.0, 3.0], 4))]
+    >>> from retrograd.inspect.watching.measures import densities_over_time, distributions, reading
+    >>> arrays = np.array([0.0, 1.0]), np.array([1.0, 1.0, 3.0])
+    >>> found = [distributions([reading(array)], bins) for array, bins in zip(arrays, (2, 4))]
     >>> edges, densities = densities_over_time(found, bins=3)
     >>> edges, densities.sum(axis=1) * np.diff(edges)[0]
     (array([0., 1., 2., 3.]), array([1., 1.]))

@@ -117,17 +117,19 @@ def not_finite(h: History) -> Iterator[Found]:
 
 
 def update_too_large(h: History) -> Iterator[Found]:
-    """A step moves weights by a small share of what they are: about 1e-3, at first perhaps 1e-1."""
-    losses = h.losses(3)
-    fell = bool(losses) and losses[-1] < 0.9 * losses[0]  # then the step was large, and not too large
+    """A step moves weights by a small share of what they are, about 1e-3; by more while that makes the loss fall."""
+    told = len(h.now.losses) == 1  # then what a step has done to the loss shows in the next record
+    losses = h.losses(3) or h.losses(2)
+    fell = bool(losses) and losses[-1] < 0.9 * losses[0]
     calm = len(h.records) < 8 or h.records[-8].step < _FIRST
     for name in h.matrices:
-        updates = h.updates[name]
-        now = updates[-1]
+        last = list(h.updates[name])[-8:]
+        now, two = last[-1], last[-2:]
         if not 0.1 < now < math.inf:
             continue
-        twice = not fell and len(updates) > 1 and min(now, updates[-2]) > 0.3
-        if now > 3 or twice or not calm and len(updates) >= 8 and min(list(updates)[-8:]) > 0.1:
+        huge = now > 3 if not told else len(two) == 2 and max(two) > 3 and not fell
+        twice = len(last) > 2 and min(two) > 0.3 and not fell
+        if huge or twice or not calm and len(last) == 8 and min(last) > 0.1:
             ratio = h.now.update_ratios[name]
             advice = f"lower the learning rate ({_rates(h.now)})"
             yield Found(name, ratio, f"update ratio of {name} {short(ratio)}", advice)

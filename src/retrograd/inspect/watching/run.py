@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import hypot, inf
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ...nn.module import Module
 from ...optim.optimizer import Optimizer
 from .board import Board
 from .live import Live
-from .measures import Record, distributions, norm_of
+from .measures import Reading, Record, distributions, norm_of, reading
 from .page import data_of, page_of
 from .rules import Alarm, Rules
 from .watcher import Watcher
@@ -32,13 +33,27 @@ Array = Any
 _MOST = 2000  # records; beyond that, every second one but the last of them is forgotten
 _RECENT = 200
 _MEMORY = 5  # records during which a unit of a relu must have been silent to count as dead
+_SECONDS = 0.2  # records are completed together when so much time has passed,
+_PENDING = 50  # or there are so many,
+_ELEMENTS = 1 << 19  # or their samples have grown to so many elements
+
+
+class _Pending(NamedTuple):
+    """A record that lacks its distributions and activations."""
+
+    record: Record
+    weights: dict[str, Reading]
+    gradients: dict[str, Reading]
+    shapes: dict[str, tuple[int, ...]]
+    watcher: Watcher
 
 
 class watch:
     """Watch a training run: gradients, weights, updates, activations, clipping, loss, learning rate; and raise alarms.
 
     A context manager around a training loop, in which nothing changes. Each ``every``-th step is put on record; the
-    program is observed during those steps only, and the others cost two calls of a hook.
+    program is observed during those steps only, and the others cost two calls of a hook. Records are completed and
+    judged together, five times a second or when they are read.
 
     Per parameter a record has the distributions of its gradient and weights and the norm of the step divided by that of
     the weights (about 1e-3 is usual); per activation mean, standard deviation, saturation and dead units; further the
@@ -101,8 +116,11 @@ class watch:
             raise ValueError("watch: no optimizer is given")
         self.model = model
         self.every = every
-        self.records: list[Record] = []
-        self.alarms: list[Alarm] = []
+        self._records: list[Record] = []
+        self._alarms: list[Alarm] = []
+        self._pending: list[_Pending] = []
+        self._elements = 0  # of the samples of these
+        self._completed = 0.0  # when they were last
         self.names: list[str] = []  # of parameters, in the model's order
         self._board = None if tensorboard is None else Board(tensorboard)
         self._live = Live(live)
@@ -113,8 +131,22 @@ class watch:
         self._guest: RemovableHandle | None = None
         self._record: Record | None = None
         self._parameters: dict[str, Tensor] = {}  # of this record
+        self._weights: dict[str, Reading] = {}
+        self._gradients: dict[str, Reading] = {}
         self._before: dict[str, Array] = {}
         self._alive: dict[str, Array] = {}  # per relu, at which record each unit was alive last
+
+    @property
+    def records(self) -> list[Record]:
+        """A record for each recorded step."""
+        self._complete()
+        return self._records
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What was found to go wrong, each told once."""
+        self._complete()
+        return self._alarms
 
     def __repr__(self) -> str:
         return f"<watch of {type(self.model).__name__}: {len(self.records)} records, {len(self.alarms)} alarms>"
@@ -137,6 +169,7 @@ class watch:
             handle.remove()
         self._handles.clear()
         self._stop()
+        self._complete()
         self._live.close()
         if self._board is not None:
             self._board.close()
@@ -181,7 +214,7 @@ class watch:
         if self._guest is not None:
             self._guest.remove()
         self._watcher = self._guest = self._record = None
-        self._before = {}
+        self._weights, self._gradients, self._before = {}, {}, {}
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._watcher is None:
@@ -208,15 +241,13 @@ class watch:
             self._prepare([_probe(optimizer) for optimizer in self.optimizers])
 
     def _measure(self, parameters: dict[str, Tensor], frozen: bool = False) -> None:
-        """Put gradients and weights on record, and keep the weights for comparison after the step."""
-        record = self._record
-        assert record is not None
-        graded = {name: p.grad.array for name, p in parameters.items() if p.grad is not None}
-        found = distributions([*[p.array for p in parameters.values()], *graded.values()])
-        record.weights.update(zip(parameters, found))
-        record.gradients.update(zip(graded, found[len(parameters) :]))
-        if not frozen:
-            self._before.update((name, parameters[name].array.copy()) for name in graded)
+        """Read gradients and weights, and keep the weights for comparison after the step."""
+        for name, p in parameters.items():
+            self._weights[name] = reading(p.array)
+            if p.grad is not None:
+                self._gradients[name] = reading(p.grad.array)
+                if not frozen:
+                    self._before[name] = p.array.copy()
 
     def _compare(self, record: Record, optimizer: Optimizer) -> None:
         """How far the step has moved the weights."""
@@ -224,37 +255,61 @@ class watch:
         for name, p in self._parameters.items():
             before = self._before.pop(name, None) if id(p) in mine else None
             if before is not None:
-                norm, move = record.weights[name].norm, norm_of(np.subtract(p.array, before, out=before))
+                norm, move = self._weights[name].norm, norm_of(np.subtract(p.array, before, out=before))
                 record.update_ratios[name] = move / norm if norm else (inf if move else 0.0)
 
     def _finish(self, record: Record) -> None:
-        """The step is over: add what the watcher saw, and judge."""
+        """The step is over: what remains to be done can wait."""
         watcher = self._watcher
         assert watcher is not None
         parameters = self._parameters
-        others = {name: p for name, p in parameters.items() if name not in record.weights}
+        others = {name: p for name, p in parameters.items() if name not in self._weights}
         if others:  # no optimizer has them
             self._measure(others, frozen=True)
-        self.names = list(dict.fromkeys([*self.names, *parameters]))
         record.losses, record.carried = watcher.losses, watcher.carried
         record.rates = [float(_item(group["lr"])) for o in self.optimizers for group in o.param_groups if "lr" in group]
-        moved = {name: found.norm for name, found in record.gradients.items()}
-        record.total_norm = hypot(*moved.values())
-        ahead = [watcher.norms.get(id(p), moved[name]) for name, p in parameters.items() if name in moved]
+        record.total_norm = hypot(*[x.norm for x in self._gradients.values()])
+        ahead = [watcher.norms.get(id(parameters[name]), x.norm) for name, x in self._gradients.items()]
         record.total_norm_before_clipping = max(hypot(*ahead), record.total_norm)
-        for place, (activation, alive) in watcher.activations().items():
-            activation.dead = None if alive is None else self._dead(record, place, alive)
-            record.activations[place] = activation
+        shapes = {name: p.array.shape for name, p in parameters.items()}
+        self._pending.append(_Pending(record, self._weights, self._gradients, shapes, watcher))
+        self._elements += sum([len(x.sample) for x in (*self._weights.values(), *self._gradients.values())])
         self._stop()
-        self.records.append(record)
-        if len(self.records) > _MOST:
-            del self.records[1:-_RECENT:2]
-        shapes = {name: tuple(p.shape) for name, p in parameters.items()}
-        raised = self._rules.judge(self.records, shapes)
-        self.alarms += raised
-        self._live.show(record, raised, len(self.alarms))
-        if self._board is not None:
-            self._board.write(record, raised)
+        if (
+            len(self._pending) >= _PENDING
+            or self._elements > _ELEMENTS
+            or time.monotonic() > self._completed + _SECONDS
+        ):
+            self._complete()
+
+    def _complete(self) -> None:
+        """Complete the records so far, all at once, and judge each."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        self._elements = 0
+        told: list[Alarm] = []
+        with silent():
+            found = iter(
+                distributions([x for one in pending for x in (*one.weights.values(), *one.gradients.values())])
+            )
+            for record, weights, gradients, shapes, watcher in pending:
+                record.weights = dict(zip(weights, found, strict=False))
+                record.gradients = dict(zip(gradients, found, strict=False))
+                for place, (activation, alive) in watcher.activations().items():
+                    activation.dead = None if alive is None else self._dead(record, place, alive)
+                    record.activations[place] = activation
+                self.names = list(dict.fromkeys([*self.names, *shapes]))
+                self._records.append(record)
+                if len(self._records) > _MOST:
+                    del self._records[1:-_RECENT:2]
+                raised = self._rules.judge(self._records, shapes)
+                told += raised
+                if self._board is not None:
+                    self._board.write(record, raised)
+        self._alarms += told
+        self._live.show(self._records[-1], told, len(self._alarms))
+        self._completed = time.monotonic()
 
     def _dead(self, record: Record, place: str, alive: Array) -> float:
         """The share of units that were silent in the last records."""

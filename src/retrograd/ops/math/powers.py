@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dtypes import FLOATING, complex128, float64
 from ...core.layout import order_like
+from ...core.modes import watchers
 from ...core.primitive import apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ..table.elementwise import binary, unary
@@ -105,6 +106,10 @@ def _tensor_power(self: Tensor, exponent: Operand) -> Tensor:
     return apply2(POW, self, exponent)
 
 
+def _power_operator(self: Tensor, exponent: Operand) -> Tensor:
+    return pow_(self, exponent) if watchers else _tensor_power(self, exponent)  # which tells of pow
+
+
 def _power_of(self: Tensor, base: Operand) -> Tensor:
     return apply2(POW, base, self)
 
@@ -113,7 +118,7 @@ def _power_in_place(self: Tensor, exponent: Operand) -> Tensor:
     return self.pow_(exponent)
 
 
-tensor_method(deferring(_tensor_power), "__pow__")
+tensor_method(deferring(_power_operator), "__pow__")
 tensor_method(deferring(_power_of), "__rpow__")
 tensor_method(deferring(_power_in_place), "__ipow__")
 
