@@ -54,7 +54,8 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
                 return
             try:
                 if program.file:
-                    launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", "2"] if program.value("two") else []
+                    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+                    launcher = [mpiexec, "-n", "2"] if program.value("two") else []
                     yield Result(program, run_file(Path(folder) / program.file, program.code, launcher))
                 else:
                     start = written.count("\n")
