@@ -22,7 +22,7 @@ ROOMS = {
     "compiler": {"core", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},
     "_generated": {"core", "ops"},
-    "testing": {"core", "ops", "autograd", "func"},
+    "testing": {"core", "ops", "autograd", "func", "_generated"},
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
     "weights": {"core", "ops", "nn", "models", "files", "serialization"},

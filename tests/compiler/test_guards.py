@@ -49,7 +49,8 @@ def test_globals_and_attributes_that_are_numbers_do_too(pair):
         return x * scale
 
     found = []
-    for scale in (1.0, 2.0, 3.0, 4.0):
+    for value in (1.0, 2.0, 3.0, 4.0):
+        scale = value
         found.append(f(rg.ones(1)).item())
     assert found == [1.0, 2.0, 3.0, 4.0] and f.traces == 2
     module, compiled = pair

@@ -21,8 +21,8 @@ from retrograd.testing.programs import programs
 CASES = {case.name: case for case in all_cases()}
 # What these read of their arguments decides what they do.
 EAGER = {
-    "isin", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "nn.functional.adaptive_max_pool2d", "spmm",
-    "sparse.mm", "sparse_coo_tensor", "sparse_csr_tensor",
+    "isin", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "nn.functional.adaptive_max_pool2d",
+    "spmm", "sparse.mm", "sparse_coo_tensor", "sparse_csr_tensor",
 }  # fmt: skip
 
 

@@ -22,10 +22,11 @@ from ..func.nests import Structure, flatten
 from ..nn.module import Module
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
+from .modes import tracing_with
 from .program import Value
 from .replay import Miss
 from .traced import Number, Traced
-from .tracer import Tracer, as_real, tracing_with
+from .tracer import Tracer, as_real
 
 LIMIT = 8  # programs that a function keeps
 _tracing = RLock()  # Tensors are lifted for all threads
@@ -165,10 +166,10 @@ class Compiled:
                     tracer.lift(leaf, ("argument", index))
                 elif type(leaf) is np.ndarray or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
-            for x in surroundings.tensors:
-                tracer.lift(x)
-                if x._requires and x._node is None:
-                    tracer.lift_grad(x)
+            for tensor_ in surroundings.tensors:
+                tracer.lift(tensor_)
+                if tensor_._requires and tensor_._node is None:
+                    tracer.lift_grad(tensor_)
             for array in surroundings.arrays:
                 tracer.known[id(array)] = array
             for place in free:
@@ -193,7 +194,8 @@ class Compiled:
             elif type(x) in (Traced, Number):
                 found[index] = as_real(x)
         value = result_structure.unflatten(found)
-        given = args = kwargs = result = x = alias = None
+        del given, args, kwargs, result  # what is still held from now on is held outside
+        x = alias = None
         tracer.look_for_escapes()
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
@@ -203,7 +205,7 @@ class Compiled:
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
         trace.cotangents, trace.gradients = cotangents, gradients
-        sources = {value: source for value, source in program.inputs}
+        sources = dict(program.inputs)
         for entry in tracer.outside.values():
             if sources[entry.first][0] in ("tensor", "argument"):
                 trace.outside.append((entry.tensor, entry.first, entry.requires))
@@ -387,6 +389,6 @@ def compiled_module(module: Module, compiled: Compiled) -> Module:
 
     names = {"__call__": call, "__reduce_ex__": reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}
     same = type(kind.__name__, (kind,), names | {"_orig_mod": module, "compiled": property(lambda self: compiled)})
-    made = object.__new__(same)
+    made: Any = object.__new__(same)
     object.__setattr__(made, "__dict__", shared)
     return made

@@ -294,8 +294,9 @@ class Entry:
                     else:
                         value = new_tensor(value if type(value) is np.ndarray else np.asarray(value))
                     if result.spent is not None:
+                        freed: Any = None
                         value._requires = True
-                        value._node = new_node(result.spent, (None,), None, value.array.shape, value.array.dtype)
+                        value._node = new_node(result.spent, (None,), freed, value.array.shape, value.array.dtype)
                     if result.alias is not None:
                         kind, what = result.alias
                         other = made[what] if kind == "result" else leaves[what] if kind == "argument" else what

@@ -1,4 +1,4 @@
-"""``explain``: a program in words: its instructions by the user's lines, what was fused, what it costs, what it assumes."""
+"""``explain``: a program in words: instructions by the user's lines, what was fused, what it costs and assumes."""
 
 from __future__ import annotations
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .modes import tracing_with
 from .program import Instruction, Method, Value
 from .traced import Traced
-from .tracer import Tracer, tracing_with
+from .tracer import Tracer
 
 # By ufunc or operator; ``{0}`` is the first operand. Comparisons and ``&|~`` give bools.
 _FORMS: dict[Any, str] = {

@@ -105,8 +105,8 @@ class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths", "primitive", "several", "site",
-        "view", "writes",
+        "args", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths", "primitive",
+        "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(

@@ -1,7 +1,7 @@
 """Replay: a program as one Python function, a line for each instruction.
 
-Python's own compiler gives local variables for values, which are let go after their last use, and line numbers, by which
-an error finds its instruction.
+Python's own compiler gives local variables for values, which are let go after their last use, and line numbers, by
+which an error finds its instruction.
 """
 
 from __future__ import annotations

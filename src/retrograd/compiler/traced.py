@@ -48,8 +48,12 @@ class Traced(Wrapping):
     strides = property(lambda self: self.numbers.strides)
     flags = property(lambda self: self.numbers.flags)
     base = property(lambda self: self.numbers.base)
-    backend = property(lambda self: BACKEND)
     examples = property(lambda self: self)  # checks of values ask the array itself, and become guards
+
+    @property
+    def backend(self) -> Any:
+        """NumPy's, for Traced arrays."""
+        return BACKEND
 
     def __repr__(self) -> str:
         return f"Traced({self.numbers!r})"
@@ -182,15 +186,15 @@ def _bare(value: Any) -> Any:
 _FACTS: dict[Any, Callable[..., Any]] = {
     function: function
     for function in (
-        np.may_share_memory, np.shares_memory, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type,
-        np.can_cast, np.min_scalar_type, np.common_type, np.einsum_path,
+        np.may_share_memory, np.shares_memory, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj,
+        np.result_type, np.can_cast, np.min_scalar_type, np.common_type, np.einsum_path,
     )
 }  # fmt: skip
 
 _METHODS = (
-    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum diagonal "
-    "dot flatten max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take trace "
-    "transpose var view"
+    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum "
+    "diagonal dot flatten max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes "
+    "take trace transpose var view"
 )
 _UNARY = "neg pos abs invert"
 _BINARY = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor"
@@ -237,7 +241,7 @@ def _enter() -> None:
             if name not in _COMPARISONS.split():
                 setattr(kind, f"__r{plain}__", reflected(function))
                 setattr(kind, f"__i{plain}__", inplace(function, kind))
-    Traced.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
+    setattr(Traced, "__divmod__", lambda self, other: (self // other, self % other))  # noqa: B010
 
 
 def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
@@ -351,7 +355,7 @@ class TracedModule:
         """A copy of the data."""
         tracer = self._tracer or current()
         if tracer is None:
-            return np.array(_bare(data), dtype=dtype, order=order, copy=copy)
+            return np.array(_bare(data), dtype=dtype, order=order, copy=copy)  # type: ignore[call-overload]
         return tracer.made_by(np.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
@@ -360,18 +364,11 @@ class TracedModule:
 
 
 _PLAIN = frozenset(
-    [
-        "dtype",
-        "finfo",
-        "iinfo",
-        "errstate",
-        "broadcast_shapes",
-        "result_type",
-        "promote_types",
-        "can_cast",
+    (
+        "dtype", "finfo", "iinfo", "errstate", "broadcast_shapes", "result_type", "promote_types", "can_cast",
         "may_share_memory",
-    ]
-)
+    )
+)  # fmt: skip
 
 
 def current() -> Tracer | None:
@@ -418,4 +415,4 @@ class TracedBackend(Backend):
         return array.base
 
 
-BACKEND = TracedBackend()
+BACKEND: Backend = TracedBackend()

@@ -20,12 +20,12 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.graph import reachable
-from ..core.modes import Mode, modes
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
 from ..core.tensor import Tensor
-from .effects import clear_grad, give_array, run_step, set_grad
+from .effects import Outside, clear_grad, give_array, run_step, set_grad
+from .modes import without
 from .program import Instruction, Program, Value, replaced
 from .traced import Number, Traced, TracedModule
 
@@ -34,26 +34,12 @@ _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype,
 
 # Functions whose results have shapes that depend on elements, whatever these are.
 _SHAPED_BY_DATA = frozenset(
-    [
-        "argwhere",
-        "extract",
-        "flatnonzero",
-        "intersect1d",
-        "nonzero",
-        "setdiff1d",
-        "setxor1d",
-        "trim_zeros",
-        "union1d",
-        "unique",
-        "bincount",
-        "unique_values",
-        "unique_counts",
-        "unique_inverse",
-        "unique_all",
-        "compress",
+    (
+        "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
+        "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
         "repeat",
-    ]
-)
+    )
+)  # fmt: skip
 
 
 class DataDependent(RuntimeError):
@@ -62,21 +48,6 @@ class DataDependent(RuntimeError):
 
 class Whole(Exception):
     """A rule does something that is not to be traced: it becomes one instruction."""
-
-
-class Outside:
-    """A Tensor from outside of the function: what it was when it was lifted, and what the program knows of it."""
-
-    __slots__ = ("accumulated", "array", "cleared", "first", "grad", "node", "requires", "start_grad", "tensor")
-
-    def __init__(self, tensor: Tensor, node: Value) -> None:
-        self.tensor = tensor
-        self.array = tensor.array
-        self.node = self.first = node
-        self.requires = tensor._requires
-        self.start_grad = self.grad = tensor._grad
-        self.cleared = False  # its gradient, before anybody read or added to it
-        self.accumulated = False
 
 
 class Tracer(Observer):
@@ -113,7 +84,7 @@ class Tracer(Observer):
             self.broken = f"{reason} ({site})"
 
     def refuses(self, what: str) -> bool:
-        """What was asked cannot be recorded: inside a rule this makes one instruction of that, else the trace breaks."""
+        """What was asked cannot be recorded: a rule becomes one instruction for that, all else breaks the trace."""
         if self.recording:
             if self._attempts:
                 raise Whole
@@ -306,8 +277,8 @@ class Tracer(Observer):
         if self.strict:
             raise DataDependent(
                 f"compile: {site.in_traceback()}\nreads {what}, which depends on the elements of a Tensor; a compiled "
-                "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor and "
-                "read it outside; or compile the parts before and after. With fallback=True the function runs eagerly"
+                "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor "
+                "and read it outside; or compile the parts before and after. With fallback=True it runs eagerly"
             )
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
@@ -432,7 +403,7 @@ class Tracer(Observer):
             instruction = self._effect(run_step, (optimizer, step))
             instruction.args = (optimizer, step, tuple(nodes))
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
-            for x, array, now in zip(tensors, before, moved, strict=True):
+            for array, now in zip(before, moved, strict=True):
                 if now is not array.numbers:
                     self.breaks("an optimizer gave a parameter other memory")
         return True
@@ -571,22 +542,6 @@ class Tracer(Observer):
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
-
-
-class tracing_with(Mode):
-    """Let a tracer write down what happens on this thread."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.changes = {"observers": (tracer,), "tracer": tracer}
-
-
-class without(Mode):
-    """Let a trace pass over what is done inside."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
 
 
 def as_real(array: Any) -> Any:

@@ -1,8 +1,8 @@
 """Random programs of Tensors, for whatever runs programs another way than eagerly.
 
-A program is drawn from a seed: operators with views, writes in place, broadcasting, reductions, products, random numbers
-and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` gives all that can be told apart: the
-values of results, gradients, and of what was written.
+A program is drawn from a seed: operators with views, writes in place, broadcasting, reductions, products, random
+numbers and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` gives all that can be told
+apart: the values of results, gradients, and of what was written.
 """
 
 from __future__ import annotations
