@@ -5,9 +5,11 @@
 
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
-Retrograd without Numba. Libraries that are not installed are left out. A run with ``--only`` adds to what the JSON file
-has, so the whole can be measured in pieces; ``--only setup`` measures imports, sizes, first steps and the scalar engine,
-``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as docs/performance.md.
+Retrograd without Numba. Libraries that are not installed are left out.
+
+A run with ``--only`` adds to what the JSON file has, so the whole can be measured in pieces; ``setup`` is imports, sizes,
+first steps and the scalar engine, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the
+JSON file has as docs/performance.md.
 """
 
 from __future__ import annotations
