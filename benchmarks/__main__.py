@@ -7,9 +7,9 @@ Every library runs each workload in a process of its own, all in alternation, so
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
 Retrograd without Numba. Libraries that are not installed are left out.
 
-A run with ``--only`` adds to what the JSON file has, so the whole can be measured in pieces; ``setup`` is imports, sizes,
-first steps and the scalar engine, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the
-JSON file has as docs/performance.md.
+A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
+and first steps, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
+docs/performance.md.
 """
 
 from __future__ import annotations
