@@ -1,11 +1,16 @@
 """Retrograd beside PyTorch eager and others, on the same steps with the same numbers.
 
     python -m benchmarks [--only mlp_small cnn ...] [--threads 2] [--rounds 7] [--seconds 1] [--json FILE] [--plot FILE]
+                         [--page FILE]
 
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
 Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``. Libraries that are not installed are left
 out.
+
+A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
+and first steps, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from . import setup_costs
+from . import page, setup_costs
 from .others import OTHERS
 from .workloads import PARTS, STEPS
 
@@ -166,30 +171,51 @@ def plot(all_results: dict[str, dict[str, dict[str, float]]], path: Path) -> Non
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS]
-    parser.add_argument("--only", nargs="+", choices=everything, default=everything, metavar="WORKLOAD")
+    everything = [*STEPS, *PARTS, "setup"]
+    parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="per library and round")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    results: dict[str, dict[str, dict[str, float]]] = {}
+    record = load(options.json, options.threads)
+    results = record["steps"]
     for workload in options.only:
+        if workload == "setup":
+            record["setup"] = setup_costs.measure()
+            continue
         results[workload] = measure(workload, options.threads, options.rounds, options.seconds)
         figures = [f"{name} {1e3 * one['seconds_median']:.3g} ms" for name, one in results[workload].items()]
         print(f"{workload}: {', '.join(figures)}", file=sys.stderr, flush=True)
+        keep(record, options.json)
+    record["steps"] = results = {name: results[name] for name in (*STEPS, *PARTS) if name in results}
+    keep(record, options.json)
     print(f"time of a step over PyTorch eager's, {options.threads} threads\n{table(results, 'seconds_median')}")
     print(f"\npeak of memory beyond the import, over PyTorch's\n{table(results, 'beyond_import')}")
     print(f"\npeak of memory with the import, over PyTorch's\n{table(results, 'peak')}")
-    costs = setup_costs.measure() if options.only == everything else {}
-    if costs:
-        print("\n" + setup_costs.table(costs))
-    if options.json:
-        record = {"machine": machine(), "threads": options.threads, "steps": results, "setup": costs}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    if record["setup"]:
+        print("\n" + setup_costs.table(record["setup"]))
     if options.plot:
         plot(results, options.plot)
+    if options.page:
+        options.page.write_text(page.written(record))
+
+
+def load(path: Path | None, threads: int) -> dict[str, Any]:
+    """What an earlier run has measured with as many threads, or nothing yet."""
+    if path is not None and path.exists():
+        record: dict[str, Any] = json.loads(path.read_text())
+        if record["threads"] == threads:
+            return record | {"machine": machine()}
+    return {"machine": machine(), "threads": threads, "steps": {}, "setup": {}}
+
+
+def keep(record: dict[str, Any], path: Path | None) -> None:
+    """Write the record, also in the middle of a run."""
+    if path is not None:
+        path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

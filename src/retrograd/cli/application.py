@@ -16,10 +16,10 @@ from retrograd.data import DataError
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
-from . import check, evaluate, generate, info, run, step, train
+from . import check, evaluate, generate, info, run, step, train, warmup
 from .console import UserError
 
-COMMANDS = (check, train, generate, evaluate, info, run, step)
+COMMANDS = (check, train, generate, evaluate, info, run, step, warmup)
 
 
 class Parser(argparse.ArgumentParser):

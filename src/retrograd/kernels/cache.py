@@ -13,6 +13,7 @@ import hashlib
 import os
 import pickle
 import sys
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
 
 _DIGEST = hashlib.sha256
+PATIENCE = 1.0  # seconds of compiling that go without a word
 
 
 class LoopCache(FunctionCache):
@@ -36,6 +38,7 @@ class LoopCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function of a signature, or None."""
         target_context.refresh()
+        compiled.began = time.perf_counter()
         try:
             path, identity = self._file(sig, target_context.codegen())
             with open(path, "rb") as file:
@@ -49,6 +52,7 @@ class LoopCache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled function of a signature, if that can be done."""
+        compiled.ended()
         with suppress(Exception):
             if self._impl.check_cachable(data):
                 path, identity = self._file(sig, data.codegen)
@@ -70,6 +74,24 @@ def _sources() -> str:
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+class Compiled:
+    """What this process has compiled, and how long that took."""
+
+    def __init__(self) -> None:
+        self.loops, self.seconds = 0, 0.0
+        self.began = time.perf_counter()
+
+    def ended(self) -> None:
+        """A loop is compiled. Who waits at a terminal is told once what takes so long."""
+        before = self.seconds
+        self.loops, self.seconds = self.loops + 1, before + time.perf_counter() - self.began
+        if before <= PATIENCE < self.seconds and sys.stderr is not None and sys.stderr.isatty():
+            print("retrograd: compiling loops for this machine; they are kept for the next run", file=sys.stderr)
+
+
+compiled = Compiled()
 
 
 def _write(path: str, content: bytes) -> None:

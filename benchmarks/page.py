@@ -1,0 +1,109 @@
+"""docs/performance.md, written from what the benchmarks measured."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from .workloads import PARTS, STEPS
+
+NAMES = {
+    "retrograd": "Retrograd",
+    "retrograd-numpy": "without Numba",
+    "jax": "JAX",
+    "autograd": "HIPS autograd",
+    "mygrad": "MyGrad",
+}
+HEAD = """# Performance
+
+Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
+
+Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the median time
+of a step divided by PyTorch eager's in the same run: below 1, Retrograd is faster. JAX compiles the whole step.
+"""
+
+
+def written(record: dict[str, Any]) -> str:
+    """The page in Markdown."""
+    steps, parts = [
+        {name: record["steps"][name] for name in names if name in record["steps"]} for names in (STEPS, PARTS)
+    ]
+    sections = [
+        HEAD.format(machine=_machine(record["machine"]), threads=record["threads"]),
+        "## Time of a training step",
+        _ratios(steps, "seconds_median"),
+        _losses(steps | parts),
+        "## Spread",
+        "Milliseconds of a step: lower quartile, median, upper quartile.",
+        _spread(steps | parts),
+    ]
+    if parts:
+        sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
+    sections += ["## Peak of memory", "Resident memory of the whole process over PyTorch's.", _ratios(steps, "peak")]
+    if record["setup"]:
+        sections += ["## Before the first step", _setup(record["setup"])]
+    sections += ["## What each step is", _descriptions(steps | parts)]
+    return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
+    return f"{machine['cores']} cores ({machine['processor']}, {machine['system']}), {versions}"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _ratios(results: dict[str, Any], figure: str) -> str:
+    libraries = [library for library in NAMES if any(library in one for one in results.values())]
+    lines = [_row(["", *[NAMES[library] for library in libraries]]), "|---|" + "---:|" * len(libraries)]
+    columns: dict[str, list[float]] = {library: [] for library in libraries}
+    for name, one in results.items():
+        cells = []
+        for library in libraries:
+            if library in one and "torch" in one:
+                columns[library].append(one[library][figure] / one["torch"][figure])
+                cells.append(f"{columns[library][-1]:.2f}")
+            else:
+                cells.append("")
+        lines.append(_row([name, *cells]))
+    whole = [values if len(values) == len(results) else [] for values in columns.values()]
+    lines.append(_row(["geometric mean", *[f"{statistics.geometric_mean(v):.2f}" if v else "" for v in whole]]))
+    return "\n".join(lines)
+
+
+def _losses(results: dict[str, Any]) -> str:
+    ratios = {
+        name: one["retrograd"]["seconds_median"] / one["torch"]["seconds_median"]
+        for name, one in results.items()
+        if "torch" in one
+    }
+    slower = sorted(((ratio, name) for name, ratio in ratios.items() if ratio > 1), reverse=True)
+    if not slower:
+        return "Retrograd is slower than PyTorch on none of them."
+    return "Where PyTorch is faster: " + ", ".join(f"{name} ({ratio:.2f})" for ratio, name in slower) + "."
+
+
+def _spread(results: dict[str, Any]) -> str:
+    libraries = {"retrograd": "Retrograd", "retrograd-numpy": "without Numba", "torch": "PyTorch"}
+    lines = [_row(["", *libraries.values()]), "|---|---:|---:|---:|"]
+    for name, one in results.items():
+        figures = [
+            [one[library][f"seconds_{which}"] for which in ("lower", "median", "upper")] if library in one else []
+            for library in libraries
+        ]
+        lines.append(_row([name, *[" ".join(f"{1e3 * seconds:.3g}" for seconds in three) for three in figures]]))
+    return "\n".join(lines)
+
+
+def _setup(costs: dict[str, dict[str, float]]) -> str:
+    lines = []
+    for name, values in costs.items():
+        unit, scale = ("MB", 1e-6) if name == "bytes" else ("ms", 1e3)
+        lines.append(f"* {name}: " + ", ".join(f"{key} {scale * value:.3g} {unit}" for key, value in values.items()))
+    return "\n".join(lines)
+
+
+def _descriptions(results: dict[str, Any]) -> str:
+    return "\n".join(f"* `{name}`: {((STEPS | PARTS)[name].__doc__ or '').splitlines()[0]}" for name in results)
