@@ -83,13 +83,18 @@ def _matrices(w: Any, groups: int, steps: int) -> Any:
     return np.ascontiguousarray(np.moveaxis(w.reshape(shape), 3, 1)).reshape(groups, steps, shape[1], -1)
 
 
+def _by_planes(window: Window3, channels: int, outs: int, groups: int) -> bool:
+    """Whether the convolution is depthwise, with strides small enough to compute as if they were 1."""
+    return channels == 1 and groups > 1 and outs <= 2 * groups and max(window[1]) <= 2
+
+
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The convolution."""
     axes = in_three_axes(window)
     out = np.empty((len(x), len(w), *window.out), x.dtype)
     b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
     b = b.reshape(groups, -1)
-    if w.shape[1] == 1 and len(w) <= 2 * groups and max(axes[1]) <= 2:
+    if _by_planes(axes, w.shape[1], len(w), groups):
         kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
         planes = len(x) * groups * axes[4][0]
         args = _grouped(x, groups, window), kernels, b, axes, _flat(out, groups)
@@ -114,6 +119,11 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     else:
         out = np.empty(shape, y.dtype)
         out[:] = b.reshape((-1,) + (1,) * len(window.size))
+    if _by_planes(axes, w.shape[1], len(w), groups):
+        kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
+        args = _flat(y, groups), kernels, axes, _grouped(out, groups, window)
+        _launch("transposed_by_planes", len(y) * groups, y.size * w[0].size, *args)
+        return out
     images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
     channels = _block(w.shape[1], pieces)
@@ -130,6 +140,11 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     """The correlation of x and y, summed over the batch."""
     axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
+    if _by_planes(axes, channels, y.shape[1], groups):
+        out = np.empty((y.shape[1], 1, *window.kernel), x.dtype)
+        args = _grouped(x, groups, window), _flat(y, groups), axes, out.reshape(groups, outs, *axes[0])
+        _launch("weight_by_planes", groups, y.size * out[0].size, *args)
+        return out
     images, lines, tiles, _ = _tile(len(x), axes, channels, x.itemsize, in_steps=False)
     rows = channels * prod(window.kernel)
     parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))

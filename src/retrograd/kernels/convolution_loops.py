@@ -340,3 +340,74 @@ def _add_moved(sums, image, factors, apart):
             for j in range(len(sums)):
                 sums[j] += a * x[j]
             v += 1
+
+
+@_part
+def _spread(y, window, width, spread):
+    """The windows of one plane at the places where ``forward_by_planes`` has their sums; zero elsewhere."""
+    stride, out = window[1], window[4]
+    spread[:] = 0
+    for h in range(out[1]):
+        source = y[h * out[2] : (h + 1) * out[2]]
+        target = spread[h * stride[1] * width :]
+        if stride[2] == 1:
+            _copy(target, 0, source, 0, out[2])
+            continue
+        for j in range(len(source)):
+            target[j * stride[2]] = source[j]
+
+
+@_loop
+def transposed_by_planes(y, w, window, x, start, stop):
+    """Add to x the images and groups ``start`` to ``stop`` of the transpose of ``forward_by_planes``."""
+    kernel, _, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], y.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    spread = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, y.dtype)
+    for item in range(start, stop):
+        group, n = item % len(w), item // len(w)
+        for plane in range(out[0]):
+            padded[:] = 0
+            for o in range(w.shape[1]):
+                at = plane * out[1] * out[2]
+                _spread(y[n, group, o, at : at + out[1] * out[2]], window, width, spread)
+                for d in range(kernel[0]):
+                    for u in range(kernel[1]):
+                        for v in range(kernel[2]):
+                            first = (d * rows + u * dilation[1]) * width + v * dilation[2]
+                            target, factor = padded[first : first + len(spread)], w[group, o, d, u, v]
+                            for j in range(len(target)):
+                                target[j] += factor * spread[j]
+            _unpad(image, plane, 0, window, x[n, group])
+
+
+@_loop
+def weight_by_planes(x, y, window, totals, start, stop):
+    """Fill the groups ``start`` to ``stop`` of ``totals (G, O, kD, kH, kW)``."""
+    kernel, _, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], x.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    spread = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, x.dtype)
+    for group in range(start, stop):
+        totals[group] = 0
+        for n in range(len(x)):
+            for plane in range(out[0]):
+                _pad(x[n, group], plane, 0, window, image)
+                for o in range(totals.shape[1]):
+                    at = plane * out[1] * out[2]
+                    _spread(y[n, group, o, at : at + out[1] * out[2]], window, width, spread)
+                    for d in range(kernel[0]):
+                        for u in range(kernel[1]):
+                            for v in range(kernel[2]):
+                                first = (d * rows + u * dilation[1]) * width + v * dilation[2]
+                                totals[group, o, d, u, v] += _dot(padded[first : first + len(spread)], spread)
+
+
+@njit(fastmath={"reassoc", "contract"}, error_model="numpy")
+def _dot(x, y):
+    total = x.dtype.type(0)
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total

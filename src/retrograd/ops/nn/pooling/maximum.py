@@ -6,6 +6,7 @@ window is the number of its element in the kernel, row by row, in the smallest d
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf, prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -53,7 +54,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
     def beats(new: Any, old: Any) -> Any:
         return (new > old) | (new != new) if exact else new > old
 
-    if found and all(places == slice(0, out) for _, places, _ in found):
+    if _all_inside(window, axis):
         offset, _, reads = found[0]
         source = along(place, reads, ndim)
         best, won = value[source], number(offset, source) if kind else None
@@ -88,6 +89,13 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
         best[target] = xp.maximum(best[target], late)
         met = min(met, places.start)
     return best, won
+
+
+@lru_cache(maxsize=1024)
+def _all_inside(window: Window, axis: int) -> bool:
+    """Whether the windows lie inside of the input along an axis."""
+    found = axis_taps(window, axis)
+    return bool(found) and all(places == slice(0, window.out[axis]) for _, places, _ in found)
 
 
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:

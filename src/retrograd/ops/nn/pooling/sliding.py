@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ....core.errors import describe
 from ....core.primitive import operand
 from ....core.tensor import Tensor
@@ -42,16 +44,22 @@ def sliding_windows(
             f"pad should be at most half of effective kernel size, but got padding={paddings}, "
             f"kernel_size={kernel} and dilation={dilations}"
         )
+    window = _windows(size, kernel, strides, paddings, dilations, bool(ceil_mode))
+    if min(window.out) < 1:
+        raise RuntimeError(
+            f"for input {describe(x)} and kernel_size={kernel} the output size {window.out} is too small"
+        )
+    return window
+
+
+@lru_cache(maxsize=1024)
+def _windows(size: Ints, kernel: Ints, strides: Ints, paddings: Ints, dilations: Ints, ceil_mode: bool) -> Window:
     out = []
     for length, k, s, p, d in zip(size, kernel, strides, paddings, dilations):
         room = length + 2 * p - d * (k - 1) - 1
         count = (room + (s - 1 if ceil_mode else 0)) // s + 1
         # With ceil_mode a window must still start inside of the input or its left padding.
         out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
-    if min(out) < 1:
-        raise RuntimeError(
-            f"for input {describe(x)} and kernel_size={kernel} the output size {tuple(out)} is too small"
-        )
     return Window(size, kernel, strides, paddings, dilations, tuple(out))
 
 
