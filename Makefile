@@ -17,7 +17,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types bench clean
+.PHONY: demo test slow lowest lint types bench docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -52,6 +52,11 @@ types: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp $(VENV)/compare.stamp
 	$(BIN)/python -m benchmarks
 
+# Runs the programs of all pages, draws their pictures and builds the site in build/site/html; fails on a broken link,
+# a public name without a docstring, or a page that says something else than its programs print.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m tools.pages.site
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -65,6 +70,10 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[all,docs]'
+	@touch $@
 
 $(VENV)/lowest.stamp: pyproject.toml tools/lower_bounds.py | $(BIN)/python
 	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)

@@ -6,6 +6,7 @@ This file stands at the root, not in tests/, so that the doctests under src/ are
 import os
 import random
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from retrograd.core.devices import get_default_device, set_default_device
 from retrograd.core.dtypes import get_default_dtype, set_default_dtype
 from retrograd.core.modes import modes
 from retrograd.nn import functional as F
+
+# Rooms that stand on a library as a whole: their doctests need it.
+collect_ignore_glob = [f"src/retrograd/{room}/*" for room in ("sklearn", "onnx") if find_spec(room) is None]
 
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "observers")

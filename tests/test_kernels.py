@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels import threads
+from retrograd.kernels import products, threads
+from retrograd.ops.linear import matmul
 
 pytest.importorskip("numba")
 
@@ -116,6 +118,20 @@ def test_attention(causal, masked):
         np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_outer_products_of_each_example(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, w = rg.tensor(rng.standard_normal((70, 31), np.float32)), rg.tensor(rng.standard_normal((17, 31), np.float32))
+
+    def run():
+        return rg.func.vmap(rg.func.grad(lambda w, x: F.linear(x, w).tanh().sum()), (None, 0))(w, x).numpy()
+
+    found = run()
+    asked = []
+    monkeypatch.setattr(matmul, "compiled", lambda: asked.append(1))
+    np.testing.assert_array_equal(found, run())
+    assert asked
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_batch_norm(affine, count_of_loops):
     rng = np.random.default_rng(0)
@@ -135,11 +151,43 @@ def test_batch_norm(affine, count_of_loops):
     assert len(count_of_loops) >= 3
 
 
+NORMS = {
+    "layer_norm over two axes": (lambda x, w, b: F.layer_norm(x, x.shape[2:], w, b), (15, 17)),
+    "rms_norm": (lambda x, w, b: F.rms_norm(x, x.shape[3:], w) + 0 * b.sum(), (17,)),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 4, w, b), (12,)),
+    "instance_norm": (lambda x, w, b: F.instance_norm(x, None, None, w, b), (12,)),
+    "instance_norm with statistics": (lambda x, w, b: F.instance_norm(x, x[0, :, 0, 0] * 0, None, w, b), (12,)),
+}
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("name", NORMS)
+def test_other_norms(name, affine, count_of_loops, monkeypatch):
+    function, shape = NORMS[name]
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 24, 12, 15, 17)).astype(np.float32)
+    x += 3
+    parameters = rng.standard_normal((2, *shape)).astype(np.float32)
+
+    def run(dtype):
+        leaf = rg.tensor(x.astype(dtype), requires_grad=True)
+        wb = [rg.tensor(p.astype(dtype), requires_grad=True) for p in parameters]
+        y = function(leaf, *(wb if affine else (None, 0 * wb[1] if name == "rms_norm" else None)))
+        y.backward(rg.tensor(g.astype(dtype)))
+        return [y.detach(), leaf.grad, *[p.grad for p in wb if p.grad is not None]]
+
+    found = run(np.float32)
+    assert len(count_of_loops) >= 2
+    for single, double in zip(found, run(np.float64), strict=True):
+        np.testing.assert_allclose(single.numpy(), double.numpy(), rtol=2e-5, atol=5e-5)
+
+
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize(
     ("size", "options"),
     [
         ((32, 30), {"kernel_size": 2}),
+        ((31, 33), {"kernel_size": 2}),
         ((31, 33), {"kernel_size": 3, "stride": 2, "padding": 1}),
         ((29, 30), {"kernel_size": (2, 3), "stride": (3, 1), "dilation": (2, 3), "padding": (1, 0)}),
         ((30, 31), {"kernel_size": 4, "stride": 3, "ceil_mode": True}),
@@ -484,3 +532,54 @@ def test_a_step_leaves_what_a_graph_has_saved_alone():
     w.grad = None
     y.backward()
     assert w.grad.unique().tolist() == [2.0] and w.detach().unique().tolist() == [0.5]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(300, 200, 170), (24, 784, 130), (700, 500, 11), (64, 1024, 64)])
+def test_shared_products_are_products_and_the_same_on_any_number_of_threads(shape, dtype, monkeypatch):
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    for left in (x, np.asfortranarray(x)):
+        for right in (y, np.asfortranarray(y)):
+            found = []
+            for number in (1, 2, 3):
+                monkeypatch.setattr(threads, "count", lambda number=number: number)
+                found.append(products.dot(left, right))
+            np.testing.assert_allclose(found[0], left.astype(np.float64) @ right, rtol=1e-4, atol=1e-4)
+            np.testing.assert_array_equal(found[0], found[1])
+            np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_a_launch_within_a_launch_and_launches_of_several_programs_threads_are_right():
+    x = rg.tensor(draw())
+    wanted = rg.tanh(x).numpy()
+    found: list[np.ndarray] = []
+    together = [Thread(target=lambda: found.extend(rg.tanh(x).numpy() for _ in range(50))) for _ in range(4)]
+    for thread in together:
+        thread.start()
+    for thread in together:
+        thread.join()
+    assert len(found) == 200 and all((y == wanted).all() for y in found)
+
+
+def test_denormal_numbers_are_set_to_zero_on_all_threads_and_in_products_or_nowhere(monkeypatch):
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    x = np.full((400, 400), 1e-30, np.float32)
+    tiny, weights = rg.full((1 << 18,), -90.0), rg.tensor(np.eye(400, dtype=np.float32) * np.float32(1e-9))
+    if not rg.set_flush_denormal(True):
+        pytest.skip("the mode of this processor is not known")
+    try:
+        for _ in range(20):
+            assert not rg.exp(tiny).numpy().view(np.int32).any()
+            assert not (rg.tensor(x) @ weights).numpy().view(np.int32).any()
+    finally:
+        assert rg.set_flush_denormal(False)
+    assert (rg.exp(tiny).numpy().view(np.int32) != 0).all()
+
+
+def test_softmax_makes_no_denormal_numbers():
+    x = draw()
+    x[:, 0] += 90
+    y = F.softmax(rg.tensor(x), -1).numpy()
+    assert ((y == 0) | (y >= np.finfo(np.float32).tiny)).all() and (y == 0).any()

@@ -681,3 +681,15 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         rg.save({"a": rg.zeros(1)}, path)
     assert rg.load(path)["a"].tolist() == [1.0] and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_state_dict_keeps_its_order(tmp_path):
+    state = {f"{n}.weight": rg.ones(1) for n in (10, 2, 0, 1, 9, 8)}
+    rg.save(state, tmp_path / "model.safetensors")
+    assert list(rg.load(tmp_path / "model.safetensors")) == list(state)
+
+
+def test_names_of_other_programs_files_come_in_alphabetical_order(tmp_path):
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    numpy_files.save_file({name: np.ones(1) for name in "gcdaebf"}, tmp_path / "model.safetensors")
+    assert list(rg.load(tmp_path / "model.safetensors")) == list("abcdefg")

@@ -56,6 +56,7 @@ from .ops.numpy.index_tricks import c_, r_
 if TYPE_CHECKING:
     from . import cli as cli
     from . import data as data
+    from . import distributed as distributed
     from . import distributions as distributions
     from . import fft as fft
     from . import func as func
@@ -63,14 +64,18 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import manual as manual
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
     from . import scalar as scalar
     from . import signal as signal
+    from . import sklearn as sklearn
     from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import training as training
     from . import utils as utils
+    from . import weights as weights
+    from .compiler import compile as compile
     from .func.budget import memory_budget as memory_budget
     from .serialization import load as load
     from .serialization import save as save
@@ -87,8 +92,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "cli", "data", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn", "optim", "scalar", "signal",
-    "sparse", "special", "testing", "training", "utils",
+    "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg", "manual", "nn",
+    "onnx", "optim", "scalar", "signal", "sklearn", "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 
@@ -99,6 +104,8 @@ if not TYPE_CHECKING:  # checkers know the names above, and that there is no oth
             return _import_module(f"{__name__}.{name}")
         if name == "bool":
             return bool_
+        if name == "compile":
+            return _import_module(f"{__name__}.compiler").compile
         if name == "memory_budget":
             return _import_module(f"{__name__}.func").memory_budget
         if name in ("save", "load"):

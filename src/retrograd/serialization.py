@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import import_module
 from operator import methodcaller
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -71,9 +72,9 @@ def save(state: Any, path: Any, *, pickle_protocol: Any = None, **options: Any) 
         with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
             import_module(_OBJECT_FILES).write(state, stream, pickle_protocol)
         return
-    # What every reader makes of a file without a structure.
-    flat = {name: {"$": "tensor", "name": name} for name in arrays}
-    write_file(path, arrays, structure, with_structure=structure != flat)
+    # What every reader makes of a file without a structure, if it reads the names in alphabetical order.
+    flat = {name: {"$": "tensor", "name": name} for name in sorted(arrays)}
+    write_file(path, arrays, structure, with_structure=structure != flat or list(structure) != list(flat))
 
 
 def load(
@@ -86,6 +87,8 @@ def load(
     **options: Any,
 ) -> Any:
     """What ``save`` wrote; from another program's safetensors file, a dictionary of Tensors.
+
+    Of weights in several files the index is named (``model.safetensors.index.json``), which says what is in which.
 
     PyTorch's own files (``.pt``, ``.pth``) of tensors and plain containers are read, too: by a reader that refuses
     whatever else they name, so that no code of a file is ever run. bfloat16 becomes float32 where ml_dtypes is not
@@ -109,6 +112,8 @@ def load(
         MemoryError: the file's content, twice over, does not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
+    if not hasattr(path, "read") and os.fspath(path).endswith(".index.json"):
+        return _load_shards(Path(path), map_location)
     if hasattr(path, "read"):
         start = path.tell()
         first = path.read(8)
@@ -130,6 +135,29 @@ def load(
             stream.seek(0)
             return import_module(_OBJECT_FILES).read(stream, weights_only is not False)
     return read_file(path, lambda array: _placed(new_tensor(array), map_location))
+
+
+def _load_shards(index: Path, map_location: Any) -> dict[str, Tensor]:
+    """The tensors that an index names, from the files beside it."""
+    with open_regular(index) as stream:
+        try:
+            files = safetensors_format.parse_json(stream.read())["weight_map"]
+            names_by_file: dict[str, list[str]] = {}
+            for name, file in files.items():
+                names_by_file.setdefault(file, []).append(name)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise CorruptFileError(f"{index}: damaged, or no index of safetensors files") from None
+    for file in names_by_file:
+        if not isinstance(file, str) or Path(file).name != file or file in ("", ".."):
+            raise CorruptFileError(f"{index}: names {file!r:.80}, which is no file of its folder")
+    found = {}
+    for file, names in names_by_file.items():
+        tensors = load(index.with_name(file), map_location)
+        for name in names:
+            if not isinstance(tensors, dict) or name not in tensors:
+                raise CorruptFileError(f"{index.with_name(file)}: has no {name!r:.80}, which {index.name} says it has")
+            found[name] = tensors[name]
+    return {name: found[name] for name in files}
 
 
 def _is_pt_file(start: bytes) -> bool:
@@ -254,8 +282,10 @@ def read_file(path: Any, tensor_of: Callable[[np.ndarray[Any, Any]], Tensor], ch
         raise CorruptFileError(f"{path}: no checksum; the file is damaged or was written by another program")
     if checksum is not None and checksum != str(_checksum(arrays, text)):
         raise CorruptFileError(f"{path}: damaged, the checksum does not match what is in the file")
+    # The library's reader has an order of its own in each process.
     tensors = {
-        name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False)) for name, array in arrays.items()
+        name: tensor_of(array.astype(array.dtype.newbyteorder("="), copy=False))
+        for name, array in sorted(arrays.items())
     }
     if _STRUCTURE not in metadata:
         return tensors

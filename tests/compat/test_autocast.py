@@ -191,3 +191,48 @@ def test_a_scaler_skips_and_grows_as_pytorchs_does_and_hands_its_state_on():
         history.append(again.get_scale())
         histories.append(history)
     assert histories[0] == histories[1]
+
+
+def test_float16_with_a_scaler_and_float32_weights_follows_training_in_float32():
+    rg.manual_seed(0)
+    x, t = rg.randn(64, 6), rg.randint(0, 3, (64,))
+    start = rg.nn.Sequential(rg.nn.Linear(6, 12), rg.nn.Tanh(), rg.nn.Linear(12, 3)).state_dict()
+    losses = {}
+    for enabled in (False, True):
+        model = rg.nn.Sequential(rg.nn.Linear(6, 12), rg.nn.Tanh(), rg.nn.Linear(12, 3))
+        model.load_state_dict(start)
+        optimizer = rg.optim.Adam(model.parameters(), lr=0.02)
+        scaler = rg.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=5, enabled=enabled)
+        for _ in range(30):
+            optimizer.zero_grad()
+            with rg.autocast(device_type="cpu", dtype=rg.float16, enabled=enabled):
+                loss = F.cross_entropy(model(x), t)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            losses.setdefault(enabled, []).append(loss.item())
+        assert all(parameter.dtype == rg.float32 for parameter in model.parameters())
+    np.testing.assert_allclose(losses[True], losses[False], rtol=5e-3)
+    assert losses[True][-1] < 0.8 * losses[True][0] and scaler.get_scale() > 2.0**12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"device": "tpu"}, RuntimeError),
+        ({"init_scale": -1.0}, ValueError),
+        ({"init_scale": float("inf")}, ValueError),
+        ({"growth_interval": 0}, ValueError),
+        ({"growth_factor": 1.0}, AssertionError),
+    ],
+)
+def test_a_scaler_refuses_what_cannot_scale(arguments, error):
+    with pytest.raises(error, match="(?i)gradscaler|growth|device"):
+        rg.amp.GradScaler(**{"device": "cpu", **arguments})
+
+
+def test_a_scaler_names_what_its_state_lacks():
+    with pytest.raises(RuntimeError, match="no '_growth_tracker'"):
+        rg.amp.GradScaler("cpu").load_state_dict({"scale": 1.0})

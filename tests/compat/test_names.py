@@ -39,7 +39,7 @@ def test_every_path_can_be_imported(path):
         "from retrograd.optim.lr_scheduler import _LRScheduler",
         "from retrograd.optim.optimizer import Optimizer",
         "from retrograd.nn.parallel import DataParallel",
-        "from retrograd.nn.parameter import Parameter",
+        "from retrograd.nn.parameter import Parameter, UninitializedParameter, is_lazy",
         "from retrograd.autograd import Variable, Function",
         "from retrograd.cuda.amp import autocast, GradScaler",
         "import retrograd.backends.cudnn as cudnn",
@@ -126,9 +126,9 @@ def test_switches_are_remembered():
 
 def test_marks_for_compilers_change_nothing():
     model = rg.nn.Linear(2, 1)
-    assert rg.compile(model) is model and rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
+    assert rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
     assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
-    assert rg.compile(mode="default")(len) is len
+    assert rg.compiler.disable(len) is len and not rg.compiler.is_compiling()
 
 
 def test_what_needs_the_network_or_compiled_programs_says_so():

@@ -235,3 +235,17 @@ def test_a_function_that_writes_to_its_argument_leaves_the_primal_alone():
     value, tangent = jvp(lambda y: y.mul_(2) + y, (x,), (tensor(3),))
     assert x.tolist() == before
     np.testing.assert_allclose(value.array, 4 * x.array)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("function", [lambda x: x + 0.0, lambda x: x.reshape(1, 3), lambda x: rg.cat([x])[:2]])
+def test_writing_to_a_tangent_that_comes_out_leaves_the_one_that_went_in_alone(function, mapped):
+    x, t = rg.ones(2, 3), rg.ones(2, 3)
+    if not mapped:
+        x, t = x[0], t[0]
+
+    def derivative(x, t):
+        return rg.func.jvp(function, (x,), (t,))[1]
+
+    (rg.func.vmap(derivative) if mapped else derivative)(x, t).add_(5)
+    assert (t == 1).all()

@@ -559,7 +559,7 @@ def test_transforms_and_checkpoints():
     plain = results()
     with rg.memory_budget("1 GB"):
         assert results() == plain
-    with rg.memory_budget("30 kB") as budget:
+    with rg.memory_budget("20 kB") as budget:
         assert results() == plain
     assert budget.recomputations
 

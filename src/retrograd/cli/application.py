@@ -73,6 +73,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
+    """Say it, of several processes once."""
+    from retrograd.distributed.launcher import launched
+
+    if launched()[1] > 1:
+        from retrograd.distributed.guard import guard
+
+        guard.end(f"error: {message}", code=2)
     with contextlib.suppress(OSError):  # nobody reads the errors
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2

@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.models import GPT2, Llama, generate
+from retrograd.weights import load_model, load_tokens
+from retrograd.weights.loading import read_config
+
 from .arguments import path, positive_int, seed, temperature
-from .checkpoints import read_run
+from .checkpoints import read_run, require_safetensors
 from .console import UserError
 from .tasks.language import language_model, sample
 
@@ -15,12 +19,16 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "generate",
         help="draw text from a trained language model",
-        description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names'.",
+        description="Draw text from the checkpoint of 'retrograd train shakespeare' or 'retrograd train names', "
+        "or from published weights.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
+    parser.add_argument("checkpoint", nargs="?", type=path, metavar="CHECKPOINT", help="the file or folder of the run")
+    parser.add_argument("--weights", type=path, metavar="DIR", help="a folder with published weights of GPT-2 or Llama")
     parser.add_argument("--prompt", default="", help="how the text begins")
-    parser.add_argument("--length", type=positive_int, default=500, help="characters to draw at most")
+    parser.add_argument(
+        "--length", type=positive_int, default=500, help="characters (of published weights: tokens) to draw"
+    )
     parser.add_argument("--temperature", type=temperature, default=0.8, help="0: always the likeliest character")
     parser.add_argument("--top-k", type=positive_int, help="draw from the K likeliest characters only")
     parser.add_argument("--seed", type=seed, default=0, help="of the drawing")
@@ -28,6 +36,11 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if (options.checkpoint is None) == (options.weights is None):
+        raise UserError("wanted one of CHECKPOINT and --weights DIR")
+    if options.weights is not None:
+        print(_published(options))
+        return 0
     saved = read_run(options.checkpoint)
     task, vocabulary = saved.config["task"], saved.vocabulary
     if not vocabulary:
@@ -53,3 +66,34 @@ def run(options: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def _published(options: argparse.Namespace) -> str:
+    """Text after the prompt, from weights in the layout of Hugging Face's transformers."""
+    folder = options.weights
+    require_safetensors()
+    try:
+        model = load_model(folder)
+        text = load_tokens(folder)
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise UserError(str(error)) from None
+    if not isinstance(model, (GPT2, Llama)):
+        raise UserError(f"{folder} has weights of {type(model).__name__}, which draws no text")
+    config = read_config(folder)
+    vocabulary, start = len(model.token.weight), config.get("bos_token_id")
+    prompt = text.encode(options.prompt) or ([start] if isinstance(start, int) else text.encode("\n"))
+    if not prompt or max(prompt) >= vocabulary:
+        raise UserError(f"--prompt has tokens that the model, of {vocabulary} tokens, does not know")
+    end = config.get("eos_token_id")
+    drawn = generate(
+        model,
+        prompt,
+        options.length,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        stop=end if isinstance(end, int) else None,
+        random=np.random.default_rng(options.seed),
+    )
+    if drawn and drawn[-1] == end:
+        drawn.pop()
+    return options.prompt + text.decode(drawn)

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd import distributed
 from retrograd.training import Loop
 
+from . import processes
 from .checkpoints import FILE
+from .console import UserError
 from .settings import Settings
 from .tasks import Task, make_task
 from .trainers import EngineTrainer, ManualTrainer, Trainer
@@ -22,18 +25,30 @@ class Run:
 
 def make_run(settings: Settings) -> Run:
     """The run that the settings ask for, at its first step or where the checkpoint left it."""
-    task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+    if settings.batch_size < processes.count():
+        raise UserError(f"--batch-size {settings.batch_size} is less than the {processes.count()} processes")
+    if processes.leading():  # who downloads the data, where it is missing
+        task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
+    if processes.count() > 1:
+        distributed.barrier()
+        if not processes.leading():
+            task = make_task(settings.task, settings.model, settings.batch_size, settings.seed)
     trainer: Trainer
     if settings.values.get("engine") == "manual":
         trainer = ManualTrainer(task, settings.recipe)
     else:
-        trainer = EngineTrainer(task, settings.recipe, settings.device)
+        trainer = EngineTrainer(task, settings.recipe, settings.device, settings.compile)
 
     def step(batch: Any) -> tuple[dict[str, float], int]:
         inputs, targets = (part.numpy() for part in batch)
         rate = settings.recipe.rate(loop.completed, loop.steps)
-        loss, output = trainer.step(task.augment(inputs), targets, rate)
-        return task.figures(loss, output, targets)
+        rows, total = processes.part(len(inputs)), task.count(targets)
+        inputs, targets = inputs[rows], targets[rows]
+        with processes.own_random():
+            # The mean over all targets is a mean of the processes' means, each weighted by its share of the targets.
+            weight = processes.count() * task.count(targets) / total
+            loss, output = trainer.step(task.augment(inputs), targets, rate, weight)
+        return processes.mean(*task.figures(loss, output, targets))
 
     loop = Loop(
         step,

@@ -14,7 +14,7 @@ from .recipes import OPTIMIZERS, RECIPES, Recipe
 
 ENGINES = ("autograd", "manual")
 # A run that goes on keeps its other settings; a change of the length moves the rest of the learning rate's decay.
-FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch")
+FREE_ON_RESUME = ("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "compile")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def settings_of(task: str) -> list[Setting]:
         Setting("device", device, "cpu, cuda, cuda:1 ... (default: cpu)"),
         Setting("threads", threads, "of the BLAS"),
         Setting("tensorboard", bool, "also write TensorBoard event files"),
+        Setting("compile", bool, "trace a step once, and replay it"),
         Setting("watch", bool, "watch gradients, weights and activations: alarms, and a page watch.html"),
     ]
     if task == "mnist":
@@ -113,6 +114,8 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
         engine = values.setdefault("engine", "autograd")
         if engine == "manual" and values.setdefault("model", "mlp") != "mlp":
             raise UserError("--engine manual trains --model mlp only")
+        if engine == "manual" and values.get("compile"):
+            raise UserError("--compile compiles the engine's own training; --engine manual has none")
         if engine == "manual" and values.get("watch"):
             raise UserError("--watch watches the engine's own training; --engine manual has none")
     model = values.setdefault("model", next(iter(RECIPES[task])))
@@ -122,7 +125,7 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     changes = {name: values[name] for name in ("epochs", "batch_size", "lr", "optimizer") if values.get(name)}
     recipe = replace(recipe, **changes)
     defaults = {"epochs": None, "steps": None, "seed": 0, "out": Path("runs") / task, "device": "cpu"}
-    defaults |= {"threads": None, "tensorboard": False, "watch": False}
+    defaults |= {"threads": None, "tensorboard": False, "watch": False, "compile": False}
     defaults |= {name: getattr(recipe, name) for name in ("batch_size", "lr", "optimizer")}
     values = {"task": task, **defaults, **values}
     values["out"] = Path(values["out"])

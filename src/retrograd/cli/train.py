@@ -12,6 +12,7 @@ import retrograd as rg
 from retrograd.inspect import watch
 from retrograd.training import DivergenceError, Loop, plots
 
+from . import processes
 from .arguments import make_output_folder
 from .checkpoints import FILE, require_safetensors
 from .console import ProgressLine, Table, UserError, figure_text, print_table
@@ -43,21 +44,29 @@ def add_parser(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     require_safetensors()
-    settings = collect(options.task, options)
+    with processes.joined():
+        return run_with(collect(options.task, options))
+
+
+def run_with(settings: Settings) -> int:
+    """Train, by one process or as one of several."""
     set_threads(settings.threads)
-    make_output_folder(settings.out)
+    if processes.leading():
+        make_output_folder(settings.out)
     started: Run | None = None
     try:
         started = make_run(settings)
         train(started, settings)
-        with without_advice():
-            finish(started, settings)
+        if processes.leading():
+            with without_advice():
+                finish(started, settings)
     except DivergenceError as error:
         raise UserError(
             f"the {error.name} is {error.value} at step {error.step}; try a smaller --lr than {settings.lr:g}"
         ) from None
     except KeyboardInterrupt:
-        print(how_to_resume(None if started is None else started.loop, settings), file=sys.stderr)
+        if processes.leading():
+            print(how_to_resume(None if started is None else started.loop, settings), file=sys.stderr)
         return 130
     return 0
 
@@ -76,6 +85,10 @@ def how_to_resume(loop: Loop | None, settings: Settings) -> str:
 def train(run: Run, settings: Settings) -> None:
     """Run the loop; show how it goes and write its figures."""
     loop, report = run.loop, settings.out / REPORT
+    if not processes.leading():
+        if loop.completed < loop.steps:
+            loop.run()
+        return
     if loop.completed >= loop.steps:
         if report.exists():
             raise UserError(
@@ -84,7 +97,8 @@ def train(run: Run, settings: Settings) -> None:
         return  # stopped between its last step and its report
     report.unlink(missing_ok=True)  # of a run before, in the same folder
     parameters = sum(p.numel() for p in run.task.model.parameters())
-    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps", flush=True)
+    by = f" by {processes.count()} processes" if processes.count() > 1 else ""
+    print(f"{settings.task}: {settings.model} of {parameters:,} parameters, {loop.steps:,} steps{by}", flush=True)
     part, score = run.task.test.name, run.task.score
 
     with contextlib.ExitStack() as stack:
@@ -116,6 +130,8 @@ def train(run: Run, settings: Settings) -> None:
             progress.update(loop.completed, {**recent, **latest, "examples/s": speed})
 
         loop.run(on_step)
+    if isinstance(run.trainer, EngineTrainer) and run.trainer.compiled is not None:
+        print(run.trainer.compiled.summary())
 
 
 @contextlib.contextmanager
@@ -215,12 +231,15 @@ def curves(run: Run) -> list[Plot]:
 
 
 def set_threads(threads: int | None) -> None:
-    """Let the BLAS use this many threads from now on."""
+    """Let the BLAS use this many threads from now on; where several processes share a machine, each its part."""
+    asked, threads = threads, threads or processes.threads_of_each()
     if threads is None:
         return
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:
+        if asked is None:
+            return
         raise UserError(
             "--threads needs threadpoolctl: pip install threadpoolctl, or set OMP_NUM_THREADS instead"
         ) from None

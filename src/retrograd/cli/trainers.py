@@ -9,6 +9,7 @@ import numpy as np
 import retrograd as rg
 from retrograd import manual, nn
 
+from . import processes
 from .console import UserError
 from .recipes import Recipe, make_optimizer
 from .tasks import Task
@@ -19,7 +20,7 @@ Array = np.ndarray
 class Trainer(Protocol):
     """What a run needs: a step, a prediction, and the parts of a checkpoint."""
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]: ...
+    def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]: ...
     def predict(self, inputs: Array) -> Array: ...
     def parts(self) -> dict[str, Any]: ...
 
@@ -27,26 +28,41 @@ class Trainer(Protocol):
 class EngineTrainer:
     """Steps by Retrograd's engine and optimizers."""
 
-    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu") -> None:
+    def __init__(self, task: Task, recipe: Recipe, device: str = "cpu", compiled: bool = False) -> None:
         self.task = task
         self.recipe = recipe
         self.device = device
         self.model = task.model.to(device)
-        self.optimizer = make_optimizer(self.model, recipe)
+        self.parallel = self.model
+        if processes.count() > 1:
+            from retrograd.nn.parallel import DistributedDataParallel
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]:
-        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
-        self.model.train()
-        output = self.model(rg.from_numpy(inputs).to(self.device))
-        loss = self.task.loss(output, rg.from_numpy(targets).to(self.device))
-        self.optimizer.zero_grad()
-        loss.backward()
-        if self.recipe.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+            task.model = self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
+            self.parallel = DistributedDataParallel(self.model)
+        self.optimizer = make_optimizer(self.model, recipe)
+        self.compiled = rg.compile(self._step) if compiled else None
+
+    def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
+        """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before.
+
+        `weight` is that of this process's loss in the mean over all processes.
+        """
+        self.parallel.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate * self.recipe.lr
-        self.optimizer.step()
+        step = self._step if self.compiled is None else self.compiled
+        loss, output = step(rg.from_numpy(inputs).to(self.device), rg.from_numpy(targets).to(self.device), weight)
         return loss.item(), output.detach().cpu().numpy()
+
+    def _step(self, inputs: rg.Tensor, targets: rg.Tensor, weight: float) -> tuple[rg.Tensor, rg.Tensor]:
+        output = self.parallel(inputs)
+        loss = self.task.loss(output, targets)
+        self.optimizer.zero_grad()
+        (loss if weight == 1 else loss * weight).backward()
+        if self.recipe.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        return loss, output
 
     def predict(self, inputs: Array) -> Array:
         self.model.eval()
@@ -61,6 +77,8 @@ class ManualTrainer:
     """The same steps for an MLP by `retrograd.manual`; it begins with the weights of the task's model."""
 
     def __init__(self, task: Task, recipe: Recipe) -> None:
+        if processes.count() > 1:
+            raise UserError("--engine manual trains in one process")
         if recipe.optimizer not in ("rmsprop", "sgd"):
             raise UserError(f"--engine manual has the optimizers rmsprop and sgd, not {recipe.optimizer}")
         self.recipe = recipe
@@ -68,7 +86,7 @@ class ManualTrainer:
         self.loss = manual.CrossEntropyLoss()
         self.optimizer = (manual.RMSprop if recipe.optimizer == "rmsprop" else manual.SGD)(self.net, momentum=0.9)
 
-    def step(self, inputs: Array, targets: Array, rate: float) -> tuple[float, Array]:
+    def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
         """Move the parameters by one batch, at `rate` times the learning rate; the loss and the output before."""
         output = self.predict(inputs)
         loss = self.loss.forward(output, targets)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_cuda_available
+from ..core.devices import Device, is_cuda_available
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from .autocast import autocast as autocast
@@ -42,6 +42,11 @@ class GradScaler:
         growth_interval: see there.
         enabled: whether it does anything.
 
+    Raises:
+        RuntimeError: ``device`` is none of the two.
+        AssertionError: ``growth_factor`` is not above 1, or ``backoff_factor`` not below.
+        ValueError: ``init_scale`` is not positive and finite, or ``growth_interval`` not positive.
+
     >>> import retrograd as rg
     >>> scaler = rg.amp.GradScaler("cpu", init_scale=4.0)
     >>> x = rg.tensor([1.0], requires_grad=True)
@@ -64,7 +69,7 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        self._device = device
+        self._device = device = Device(device).type
         self._enabled = enabled
         if enabled and device == "cuda" and not is_cuda_available():
             warnings.warn("GradScaler is enabled, but CUDA is not available. Disabling.", UserWarning, stacklevel=2)
@@ -73,6 +78,10 @@ class GradScaler:
             raise AssertionError("The growth factor must be > 1.0.")
         if self._enabled and not backoff_factor < 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
+        if not 0 < init_scale < float("inf"):
+            raise ValueError(f"GradScaler: init_scale must be a positive finite number, got {init_scale!r}")
+        if growth_interval < 1 or growth_interval % 1:
+            raise ValueError(f"GradScaler: growth_interval must be a positive int, got {growth_interval!r}")
         self._scale = float(init_scale)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
@@ -98,6 +107,8 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"GradScaler.unscale_: wanted an optimizer, got {type(optimizer).__name__}")
         stage = self._stages.get(id(optimizer), OptState.READY)
         if stage is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
@@ -197,6 +208,9 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError("The source state dict is empty: it was saved from a disabled GradScaler.")
+        missing = sorted(self.state_dict().keys() - state_dict.keys())
+        if missing:
+            raise RuntimeError(f"GradScaler.load_state_dict: the state dict has no {missing[0]!r}")
         self._scale = float(state_dict["scale"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]

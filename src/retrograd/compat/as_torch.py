@@ -20,6 +20,7 @@ import retrograd
 
 from .. import serialization
 from ..core import tensor as _tensor
+from ..distributed.launcher import launched, local_rank, local_size
 from .version import __version__
 
 _NAMES = ("torch", "functorch")
@@ -141,7 +142,18 @@ def _size_repr(size: tuple[int, ...]) -> str:
 def run(script: str, args: Sequence[str] = ()) -> int:
     """Run a script as ``python script`` would, with Retrograd for ``torch``; see ``run_program``."""
     install()
+    _tell_rank()
     return run_program(script, args)
+
+
+def _tell_rank() -> None:
+    """Put where torchrun puts it what mpiexec says of this process."""
+    rank, size = launched()
+    if size == 1:
+        return
+    told = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local_rank() or 0, "LOCAL_WORLD_SIZE": local_size()}
+    for name, number in {**told, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}.items():
+        os.environ.setdefault(name, str(number))
 
 
 def run_program(script: str, args: Sequence[str] = ()) -> int:
@@ -166,6 +178,9 @@ def run_program(script: str, args: Sequence[str] = ()) -> int:
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
+        hub = sys.modules.get("retrograd.distributed.guard")
+        if hub is not None:
+            hub.guard.tell(error, functools.partial(_show, error, script))
         _show(error, script)
         return 1
     finally:

@@ -1,4 +1,4 @@
-"""``compiler`` and ``_dynamo``: marks for PyTorch's compiler, which change nothing."""
+"""``compiler`` and ``_dynamo``: what programs ask of PyTorch's compiler, and marks that change nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from .toplevel import compile as compile
+from ..compiler import compile as compile
+from ..core.modes import modes
 
 config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
 
@@ -20,8 +21,8 @@ allow_in_graph = disable
 
 
 def is_compiling() -> bool:
-    """Whether PyTorch's compiler reads this: never."""
-    return False
+    """Whether a compiled function is being traced."""
+    return modes.tracer is not None
 
 
 def reset() -> None:
@@ -48,3 +49,9 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
 def set_stance(stance: str = "default", **options: Any) -> Any:
     """How PyTorch's compiler is to behave; a context manager that changes nothing."""
     return nullcontext()
+
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "config", "cudagraph_mark_step_begin", "disable", "graph_break",
+    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
+]  # fmt: skip

@@ -10,8 +10,9 @@ from ..nn.linear import Linear
 from ..nn.losses import NLLLoss
 from ..nn.module import Module
 from ..nn.normalization import LocalResponseNorm
+from ..nn.parallel.data_parallel import DataParallel as DataParallel
 from ..nn.state import IncompatibleKeys
-from .parallel import DataParallel as DataParallel
+from ..nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 
 _ConvTransposeMixin = _ConvTransposeNd
 _IncompatibleKeys = IncompatibleKeys
@@ -49,4 +50,12 @@ class Container(Module):
             self.add_module(name, module)
 
 
-__all__ = ["Container", "CrossMapLRN2d", "DataParallel", "NLLLoss2d"]
+__all__ = [
+    "Container",
+    "CrossMapLRN2d",
+    "DataParallel",
+    "NLLLoss2d",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "is_lazy",
+]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
+from ..distributed.launcher import launched
+
 _sharing = ["file_descriptor"]
 
 
@@ -44,14 +46,24 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Run ``fn(number, *args)`` in ``nprocs`` processes.
+    """Run ``fn(number, *args)`` in ``nprocs`` processes; in those that mpiexec has started, where it has.
 
     Returns:
         None after all have ended, or the list of processes with ``join=False``.
 
     Raises:
         ProcessRaisedException: one of them failed.
+        RuntimeError: mpiexec has started another number of processes.
     """
+    rank, size = launched()
+    if size > 1:  # the processes are there already, and this is one of them
+        if nprocs != size:
+            raise RuntimeError(
+                f"spawn: nprocs is {nprocs}, and mpiexec has started {size} processes; write mpiexec -n {nprocs}, and "
+                "have the program take the number of processes from distributed.get_world_size()"
+            )
+        fn(rank, *args)
+        return None
     context: Any = _python.get_context(start_method)
     processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
     for process in processes:

@@ -14,19 +14,20 @@ from .paths import PATHS
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": ("toplevel", "constructors", "functions", "rarer"),
     "retrograd.autograd": ("variable",),
-    "retrograd.data": ("data",),
+    "retrograd.compiler": ("dynamo",),
     "retrograd.nn": ("modules",),
     "retrograd.nn.attention": ("attention_backends",),
     "retrograd.nn.functional": ("functions",),
     "retrograd.nn.init": ("init",),
+    "retrograd.nn.parameter": ("modules",),
     "retrograd.nn.utils": ("nn_utils",),
+    "retrograd.onnx": ("onnx",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
     "retrograd.serialization": ("object_files",),
     "retrograd.sparse": ("sparse",),
     "retrograd.testing": ("testing",),
     "retrograd.utils.checkpoint": ("checkpoint",),
-    "retrograd.utils.data": ("data",),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 
 from ..core.dtypes import INEXACT, get_default_dtype
 from ..core.tensor import Tensor
+from ..kernels.denormals import set_flush
+from ..kernels.threads import count, set_count
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 from .autocast import clear_autocast_cache as clear_autocast_cache
@@ -163,41 +164,27 @@ def get_float32_matmul_precision() -> str:
     return _matmul_precision[0]
 
 
-def compile(model: Any = None, **options: Any) -> Any:
-    """Return the function or module as it is: programs that are marked for PyTorch's compiler run without it.
-
-    >>> import retrograd as rg
-    >>> model = rg.nn.Linear(2, 1)
-    >>> rg.compile(model, mode="max-autotune") is model
-    True
-    """
-    if model is None:
-        return lambda function: function
-    if not callable(model):
-        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
-    return model
-
-
 def set_num_threads(int: int) -> None:
-    """Limit the threads of BLAS, with threadpoolctl where it is installed, and of Retrograd's own loops."""
+    """Let so many threads compute: Retrograd's own, which share products, too, and BLAS's where those do not.
+
+    Raises:
+        RuntimeError: the number is not positive.
+
+    >>> import retrograd.compat.toplevel as torch
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(1)
+    >>> torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
     if int < 1:
         raise RuntimeError(f"set_num_threads: wanted a positive number, got {int}")
-    os.environ["OMP_NUM_THREADS"] = str(int)
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return
-    threadpool_limits(int)
+    set_count(int)
 
 
 def get_num_threads() -> int:
-    """How many threads numerical libraries use."""
-    try:
-        from threadpoolctl import threadpool_info
-    except ImportError:
-        wanted = os.environ.get("OMP_NUM_THREADS", "")
-        return int(wanted) if wanted.isdigit() and int(wanted) else os.cpu_count() or 1
-    return max([pool["num_threads"] for pool in threadpool_info()], default=1)
+    """How many threads compute: what ``set_num_threads`` said, else ``OMP_NUM_THREADS``, else one per core."""
+    return count()
 
 
 def get_num_interop_threads() -> int:
@@ -212,8 +199,19 @@ def set_num_interop_threads(int: int) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Whether denormal numbers can be set to flush to zero: they cannot, which PyTorch's answer for that is False."""
-    return False
+    """Set numbers below the smallest of full precision to zero, on all threads that compute, or stop doing so.
+
+    Returns:
+        Whether that can be done here: on Linux, and on macOS with an Intel processor.
+
+    >>> import retrograd as rg, retrograd.compat.toplevel as torch
+    >>> if torch.set_flush_denormal(True):
+    ...     print(float(rg.tensor(1e-38) * 0.01))
+    ...     torch.set_flush_denormal(False)
+    0.0
+    True
+    """
+    return set_flush(mode)
 
 
 def is_storage(obj: Any) -> bool:

@@ -62,8 +62,9 @@ class Walk:
     below may be recorded there.
     """
 
-    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool) -> None:
+    def __init__(self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True) -> None:
         self.wanted = wanted
+        self.copied = copied  # whether what ``wanted`` gets is nobody else's, for the caller to write to
         self.retain_graph = retain_graph
         self.create_graph = create_graph
         self.layered = bool(watchers) and modes.level is not None
@@ -117,7 +118,7 @@ class Walk:
                     g = self._run_hooks(node.hooks, g, node)
                 if wanted is not None and node in wanted:
                     alone = leading is not None and node not in leading and getrefcount(g) == LOCAL_ONLY
-                    self.found[node] = g if create_graph else owned(g, alone)
+                    self.found[node] = owned(g, alone) if self.copied and not create_graph else g
             if g is not None and (leading is None or node in leading):
                 saved = node.saved
                 if type(saved) is not tuple:
@@ -185,7 +186,8 @@ class Walk:
             if node is reader:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
-                    self._finish(leaf, final, getrefcount(final) == LOCAL_ONLY)
+                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    self._finish(leaf, final, unshared)
                 reader = readers.pop()
         for leaf in [key for key in cotangents if type(key) is not Node]:
             self._finish(leaf, pop(leaf), False)

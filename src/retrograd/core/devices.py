@@ -169,6 +169,10 @@ class Wrapping:
     level: Any
     mapped: bool
 
+    def takes_loops(self) -> bool:
+        """Whether compiled loops are to be used on the array; they know NumPy's arrays only."""
+        return False
+
     def unshared(self, holders: int) -> bool:
         """Whether nobody can see the memory but so many who hold this array, the caller among them."""
         raise NotImplementedError
@@ -258,7 +262,7 @@ def all_examples(array: Any) -> Any:
 def extent(array: Any) -> tuple[int, int]:
     """The least and the largest of the integers in an array, of all examples."""
     numbers = all_examples(array)
-    return int(numbers.min().item()), int(numbers.max().item())
+    return numbers.min().item(), numbers.max().item()
 
 
 def get_array_module(*values: Any) -> Any:

@@ -24,6 +24,7 @@ class _Modes(threading.local):
         self.inference = False
         self.observers: tuple[Observer, ...] = ()
         self.level: Any = None  # of the innermost mapped function
+        self.tracer: Any = None  # of a program that is being compiled; an observer, too
 
 
 modes = _Modes()

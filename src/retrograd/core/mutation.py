@@ -306,7 +306,10 @@ def _write(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], 
         unshare(x, keep_values=not primitive.overwrites)
     try:
         with silent():
-            primitive.write(x.array, *arrays, **params)
+            write = primitive.write
+            if watchers and modes.tracer is not None:
+                write = modes.tracer.write_of(primitive)
+            write(x.array, *arrays, **params)
     except Exception as error:
         if x.array is not before:
             x.array[...] = before

@@ -169,11 +169,15 @@ class Primitive:
         for value in inputs:
             if isinstance(value, Tensor):
                 return apply(self, inputs, params)
-        if watchers and modes.level is not None:
-            result = modes.level.on_arrays(self, inputs, params)
-            if result is not NotImplemented:
-                return result[0] if self.residuals else result
-        result = self.forward(*inputs, **params)
+        forward = self.forward
+        if watchers:
+            if modes.level is not None:
+                result = modes.level.on_arrays(self, inputs, params)
+                if result is not NotImplemented:
+                    return result[0] if self.residuals else result
+            if modes.tracer is not None:
+                forward = modes.tracer.forward_of(self)
+        result = forward(*inputs, **params)
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
@@ -442,6 +446,8 @@ def apply(
     for observer in observers:
         observer.calling(primitive, inputs, params)
     forward = primitive.forward
+    if observers and modes.tracer is not None:
+        forward = modes.tracer.forward_of(primitive)
     if level is not None:
         entered = level.entering(primitive, inputs, params)
         if entered is not None:

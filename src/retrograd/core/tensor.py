@@ -28,7 +28,7 @@ from .errors import call_error, describe, warn_of_lost_gradient
 from .graph import edge_of
 from .hooks import LeafHooks, RemovableHandle
 from .layout import Size as Size
-from .modes import watchers
+from .modes import modes, watchers
 from .observers import tell_departed
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers
@@ -299,6 +299,8 @@ class Tensor(Copies, TensorMethods):
                 raise RuntimeError(f"grad: wanted the shape of {describe(self)}, got {describe(value)}")
             if value.array.dtype != self.array.dtype:
                 raise RuntimeError(f"grad: wanted the dtype of {describe(self)}, got {describe(value)}")
+        if watchers and modes.tracer is not None:
+            modes.tracer.clears(self)
         self._grad = value
 
     @grad.deleter

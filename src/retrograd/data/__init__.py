@@ -14,6 +14,7 @@ from .dataset import (
     TensorDataset,
     random_split,
 )
+from .distributed import DistributedSampler
 from .download import DataCorrupt, DataError, DataUnavailable, cache_folder
 from .loader import DataLoader
 from .named import (
@@ -48,6 +49,7 @@ __all__ = [
     "DataLoader",
     "DataUnavailable",
     "Dataset",
+    "DistributedSampler",
     "HousingData",
     "ImageData",
     "IterableDataset",

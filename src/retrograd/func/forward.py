@@ -21,6 +21,7 @@ from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable, saved_by
 from ..core.modes import enable_grad, modes, recording
 from ..core.plan import pull
+from ..core.primitive import shares_memory
 from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
@@ -137,7 +138,9 @@ def pushed(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
         t = found.get(edge_of(x))
         if t is None:
             return zeros_at(x)
-        return t if isinstance(t, Tensor) else new_tensor(as_array(t, x))
+        t = t if isinstance(t, Tensor) else new_tensor(as_array(t, x))
+        # Where the function passes its input on, that is the caller's own tangent.
+        return t.clone() if any(shares_memory(t.array, given.array) for given in tangents) else t
 
     results = [tangent(x) for x in recorded.outputs]
     return recorded.kept(results, tangents) if differentiable else results
@@ -249,12 +252,15 @@ def _transposed(node: Node, tangents: dict[int, Any], differentiable: bool) -> A
             for index, value in _rules(node, us if several else us[0], saved, tangents)
             if isinstance(value, Tensor) and value._requires
         ]
-    found = Walk({u._node for u in us if u._requires}, False, differentiable).run(roots) if roots else {}
+    walk = Walk({u._node for u in us if u._requires}, False, differentiable, copied=False)
+    found = walk.run(roots) if roots else {}
     results = []
     for u in us:
         t = found.get(u._node)
-        result = t if t is not None else without_history(u) if differentiable else u.array
-        results.append(new_tensor(result) if modes.level is not None and not differentiable else result)
+        if differentiable or modes.level is not None:
+            results.append(without_history(u) if t is None else t)
+        else:
+            results.append(u.array if t is None else as_array(t))
     return tuple(results) if several else results[0]
 
 

@@ -18,9 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .threads import in_shares
+from ..core.devices import Wrapping
+from ..core.tracing import whole
+from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
@@ -49,8 +52,20 @@ def compiled() -> Any:
     return loops
 
 
+@cache
+def multiplies() -> bool:
+    """Whether there are compiled loops, and NumPy's BLAS for them."""
+    if compiled() is None:
+        return False
+    from . import blas
+
+    return blas.available()
+
+
 def takes(x: Any, *others: Any) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
+    if isinstance(x, Wrapping):
+        return x.takes_loops()
     return (
         type(x) is np.ndarray
         and x.size >= USEFUL
@@ -66,19 +81,20 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of one array that works element by element: ``loop(x, out)`` on vectors."""
+    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
-        def run(x: Any) -> Any:
-            if not takes(x):
-                return reference(x)
+        def run(x: Any, *others: Any) -> Any:
+            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+                return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
-            flat, flat_out = x.reshape(-1), out.reshape(-1)
-            in_shares(lambda start, stop: loop(flat[start:stop], flat_out[start:stop]), x.size, USEFUL)
+            launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        run.loop = name  # type: ignore[attr-defined]
         return run
 
     return enter
@@ -88,6 +104,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
 
     def enter(reference: Reference) -> Reference:
+        @whole
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
@@ -96,7 +113,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
-            in_shares(lambda start, stop: loop(*[row[start:stop] for row in rows]), len(rows[0]), shortest(x))
+            launch(loop, len(rows[0]), shortest(x), *rows)
             return out
 
         return run
@@ -106,4 +123,4 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
 def shortest(x: Any) -> int:
     """How many rows a thread should at least be given."""
-    return max(1, USEFUL // x.shape[-1])
+    return max(1, WORTH_SHARING // x.shape[-1])

@@ -14,6 +14,8 @@ import os
 import pickle
 import sys
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -55,10 +57,19 @@ class LoopCache(FunctionCache):
 
     def _file(self, sig: Any, codegen: Any) -> tuple[str, bytes]:
         """Where a signature's code is kept on this processor, and all that the code depends on."""
-        key = repr(self._index_key(sig, codegen))
+        key = repr((sig, codegen.magic_tuple(), self._py_func.__module__, self._py_func.__qualname__))
         name = f"{self._impl.filename_base}.{_DIGEST(key.encode()).hexdigest()[:16]}.loop"
-        versions = numba.__version__, llvmlite.__version__, sys.version, self._impl.locator.get_source_stamp()
+        versions = numba.__version__, llvmlite.__version__, sys.version, _sources()
         return os.path.join(self.cache_path, name), repr((key, versions)).encode()
+
+
+@cache
+def _sources() -> str:
+    """A digest of this folder's files: loops are compiled from several, and one line may change them all."""
+    digest = _DIGEST()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _write(path: str, content: bytes) -> None:

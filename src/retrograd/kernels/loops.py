@@ -15,6 +15,7 @@ from numba import njit
 
 from .cache import keep_on_disk
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
+from .native import shared
 
 f = np.float32
 i = np.int32
@@ -26,7 +27,6 @@ _NORMAL_PEAK = f(1 / np.sqrt(2 * np.pi))
 _TANH_SCALE = f(np.sqrt(2 / np.pi))
 _TANH_CUBIC = f(np.sqrt(2 / np.pi) * 0.044715)
 _ONE, _HALF = f(1.0), f(0.5)
-_SMALL = 1e-30  # 1 / a standard deviation, below which differences may overflow single precision
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -75,6 +75,24 @@ def _exp(x):
 
 
 @_inlined
+def _exp_down(x):
+    """e^x of x up to 0: exactly 0 where it would be a denormal number, which slows down all that is made of it."""
+    y = _clip(x, f(-87.3), f(0.0))
+    t = y * f(1.44269504088896341) + f(12582912.0)
+    n = t - f(12582912.0)
+    r = y - n * f(0.693359375) + n * f(2.12194440e-4)
+    p = f(1.9875691500e-4)
+    p = p * r + f(1.3981999507e-3)
+    p = p * r + f(8.3334519073e-3)
+    p = p * r + f(4.1665795894e-2)
+    p = p * r + f(1.6666665459e-1)
+    p = p * r + f(5.0000001201e-1)
+    p = p * r * r + r + _ONE
+    scale = np.int32(i(np.float32(t).view(np.int32) - 0x4B400000 + 127) << 23).view(np.float32)
+    return f(0.0) if x < f(-87.3) else p * scale
+
+
+@_inlined
 def _tanh(x):
     """Near 0 by the polynomial of Cephes' tanhf, beyond by 1 - 2 / (e^2x + 1)."""
     z = x * x
@@ -103,72 +121,112 @@ def _sigmoid(x):
     return _ONE / (_ONE + _exp(-x))
 
 
+@_loop
+def outer(x, y, out):
+    for b in range(x.shape[0]):
+        for row in range(x.shape[1]):
+            for column in range(y.shape[1]):
+                out[b, row, column] = x[b, row] * y[b, column]
+
+
 # Maps of vectors
 
 
-@_loop
-def exp(x, out):
+def _map(function):
+    """``out[j] = function(x[j])``."""
+
+    def body(x, out, start, stop):
+        x, out = x[start:stop], out[start:stop]  # the compiler then knows that no index is negative
+        for j in range(x.size):
+            out[j] = function(x[j])
+
+    body.__name__ = function.py_func.__name__.strip("_")
+    return shared("contract")(body)
+
+
+def _map_pairs(function):
+    """``out[j] = function(x[j], y[j])``."""
+
+    def body(x, y, out, start, stop):
+        x, y, out = x[start:stop], y[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(x[j], y[j])
+
+    body.__name__ = function.py_func.__name__.strip("_")
+    return shared("contract")(body)
+
+
+exp = _map(_exp)
+tanh = _map(_tanh)
+sigmoid = _map(_sigmoid)
+
+
+@_map
+@_inlined
+def relu(x):
+    return f(0.0) if x <= f(0.0) else x
+
+
+@_map
+@_inlined
+def silu(x):
+    return x / (_ONE + _exp(-x))
+
+
+@_map
+@_inlined
+def gelu(x):
+    return x * (_HALF + _HALF * _erf(x * _SQRT_HALF))
+
+
+@_map
+@_inlined
+def gelu_tanh(x):
+    return x * (_HALF + _HALF * _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x))))
+
+
+# Derivatives: of the cotangent and the input or the result
+
+
+@_map_pairs
+@_inlined
+def tanh_backward(g, y):
+    return g - g * y * y
+
+
+@_map_pairs
+@_inlined
+def sigmoid_backward(g, y):
+    return g * (y * (_ONE - y))
+
+
+@_map_pairs
+@_inlined
+def silu_backward(g, x):
+    s = _sigmoid(x)
+    return g * (s * (_ONE + x * (_ONE - s)))
+
+
+@_map_pairs
+@_inlined
+def gelu_backward(g, x):
+    return g * (_HALF + _HALF * _erf(x * _SQRT_HALF) + x * (_NORMAL_PEAK * _exp_down(-_HALF * (x * x))))
+
+
+@_map_pairs
+@_inlined
+def gelu_tanh_backward(g, x):
+    x = _clip(x, f(-12.0), f(12.0))  # beyond, the slope is 0 or 1, and squares would overflow
+    t = _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x)))
+    slope = _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
+    return g * (_HALF + _HALF * t + slope)
+
+
+@shared("contract")
+def keep_where_not_zero(x, y, out, start, stop):
+    x, y, out = x[start:stop], y[start:stop], out[start:stop]
     for j in range(x.size):
-        out[j] = _exp(x[j])
-
-
-@_loop
-def tanh(x, out):
-    for j in range(x.size):
-        out[j] = _tanh(x[j])
-
-
-@_loop
-def sigmoid(x, out):
-    for j in range(x.size):
-        out[j] = _sigmoid(x[j])
-
-
-@_loop
-def relu(x, out):
-    for j in range(x.size):
-        out[j] = f(0.0) if x[j] <= f(0.0) else x[j]
-
-
-@_loop
-def silu(x, out):
-    for j in range(x.size):
-        out[j] = x[j] / (_ONE + _exp(-x[j]))
-
-
-@_loop
-def silu_slope(x, out):
-    for j in range(x.size):
-        s = _sigmoid(x[j])
-        out[j] = s * (_ONE + x[j] * (_ONE - s))
-
-
-@_loop
-def gelu(x, out):
-    for j in range(x.size):
-        out[j] = x[j] * (_HALF + _HALF * _erf(x[j] * _SQRT_HALF))
-
-
-@_loop
-def gelu_slope(x, out):
-    for j in range(x.size):
-        v = x[j]
-        out[j] = _HALF + _HALF * _erf(v * _SQRT_HALF) + v * (_NORMAL_PEAK * _exp(-_HALF * (v * v)))
-
-
-@_loop
-def gelu_tanh(x, out):
-    for j in range(x.size):
-        v = x[j]
-        out[j] = v * (_HALF + _HALF * _tanh(v * (_TANH_SCALE + _TANH_CUBIC * (v * v))))
-
-
-@_loop
-def gelu_tanh_slope(x, out):
-    for j in range(x.size):
-        v = _clip(x[j], f(-12.0), f(12.0))  # beyond, the slope is 0 or 1, and squares would overflow
-        t = _tanh(v * (_TANH_SCALE + _TANH_CUBIC * (v * v)))
-        out[j] = _HALF + _HALF * t + _HALF * v * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (v * v))
+        out[j] = f(0.0) if y[j] == f(0.0) else x[j]
 
 
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.
@@ -216,46 +274,51 @@ def _sum_of_squares(row, mean):
     return total
 
 
-@_loop
-def softmax(x, out):
+@shared("contract")
+def softmax(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
     for row in range(len(x)):
         top = _largest(x[row])
         for j in range(x.shape[1]):
-            out[row, j] = _exp(x[row, j] - top)
+            out[row, j] = _exp_down(x[row, j] - top)
         total = f(_sum(out[row]))
         for j in range(x.shape[1]):
             out[row, j] /= total
 
 
-@_loop
-def softmax_backward(g, y, out):
+@shared("contract")
+def softmax_backward(g, y, out, start, stop):
+    g, y, out = g[start:stop], y[start:stop], out[start:stop]
     for row in range(len(y)):
         total = f(_dot(g[row], y[row]))
         for j in range(y.shape[1]):
             out[row, j] = y[row, j] * (g[row, j] - total)
 
 
-@_loop
-def log_softmax(x, out):
+@shared("contract")
+def log_softmax(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
     for row in range(len(x)):
         top = _largest(x[row])
         for j in range(x.shape[1]):
-            out[row, j] = _exp(x[row, j] - top)
+            out[row, j] = _exp_down(x[row, j] - top)
         log_total = f(np.log(_sum(out[row])))
         for j in range(x.shape[1]):
             out[row, j] = x[row, j] - top - log_total
 
 
-@_loop
-def log_softmax_backward(g, y, out):
+@shared("contract")
+def log_softmax_backward(g, y, out, start, stop):
+    g, y, out = g[start:stop], y[start:stop], out[start:stop]
     for row in range(len(y)):
         total = f(_sum(g[row]))
         for j in range(y.shape[1]):
             out[row, j] = g[row, j] - _exp(y[row, j]) * total
 
 
-@_loop
-def cumsum(x, out):
+@shared("contract")
+def cumsum(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
     for row in range(len(x)):
         total = 0.0
         for j in range(x.shape[1]):
@@ -263,179 +326,11 @@ def cumsum(x, out):
             out[row, j] = total
 
 
-@_loop
-def cumsum_from_behind(x, out):
+@shared("contract")
+def cumsum_from_behind(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
     for row in range(len(x)):
         total = 0.0
         for j in range(x.shape[1] - 1, -1, -1):
             total += x[row, j]
             out[row, j] = total
-
-
-@_loop
-def layer_norm(x, w, b, eps, out, mean, rstd):
-    for row in range(len(x)):
-        m = _sum(x[row]) / x.shape[1]
-        r = 1.0 / np.sqrt(_sum_of_squares(x[row], m) / x.shape[1] + eps)
-        mean[row, 0] = m
-        rstd[row, 0] = r
-        m32, r32 = f(m), f(r)
-        if r > _SMALL:
-            for j in range(x.shape[1]):
-                out[row, j] = (x[row, j] - m32) * r32 * w[j] + b[j]
-        else:
-            for j in range(x.shape[1]):
-                out[row, j] = f((x[row, j] - m) * r) * w[j] + b[j]
-
-
-@_loop
-def layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db):
-    """Adds to dw and db, in double precision."""
-    width = x.shape[1]
-    xhat = np.empty(width, np.float32)
-    u = np.empty(width, np.float32)
-    for row in range(len(x)):
-        m, r = mean[row, 0], rstd[row, 0]
-        if r > _SMALL:
-            for j in range(width):
-                xhat[j] = (x[row, j] - m) * r
-        else:
-            for j in range(width):
-                xhat[j] = (np.float64(x[row, j]) - m) * r
-        for j in range(width):
-            u[j] = dy[row, j] * w[j]
-            dw[j] += dy[row, j] * xhat[j]
-            db[j] += dy[row, j]
-        along = f(_dot(u, xhat) / width)
-        level = f(_sum(u) / width)
-        for j in range(width):
-            dx[row, j] = r * (u[j] - level - xhat[j] * along)
-
-
-@_inlined
-def _allowed(row, period, first, width):
-    return width if first < 0 else min(width, first + row % period + 1)
-
-
-@_loop
-def exponentials(s, start, stop, period, first, top, total):
-    for row in range(start, stop):
-        allowed = _allowed(row, period, first, s.shape[1])
-        largest = _largest(s[row, :allowed])
-        largest = f(0.0) if largest == f(-np.inf) else largest
-        for j in range(allowed):
-            s[row, j] = _exp(s[row, j] - largest)
-        s[row, allowed:] = f(0.0)
-        whole = f(_sum(s[row, :allowed]))
-        top[row, 0] = largest
-        total[row, 0] = _ONE if whole == f(0.0) else whole
-
-
-@_loop
-def exponentials_again(s, start, stop, period, first, top):
-    for row in range(start, stop):
-        allowed = _allowed(row, period, first, s.shape[1])
-        for j in range(allowed):
-            s[row, j] = _exp(s[row, j] - top[row, 0])
-        s[row, allowed:] = f(0.0)
-
-
-# Channels of (N, C, M)
-
-
-@_loop
-def channel_moments(x, first, last, mean, squares):
-    for c in range(first, last):
-        total = 0.0
-        for n in range(len(x)):
-            total += _sum(x[n, c])
-        m = total / (x.shape[0] * x.shape[2])
-        total = 0.0
-        for n in range(len(x)):
-            total += _sum_of_squares(x[n, c], m)
-        mean[c] = m
-        squares[c] = total
-
-
-@_loop
-def channel_norm(x, first, last, mean, scale, b, out):
-    for n in range(len(x)):
-        for c in range(first, last):
-            m, s, shift = f(mean[c]), f(scale[c]), f(b[c])
-            if abs(scale[c]) > _SMALL:
-                for j in range(x.shape[2]):
-                    out[n, c, j] = (x[n, c, j] - m) * s + shift
-            else:
-                for j in range(x.shape[2]):
-                    out[n, c, j] = (x[n, c, j] - mean[c]) * scale[c] + shift
-
-
-@_loop
-def channel_norm_backward(first, last, dy, x, mean, rstd, w, dx, dw, db):
-    for c in range(first, last):
-        m, r = mean[c], rstd[c]
-        count = x.shape[0] * x.shape[2]
-        of_dy = 0.0
-        for n in range(len(x)):
-            of_dy += _sum(dy[n, c])
-        of_products = 0.0
-        for n in range(len(x)):  # of deviations, so that the rounding of m does not count
-            of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
-        dw[c] = of_products * r
-        db[c] = of_dy
-        factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
-        if r > _SMALL:
-            for n in range(len(x)):
-                for j in range(x.shape[2]):
-                    dx[n, c, j] = factor * (dy[n, c, j] - level - (x[n, c, j] - m) * along)
-        else:
-            slope = dw[c] / count * r
-            for n in range(len(x)):
-                for j in range(x.shape[2]):
-                    dx[n, c, j] = factor * (dy[n, c, j] - level - (np.float64(x[n, c, j]) - m) * slope)
-
-
-# Windows over planes (P, H, W). ``places`` has the rows kernel, stride, padding and dilation, each for H and W.
-
-
-@_loop
-def max_pool(x, places, out, winners):
-    kernel_h, kernel_w = places[0]
-    stride_h, stride_w = places[1]
-    padding_h, padding_w = places[2]
-    dilation_h, dilation_w = places[3]
-    for p in range(len(x)):
-        for row in range(out.shape[1]):
-            top = row * stride_h - padding_h
-            for column in range(out.shape[2]):
-                left = column * stride_w - padding_w
-                best = f(-np.inf)
-                winner = -1
-                for i in range(kernel_h):
-                    h = top + i * dilation_h
-                    if 0 <= h < x.shape[1]:
-                        for j in range(kernel_w):
-                            v = left + j * dilation_w
-                            if 0 <= v < x.shape[2]:
-                                new = x[p, h, v]
-                                if new > best or new != new or winner < 0:
-                                    best = new
-                                    winner = i * kernel_w + j
-                out[p, row, column] = best
-                winners[p, row, column] = max(winner, 0)
-
-
-@_loop
-def max_pool_backward(g, winners, places, dx):
-    kernel_w = places[0, 1]
-    stride_h, stride_w = places[1]
-    padding_h, padding_w = places[2]
-    dilation_h, dilation_w = places[3]
-    for p in range(len(g)):
-        for row in range(g.shape[1]):
-            for column in range(g.shape[2]):
-                number = np.int64(winners[p, row, column])
-                h = row * stride_h - padding_h + number // kernel_w * dilation_h
-                v = column * stride_w - padding_w + number % kernel_w * dilation_w
-                if 0 <= h < dx.shape[1] and 0 <= v < dx.shape[2]:  # a window may lie between all elements
-                    dx[p, h, v] += g[p, row, column]

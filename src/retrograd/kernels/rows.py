@@ -1,7 +1,4 @@
-"""Layer normalization and attention's weights by compiled loops, where one row needs more than ``by_rows`` gives it.
-
-The references stand in ops/nn/normalization/fused.py and ops/nn/attention/scaled_dot_product.py.
-"""
+"""Outer products by compiled loops. The reference stands in ops/linear/matmul.py."""
 
 from __future__ import annotations
 
@@ -9,76 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, shortest
+from . import USEFUL, compiled
 from .threads import in_shares
 
-BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 
-
-def normalize(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
-    """The result, and mean and 1 / sqrt(var + eps) of each row."""
-    width = x.shape[-1]
-    flat = x.reshape(-1, width)
-    out = np.empty_like(flat)
-    mean, rstd = np.empty((2, len(flat), 1), np.float32)
-    w = np.ones(width, np.float32) if w is None else w
-    b = np.zeros(width, np.float32) if b is None else b
-    loop = compiled().layer_norm
-
-    def work(i: int, j: int) -> None:
-        loop(flat[i:j], w, b, float(eps), out[i:j], mean[i:j], rstd[i:j])
-
-    in_shares(work, len(flat), shortest(x))
-    shape = (*x.shape[:-1], 1)
-    return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
-
-
-def normalize_backward(dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-    """The gradients of x, weight and bias."""
-    width = x.shape[-1]
-    flat_dy, flat = dy.reshape(-1, width), x.reshape(-1, width)
-    flat_mean, flat_rstd = mean.reshape(-1, 1), rstd.reshape(-1, 1)
-    dx = np.empty_like(flat)
-    blocks = -(-len(flat) // BLOCK)
-    sums = np.zeros((2, blocks, width))
-    w = np.ones(width, np.float32) if w is None else w
-    loop = compiled().layer_norm_backward
-
-    def work(first: int, last: int) -> None:
-        for block in range(first, last):
-            i, j = block * BLOCK, (block + 1) * BLOCK
-            args = flat_dy[i:j], flat[i:j], w, flat_mean[i:j], flat_rstd[i:j]
-            loop(*args, dx[i:j], sums[0, block], sums[1, block])
-
-    in_shares(work, blocks, max(1, shortest(x) // BLOCK))
-    dw, db = sums.sum(axis=1).astype(np.float32)
-    return dx.reshape(x.shape), dw, db
-
-
-def exponentials(s: Any, first: int | None) -> tuple[Any, Any, Any]:
-    """In place, the exponentials of scores less their rows' maxima; these maxima; and the exponentials' sums.
-
-    With ``first``, rows are counted from there along the last axis but one, and row n has nothing beyond column n.
-    """
-    rows = s.reshape(-1, s.shape[-1])
-    top, total = np.empty((2, len(rows), 1), np.float32)
-    period, loop = s.shape[-2], compiled().exponentials
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top, total)
-
-    in_shares(work, len(rows), shortest(s))
-    shape = (*s.shape[:-1], 1)
-    return s, top.reshape(shape), total.reshape(shape)
-
-
-def exponentials_again(s: Any, first: int | None, top: Any) -> Any:
-    """In place, the exponentials with known maxima."""
-    rows, top = s.reshape(-1, s.shape[-1]), np.ascontiguousarray(top).reshape(-1, 1)
-    period, loop = s.shape[-2], compiled().exponentials_again
-
-    def work(i: int, j: int) -> None:
-        loop(rows, i, j, period, -1 if first is None else first, top)
-
-    in_shares(work, len(rows), shortest(s))
-    return s
+def outer(x: Any, y: Any) -> Any:
+    """``out_bij = x_bi y_bj``."""
+    out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
+    loop = compiled().outer
+    in_shares(lambda i, j: loop(x[i:j], y[i:j], out[i:j]), len(out), 1 + USEFUL // out[0].size)
+    return out

@@ -1,21 +1,50 @@
-"""Work on ranges, shared among threads. What runs must let go of Python's lock: compiled loops do."""
+"""The threads that share work on ranges: one pool for compiled loops, for products, and for functions of Python.
+
+``launch`` shares the parts of a compiled loop without Python's lock; ``in_shares`` shares calls of a function, which
+must let go of the lock to gain anything. Helpers wait for both: awake for a while (``native.serve``), then asleep.
+
+A loop is shared by ``launch(loop, total, least, *args)``: it was compiled by ``native.shared`` of a function
+``body(*args, start, stop)``, which does a part of ``range(total)`` and writes nothing that another part writes.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
 from queue import SimpleQueue
 from threading import Thread, get_ident
+from typing import Any
+
+import numpy as np
+
+from .openblas import limit
+from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SPIN, YIELD
+
+AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
+PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
+
+_wanted: list[int] = []
+
+
+def count() -> int:
+    """How many threads work: what ``set_count`` said, else ``OMP_NUM_THREADS``, else one per core of this process."""
+    return _wanted[0] if _wanted else _default()
 
 
 @cache
-def count() -> int:
-    """How many threads work: ``OMP_NUM_THREADS``, else one per core this process may use."""
+def _default() -> int:
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def set_count(number: int) -> None:
+    """Let so many threads work, and BLAS's where the pool does not share products."""
+    _wanted[:] = [number]
+    limit(number if _pool.serve is None else 1)
 
 
 class _Job:
@@ -47,30 +76,116 @@ class _Job:
                 self.ended.put(None)
 
 
-# What helpers wait at, by the number of threads. Helpers are daemons: no program waits for them.
-_pools: dict[int, SimpleQueue[_Job]] = {}
+class _Pool:
+    """The helpers of a process, which are daemons: no program waits for them."""
+
+    def __init__(self) -> None:
+        self.size = 1  # threads, the caller among them
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None: look for launches
+        self.asleep: list[None] = []  # an item for each helper that waits at ``jobs`` and was not woken
+        self.serve: Callable[[int], object] | None = None  # None until the first launch, and where there is none
+        memory = np.zeros(BYTES + 64, np.uint8)
+        self.words = memory[-memory.ctypes.data % 64 :][:BYTES].view(np.int64)  # see native.py
+        self.address = self.words.ctypes.data
+        self.words[MODE // 8], self.words[SET_MODE // 8] = _mode
+
+    def grow(self, size: int) -> None:
+        for number in range(self.size, size):
+            try:
+                Thread(target=self._help, name=f"retrograd-kernels-{number}", daemon=True).start()
+            except RuntimeError:  # too many threads, or the interpreter is ending
+                break
+        self.size = max(self.size, size)
+
+    def learn_to_serve(self) -> bool:
+        """Whether helpers can wait without Python, for which the C library must have what POSIX has."""
+        functions = foreign("sched_yield", "clock_gettime")
+        if functions is None:
+            return False
+        from . import native
+
+        native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
+        self.words[YIELD // 8], self.words[CLOCK // 8] = functions
+        self.words[SPIN // 8] = AWAKE
+        limit(1)
+        native.serve.compile("void(int64)")  # here, since a helper that compiles would hold a lock when a program forks
+        self.serve = native.serve
+        return True
+
+    def _help(self) -> None:
+        while True:
+            self.asleep.append(None)
+            if self.words[OPEN // 8]:  # a launch began while this helper went, and could not wake it
+                self.wake()
+            job = self.jobs.get()
+            if job is not None:
+                job.help()
+            elif self.serve is not None:
+                self.serve(self.address)
+
+    def wake(self) -> None:
+        """Let one helper look for launches that sleeps, if one does."""
+        try:
+            self.asleep.pop()
+        except IndexError:  # another caller was faster
+            return
+        self.jobs.put(None)
+
+    def give(self, job: _Job) -> None:
+        """A share of a job for one helper."""
+        try:
+            self.asleep.pop()
+        except IndexError:
+            self.words[CALLED // 8] = 1
+        self.jobs.put(job)
+
+
+def foreign(*names: str) -> list[int] | None:
+    """The addresses of functions of the C library, or None if one of them is not there."""
+    if os.name != "posix":
+        return None
+    try:
+        library = ctypes.CDLL(None)
+        return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+    except (OSError, AttributeError):
+        return None
+
+
+_mode = [0, 0]  # the addresses of a floating-point mode that helpers take, and of what sets it
+_pool = _Pool()
+
+
+def _begin_again() -> None:
+    global _pool
+    _pool = _Pool()
+
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
-    os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_begin_again)
 
 
-def _pool(size: int) -> SimpleQueue[_Job]:
-    jobs = _pools.get(size)
-    if jobs is None:
-        new: SimpleQueue[_Job] = SimpleQueue()
-        jobs = _pools.setdefault(size, new)
-        if jobs is new:
-            for number in range(1, size):
-                try:
-                    Thread(target=_serve, args=(jobs,), name=f"retrograd-kernels-{number}", daemon=True).start()
-                except RuntimeError:  # too many threads, or the interpreter is ending
-                    break
-    return jobs
+def take_mode(mode: int, set_mode: int) -> None:
+    """Let all helpers compute in a floating-point mode, given by addresses: of the mode, and of C's ``fesetenv``."""
+    _mode[:] = mode, set_mode
+    _pool.words[SET_MODE // 8] = set_mode
+    _pool.words[MODE // 8] = mode
 
 
-def _serve(jobs: SimpleQueue[_Job]) -> None:
-    while True:
-        jobs.get().help()
+def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+    """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``."""
+    size = count()
+    if size == 1 or total <= least:
+        loop(0, 1, 0, total, 0, *args)
+        return
+    pool = _pool
+    if pool.serve is None and not pool.learn_to_serve():
+        in_shares(lambda start, stop: loop(0, 1, start, stop, 0, *args), total, least)
+        return
+    if pool.size < size:
+        pool.grow(size)
+    for _ in range(min(len(pool.asleep), size - 1)):
+        pool.wake()
+    loop(pool.address, size, 0, total, max(least, -(-total // (PARTS * size))), *args)
 
 
 def in_shares(work: Callable[[int, int], object], total: int, least: int) -> None:
@@ -86,11 +201,11 @@ def in_shares(work: Callable[[int, int], object], total: int, least: int) -> Non
     if shares <= 1:
         work(0, total)
         return
-    job, me = _Job(work, total, shares), get_ident()
+    job, me, pool = _Job(work, total, shares), get_ident(), _pool
     try:
-        jobs = _pool(size)
+        pool.grow(size)
         for _ in range(shares - 1):
-            jobs.put(job)
+            pool.give(job)
         for share in range(shares):
             if job.owners.setdefault(share, me) == me:
                 work(job.bounds[share], job.bounds[share + 1])
@@ -106,6 +221,7 @@ def in_shares(work: Callable[[int, int], object], total: int, least: int) -> Non
             except BaseException as error:
                 interrupt = error
         job.work = None
+        pool.words[CALLED // 8] = 0
         if interrupt is not None:
             raise interrupt
     for share in sorted(job.results):

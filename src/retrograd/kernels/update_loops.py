@@ -1,7 +1,7 @@
 """The compiled loops of optimizers: one pass over many parameters, which a table of addresses leads to.
 
 Every operation is that of the NumPy form in the same order and precision, none contracted, so the numbers are the same
-bit for bit.
+bit for bit. ``start`` and ``stop`` count the elements of all parameters.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
@@ -11,9 +11,9 @@ import numpy as np
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
-from .loops import _compiled
+from .native import shared
 
-_exact = _compiled()
+_exact = shared()
 
 
 @intrinsic

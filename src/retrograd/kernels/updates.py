@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, compiled, suits
-from .threads import in_shares
+from . import USEFUL, WORTH_SHARING, compiled, suits
+from .threads import launch
 
 
 def takes(moved: Sequence[Sequence[Any]]) -> bool:
@@ -40,8 +40,4 @@ def update(name: str, moved: Sequence[Sequence[Any]], rates: Any, factors: Seque
     bounds = np.zeros(len(moved) + 1, np.intp)
     np.cumsum([arrays[0].size for arrays in moved], out=bounds[1:])
     numbers = np.array(rates, np.float32), np.array(factors, np.float32)
-
-    def work(start: int, stop: int) -> None:
-        loop(table, bounds, *numbers, *flags, start, stop)
-
-    in_shares(work, int(bounds[-1]), USEFUL)
+    launch(loop, int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers, *flags)

@@ -1,7 +1,11 @@
-"""The networks that `retrograd train` trains, as programs may use and change them."""
+"""The networks that `retrograd train` trains, and those that published weights are for; programs may change them."""
 
+from .bert import BERT as BERT
+from .cache import KeyValueCache as KeyValueCache
 from .classifiers import CNN as CNN
 from .classifiers import MLP as MLP
+from .gpt2 import GPT2 as GPT2
 from .language import CharTransformer as CharTransformer
 from .language import NamesLSTM as NamesLSTM
 from .language import generate as generate
+from .llama import Llama as Llama

@@ -14,6 +14,9 @@ from ..core.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange
+from .cache import KeyValueCache
+from .gpt2 import GPT2
+from .llama import Llama
 
 
 class CausalSelfAttention(nn.Module):
@@ -159,7 +162,8 @@ def generate(
     """Characters drawn one after the other, each from ``softmax(logits / temperature)`` given those before it.
 
     Args:
-        model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``.
+        model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``. GPT2 and Llama are given
+            a ``KeyValueCache``, so that each character costs one row until the context is full.
         prompt: the characters to go on from, at least one.
         length: how many to draw.
         temperature: below 1 the likely ones become likelier; 0 takes the likeliest.
@@ -188,11 +192,15 @@ def generate(
     parameter = next(model.parameters())
     trained, _ = model.training, model.eval()
     text = list(prompt)
+    cache = KeyValueCache() if isinstance(model, (GPT2, Llama)) else None
     try:
         for _ in range(length):
-            window = tensor([text[-model.context :]], device=parameter.device)
-            logits = model(window)[0, -1].cpu().numpy().astype(np.float64)
-            text.append(_draw(logits, temperature, top_k, random))
+            if cache is not None and len(text) > model.context:
+                cache = None  # every position changes with the window
+            known = max(0, len(text) - model.context) if cache is None else cache.length
+            window = tensor([text[known:]], device=parameter.device)
+            logits = (model(window) if cache is None else model(window, cache))[0, -1]
+            text.append(_draw(logits.cpu().numpy().astype(np.float64), temperature, top_k, random))
             if text[-1] == stop:
                 break
     finally:

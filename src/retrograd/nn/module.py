@@ -383,6 +383,8 @@ class Module(State):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all Parameters, or set them to zero."""
         for parameter in self.parameters():
+            if watchers and modes.tracer is not None:
+                modes.tracer.clears(parameter, set_to_none)
             if parameter.grad is None:
                 continue
             if set_to_none:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..core.fallback import legacy_names
 from ..core.storage import share
 from ..core.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
@@ -73,3 +74,7 @@ class Buffer(Tensor):
 def new_parameter(shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> Parameter:
     """A Parameter whose values are still to be set."""
     return Parameter(empty(shape, device=device, dtype=dtype))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._generated.toplevel import cat
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from .arguments import DeviceLike, DTypeLike
@@ -12,13 +13,14 @@ from .normalization import _BatchNorm
 
 
 class SyncBatchNorm(_BatchNorm):
-    """``BatchNorm`` for any number of dimensions from 2, over the batches of all processes; of one: over its own.
+    """``BatchNorm`` for any number of dimensions from 2, over the batches of all ranks together.
 
-    Shape: ``(N, C, *)``, which is kept. Without distributed training there is one process.
+    In training, mean and variance are those of all ranks' examples, and gradients flow to them all. Ranks may have
+    batches of different sizes. Shape: ``(N, C, *)``, which is kept. Where no group of processes was made there is one.
 
     Args:
         num_features, eps, momentum, affine, track_running_stats: those of ``BatchNorm1d``.
-        process_group: which processes; None, or the one there is.
+        process_group: which ranks; all by default.
         device, dtype, bias: those of ``BatchNorm1d``.
 
     Raises:
@@ -47,6 +49,45 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim < 2:
             raise ValueError(f"{type(self).__name__}: expected at least 2D input, got {describe(input)}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
+        from ..distributed.groups import get_world_size, is_initialized
+
+        if not is_initialized() or get_world_size(self.process_group) <= 1:
+            return super().forward(input)
+        return self._over_all_ranks(input)
+
+    def _over_all_ranks(self, input: Tensor) -> Tensor:
+        from ..distributed.nn.functional import all_reduce
+
+        self._check_input_dim(input)
+        rows = input.transpose(0, 1).reshape(input.shape[1], -1)
+        count = input.new_tensor([float(rows.shape[1])])
+        # Two sums, one after the other: the mean of squares less the square of the mean would lose digits.
+        sums = all_reduce(cat([rows.sum(1), count]), group=self.process_group)
+        total = sums[-1].detach()
+        shape = (1, input.shape[1]) + (1,) * (input.ndim - 2)
+        centered = input - (sums[:-1] / total).reshape(shape)
+        squares = centered.transpose(0, 1).reshape(rows.shape).square().sum(1)
+        var = all_reduce(squares, group=self.process_group) / total
+        self._track(sums[:-1].detach() / total, var.detach(), float(total.item()))
+        result = centered * (var + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            result = result * self.weight.reshape(shape)
+        return result if self.bias is None else result + self.bias.reshape(shape)
+
+    def _track(self, mean: Tensor, var: Tensor, count: float) -> None:
+        """The running averages, of the unbiased variance."""
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        if count <= 1:
+            raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel when training, got {count:g}")
+        self.num_batches_tracked.add_(1)
+        rate = 1.0 / float(self.num_batches_tracked.item()) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), rate)
+        self.running_var.lerp_((var * (count / (count - 1))).to(self.running_var.dtype), rate)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

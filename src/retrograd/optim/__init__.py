@@ -1,8 +1,10 @@
 """Optimizers, with PyTorch's names and hyper-parameters, and the schedulers of their learning rates."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from ..core.fallback import legacy_names
+from ..core.fallback import legacy_names as _legacy_names
 from . import lr_scheduler as lr_scheduler
 from .adam import Adam as Adam
 from .adam import Adamax as Adamax
@@ -23,5 +25,12 @@ from .sparse_adam import SparseAdam as SparseAdam
 
 if TYPE_CHECKING:
     from . import swa_utils as swa_utils
+    from .minimization import minimize as minimize
 else:
-    __getattr__ = legacy_names(__name__)
+    _legacy = _legacy_names(__name__)
+
+    def __getattr__(name: str) -> _Any:
+        if name == "minimize":  # it stands on func, which is loaded when it is asked for
+            globals()[name] = _import_module(f"{__name__}.minimization").minimize
+            return globals()[name]
+        return _legacy(name)

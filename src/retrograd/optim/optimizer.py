@@ -18,7 +18,7 @@ from ..core.dtypes import INEXACT, DType, float16, float32, float64, get_default
 from ..core.errors import describe
 from ..core.fallback import legacy_names
 from ..core.hooks import RemovableHandle
-from ..core.modes import enable_grad
+from ..core.modes import enable_grad, modes, watchers
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor import Tensor, new_tensor, to_array
@@ -124,6 +124,8 @@ def with_hooks(step: Step) -> Step:
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
+        if watchers and modes.tracer is not None and modes.tracer.takes_over(self, hooked, args, kwargs):
+            return None
         self._stepping = True
         try:
             args = (self, *args)
@@ -268,6 +270,8 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
+            if watchers and modes.tracer is not None:
+                modes.tracer.clears(parameter, set_to_none)
             if parameter._grad is None:
                 continue
             if set_to_none:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, INEXACT
+from ..core.dtypes import FLOATING, INEXACT, as_dtype
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
 from ..ops.make.generators import manual_seed
@@ -96,13 +96,14 @@ def program_of(operator: Operator, case: Case, call: Call, make: Callable[[Any],
 
 def cast(call: Call, dtype: Any) -> Call:
     """The call with its floating arrays in another precision, fixed ones included."""
+    dtype = as_dtype(dtype)
     parts = {"bfloat16": "complex64", "float16": "complex64", "float32": "complex64", "float64": "complex128"}
 
     def change(array: Any, differentiated: bool) -> Any:
         kind = array.dtype.kind
         if kind not in INEXACT:
             return array
-        narrow = array.astype(dtype if kind in FLOATING else parts[np.dtype(dtype).name])
+        narrow = array.astype(dtype if kind in FLOATING else parts[dtype.name])
         return narrow if differentiated else Fixed(narrow)
 
     return rewritten(call, change)

@@ -16,6 +16,7 @@ import numpy as np
 from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
+from ..distributed.objects import by_first
 from ..ops.make.generators import Generator, default_generator, get_rng_state
 from ..safetensors_format import Arrays, require_library
 from ..serialization import CorruptFileError, pack, read_file, write_file
@@ -41,6 +42,9 @@ class Progress(NamedTuple):
 
 class Checkpoint:
     """Saves and resumes a training run: bit for bit the same losses as without the interruption.
+
+    In several processes all of them call ``save`` and ``resume``: rank 0 writes and reads, the state of a sharded
+    optimizer is gathered meanwhile, and the file is that of one process, for any number to go on with.
 
     One safetensors file holds the state of every part, the states of the random generators, the step and free metadata.
     It is written beside its place, put on the disk and renamed, so a crash or a kill at any moment leaves the last
@@ -87,7 +91,7 @@ class Checkpoint:
         require_library()  # said before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
-        self.parts = {name: part for name, part in {**usual, **parts}.items() if part is not None}
+        self.parts = {name: _plain(part) for name, part in {**usual, **parts}.items() if part is not None}
         for name, part in self.parts.items():
             if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
                 raise TypeError(f"Checkpoint: {name}, a {type(part).__name__}, has no state_dict and load_state_dict")
@@ -104,13 +108,19 @@ class Checkpoint:
             TypeError: a state or the metadata holds something that cannot be stored, or ``step`` is no integer.
             OSError: the file cannot be written.
         """
+        for part in self.parts.values():
+            if hasattr(part, "consolidate_state_dict"):
+                part.consolidate_state_dict()
+        by_first(partial(self._write, operator.index(step), metadata))
+
+    def _write(self, step: int, metadata: Mapping[str, Any] | None) -> None:
         arrays: Arrays = {}
         parts = pack({name: part.state_dict() for name, part in self.parts.items()}, "", arrays)
         random = {
             "default": get_rng_state().tolist(),
             "generators": {name: _state_of(generator) for name, generator in self.generators.items()},
         }
-        run = {"version": VERSION, "step": operator.index(step), "random": random, "metadata": dict(metadata or {})}
+        run = {"version": VERSION, "step": step, "random": random, "metadata": dict(metadata or {})}
         write_file(self.path, arrays, {"parts": parts, "run": pack(run, "run", arrays)})
 
     def resume(self) -> Progress | None:
@@ -123,10 +133,10 @@ class Checkpoint:
             MemoryError: the checkpoint does not fit in memory beside the run.
             OSError: the file cannot be read.
         """
-        try:
-            states, run = self._read()
-        except FileNotFoundError:
+        saved = by_first(self._read)
+        if saved is None:
             return None
+        states, run = saved
         snapshot = _Snapshot(self.parts.values(), self.generators.values())
         try:
             for name, part in self.parts.items():
@@ -140,10 +150,12 @@ class Checkpoint:
             snapshot.restore()
             raise
 
-    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The states of this run's parts, and what the file says of the run as a whole."""
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The states of this run's parts, and what the file says of the run as a whole; None where there is no file."""
         try:
             saved = read_file(self.path, new_tensor, checked=True)
+        except FileNotFoundError:
+            return None
         except CorruptFileError as error:
             raise CheckpointError(str(error)) from None
         match saved:
@@ -180,7 +192,8 @@ class _Snapshot:
     """The state of a run's parts and random generators, to go back to."""
 
     def __init__(self, parts: Iterable[Any], generators: Iterable[Any]) -> None:
-        self._parts = [(part, dict(_attributes(part)), deepcopy(part.state_dict())) for part in parts]
+        held = [part for part in map(_held, parts) if part is not None]
+        self._parts = [(part, dict(_attributes(part)), deepcopy(part.state_dict())) for part in held]
         self._generators = [(generator, _state_of(generator)) for generator in (*generators, default_generator)]
         self._grad_enabled = is_grad_enabled()
 
@@ -204,6 +217,18 @@ class _Snapshot:
         for generator, state in self._generators:
             _set_state(generator, state)
         set_grad_enabled(self._grad_enabled)  # loading switches it off, and an interrupt can come before its `with`
+
+
+def _plain(part: Any) -> Any:
+    """The module within one that several processes train: the file knows nothing of them."""
+    from ..nn.parallel.distributed import DistributedDataParallel
+
+    return part.module if isinstance(part, DistributedDataParallel) else part
+
+
+def _held(part: Any) -> Any:
+    """What this process holds of a part: of a sharded optimizer its own share, which may be none."""
+    return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 
 def _attributes(part: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.quiet import silent
+from ..distributed.objects import on_any_rank
 from .checkpoint import Checkpoint
 from .metrics import AverageMeter
 
@@ -65,7 +66,8 @@ class Loop:
     The step is the program's own: it moves the parameters by one batch. The loop gathers the means of what it returns,
     calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops when a loss is not finite. At
     Ctrl-C it finishes the step, writes a checkpoint and raises ``Interrupted``, a KeyboardInterrupt. A loop that
-    resumes goes on with the same numbers, bit for bit, as the one that was stopped would have.
+    resumes goes on with the same numbers, bit for bit, as the one that was stopped would have. In several processes
+    each has a loop, and they stop at the same step.
 
     Args:
         step: from a batch to its figures, among them ``"loss"``, and the number of examples they are means over.
@@ -147,11 +149,10 @@ class Loop:
                         self._record()
                     if on_step is not None:
                         on_step(self)
-                    if self.evaluated or interrupted.is_set():
+                    stopping = on_any_rank(interrupted.is_set())
+                    if self.evaluated or stopping:
                         self.save()
-                    if interrupted.is_set():
-                        if self.saved != self.completed:  # Ctrl-C came between the two lines above
-                            self.save()
+                    if stopping:
                         raise Interrupted(self.completed)
                     if self.completed == self.steps:
                         break

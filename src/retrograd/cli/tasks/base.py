@@ -11,6 +11,7 @@ from retrograd import nn
 from retrograd.data import DataLoader
 from retrograd.nn import functional as F
 
+from .. import processes
 from ..console import UserError
 from ..report import Section
 
@@ -54,6 +55,10 @@ class Task:
         """A batch's figures, and over how many targets they are means."""
         raise NotImplementedError
 
+    def count(self, targets: Array) -> int:
+        """How many of a batch's targets the loss is a mean over."""
+        return len(targets)
+
     def augment(self, inputs: Array) -> Array:
         """The inputs of a batch as they are trained on."""
         return inputs
@@ -61,7 +66,8 @@ class Task:
     def evaluate(self, predict: Predict) -> dict[str, float]:
         """The means over the test split."""
         total, sums = 0, dict[str, float]()
-        for inputs, targets in self.test.batches():
+        batches = list(self.test.batches())
+        for inputs, targets in batches[processes.part(len(batches))]:
             output = predict(inputs)
             with rg.no_grad():
                 loss = self.loss(rg.from_numpy(output), rg.from_numpy(targets)).item()
@@ -69,6 +75,7 @@ class Task:
             total += count
             for name, value in figures.items():
                 sums[name] = sums.get(name, 0.0) + value * count
+        sums, total = processes.added(sums, total)
         return {f"{self.test.name}_{name}": value / total for name, value in sums.items()}
 
     def references(self) -> dict[str, float]:
@@ -89,8 +96,11 @@ class Classification(Task):
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
         return F.cross_entropy(output.flatten(0, -2), targets.flatten(), ignore_index=self.PADDING)
 
+    def count(self, targets: Array) -> int:
+        return int((targets != self.PADDING).sum())
+
     def figures(self, loss: float, output: Array, targets: Array) -> tuple[dict[str, float], int]:
-        count = int((targets != self.PADDING).sum())
+        count = self.count(targets)
         correct = int((output.argmax(axis=-1) == targets).sum())
         return {"loss": loss, "accuracy": correct / count}, count
 

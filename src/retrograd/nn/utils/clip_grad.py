@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.modes import no_grad
+from ...core.modes import modes, no_grad
 from ...core.primitive import operand
 from ...core.quiet import silent
 from ...core.tensor import Tensor, new_tensor
+from ...core.tracing import whole
 
 BLOCK = 1 << 16
 
@@ -41,6 +42,13 @@ def _norm(x: Any, p: float) -> Any:
     return (abs(flat) ** p).sum() ** (1.0 / p)
 
 
+@whole
+def _total_norm(arrays: list[Any], p: float) -> Any:
+    xp = array_module(arrays[0])
+    with silent():
+        return xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
+
+
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
@@ -66,8 +74,7 @@ def get_total_norm(
         return operand(0.0)
     p = float(norm_type)
     xp = array_module(arrays[0])
-    with silent():
-        total = xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
+    total = _total_norm(arrays, p)
     if error_if_nonfinite and not bool(xp.isfinite(total)):
         raise RuntimeError(
             f"the total norm of order {p} of the gradients is {float(total)}, so they cannot be clipped; pass "
@@ -95,8 +102,9 @@ def clip_grads_with_norm_(
     tensor([0.3, 0.4])
     """
     factor = float(max_norm) / (total_norm.detach() + 1e-6)
-    # On a GPU asking for the number would wait for it; there the gradients are always multiplied.
-    if not factor.is_cuda and factor.item() >= 1:
+    # On a GPU asking for the number would wait for it, and a compiled program has no branches: there they are always
+    # multiplied.
+    if not factor.is_cuda and modes.tracer is None and factor.item() >= 1:
         return
     factor = factor.clamp(max=1.0)
     for gradient in _gradients(parameters):

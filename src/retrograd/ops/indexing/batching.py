@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.devices import Wrapping, array_module, is_array
+from ...core.batched import Batched
+from ...core.devices import array_module, is_array
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
@@ -181,7 +182,7 @@ def filling(call: Call) -> Any:
 def is_mapped_mask(index: Any) -> bool:
     """Whether an index is one mask that differs between the examples of vmap."""
     array = getattr(index, "array", index)
-    return isinstance(array, Wrapping) and array.mapped and array.dtype.kind == "b" and array.ndim > 0
+    return type(array) is Batched and array.mapped and array.dtype.kind == "b" and array.ndim > 0
 
 
 def write_masked(x: Tensor, mask: Any, value: Any) -> None:

@@ -26,6 +26,7 @@ from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
+from ...kernels.sequences import lookups
 from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
@@ -185,6 +186,8 @@ def read_at(x: Any, index: Index) -> Any:
         return out.copy() if index.basic else out  # of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
+    if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:])):
+        return lookups.take_rows(x, index.key[0])
     return x.take(index.key[place], axis=place)  # several times faster than indexing, in NumPy
 
 
@@ -214,8 +217,16 @@ def add_at(out: Any, index: Index, values: Any) -> None:
     if xp is not np or not out.flags.c_contiguous or out.dtype.kind not in FLOATING or out.dtype.itemsize < 4:
         xp.add.at(out, index.key, values)
         return
-    # NumPy adds fast at flat positions, and slowly at any others.
     values = np.asarray(values, dtype=out.dtype)
+    first = index.key[0]
+    if (
+        only_positions(index.key) == 0
+        and lookups.takes_table(out, first, values.size)
+        and values.shape == first.shape + out.shape[1:]
+    ):
+        lookups.add_rows(out, first, values)
+        return
+    # NumPy adds fast at flat positions, and slowly at any others.
     positions = linear_positions(index.key, out.shape, np)
     place = only_positions(index.key)
     selected = positions.shape

@@ -11,9 +11,10 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels.products import dot as product
 from ..table.registry import operator
 from ..table.types import Operand
-from .matmul import MATMUL, MM, matmul, mm, require_ndim
+from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 from .matrices import as_rows
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 def _linear(x: Any, w: Any, b: Any = None) -> Any:
     if x.ndim == 2:
-        out = x.dot(w.T)
+        out = product(x, w.T)
     elif x.ndim > 2:
-        out = as_rows(x).dot(w.T).reshape(x.shape[:-1] + w.shape[:1])
+        out = product(as_rows(x), w.T).reshape(x.shape[:-1] + w.shape[:1])
     else:
         out = np.matmul(x, w.T)
     if b is not None:
@@ -34,12 +35,28 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
     return out
 
 
-def _linear_vjp_w(g: Any, x: Any) -> Any:
-    if x.ndim == 1:
-        return np.expand_dims(g, -1) * x
-    if x.ndim > 2:
-        g, x = as_rows(g), as_rows(x)
-    return MM(g.T, x)
+def _linear_weight(dy: Any, x: Any) -> Any:
+    if x.ndim != 2:
+        dy, x = as_rows(dy), as_rows(x)
+    return product(dy.T, x)
+
+
+def _weight_examples(call: Call) -> Any:
+    """A product for each example, of all its rows."""
+    dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
+    return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
+
+
+# The gradient of the weight: ``sum over rows of dy_o x_i``. The operator is linear, so this has the same kind of rules.
+LINEAR_WEIGHT: Primitive = Primitive(
+    "linear_weight",
+    _linear_weight,
+    "dy x",
+    [lambda g, x: LINEAR_NO_BIAS(x, g), lambda g, dy: MATMUL(dy, g)],
+    jvps=[lambda t, x: LINEAR_WEIGHT(t, x), lambda t, dy: LINEAR_WEIGHT(dy, t)],
+    promote="strict",
+    batch=_weight_examples,
+)
 
 
 def _linear_vjp_b(g: Any) -> Any:
@@ -88,7 +105,7 @@ LINEAR = Primitive(
     "linear",
     _linear,
     "x w b",
-    [lambda g, w: MATMUL(g, w), _linear_vjp_w, _linear_vjp_b],
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x), _linear_vjp_b],
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t), lambda t: t],
     promote="strict",
     batch=_linear_examples,
@@ -97,7 +114,7 @@ LINEAR_NO_BIAS: Primitive = Primitive(
     "linear",
     _linear,
     "x w",
-    [lambda g, w: MATMUL(g, w), _linear_vjp_w],
+    [lambda g, w: MATMUL(g, w), lambda g, x: LINEAR_WEIGHT(g, x)],
     jvps=[lambda t, w: LINEAR_NO_BIAS(t, w), lambda t, x: LINEAR_NO_BIAS(x, t)],
     promote="strict",
     batch=_linear_examples,
@@ -168,8 +185,8 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
             f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
             f"got {describe(x)} and {describe(y)}"
         )
-    product = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
-    result = (product.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
+    rows = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
+    result = (rows.reshape(*batch, out, right) * y.unsqueeze(-2)).sum(-1)
     if bias is None:
         return result
     b = operand(bias, "bias")

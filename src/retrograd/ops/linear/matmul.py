@@ -13,8 +13,9 @@ from ...core.dtypes import FLOATING
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor
-from ...kernels import USEFUL
-from ...kernels.threads import in_shares
+from ...kernels import USEFUL, compiled, suits
+from ...kernels import rows as row_kernels
+from ...kernels.products import dot as product
 from ..table.python_operators import deferring
 from ..table.registry import also_named, named_errors, operator
 from ..table.types import Number, Operand
@@ -28,9 +29,9 @@ def _matmul(x: Any, y: Any) -> Any:
     if x.dtype.kind in FLOATING and y.ndim == 2:
         # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
         if x.ndim == 2:
-            return x.dot(y)
+            return product(x, y)
         if x.ndim > 2:
-            return as_rows(x).dot(y).reshape(x.shape[:-1] + y.shape[1:])
+            return product(as_rows(x), y).reshape(x.shape[:-1] + y.shape[1:])
     return np.matmul(x, y)
 
 
@@ -57,16 +58,13 @@ def _matmul_vjp_y(g: Any, x: Any, y_ndim: Any) -> Any:
 
 
 def _outer(x: Any, y: Any) -> Any:
-    """Columns times rows: no work for BLAS, and done by einsum in half of the time that broadcasting takes."""
+    """Columns times rows: no work for BLAS, nor for broadcasting, which goes through the result twice."""
     if type(x) is not ndarray or type(y) is not ndarray or x.ndim != 3 or y.ndim != 3 or len(x) != len(y):
         return x * y
-    out = np.empty((len(x), x.shape[1], y.shape[2]), x.dtype)
-
-    def share(start: int, stop: int) -> None:
-        np.einsum("bi,bj->bij", x[start:stop, :, 0], y[start:stop, 0], out=out[start:stop])
-
-    in_shares(share, len(x), 1 + USEFUL // (out[:1].size or 1))
-    return out
+    columns, rows = x[:, :, 0], y[:, 0]
+    if len(x) * x.shape[1] * y.shape[2] >= USEFUL and suits(columns) and suits(rows) and compiled() is not None:
+        return row_kernels.outer(columns, rows)
+    return np.einsum("bi,bj->bij", columns, rows)
 
 
 OUTER: Primitive = Primitive(
@@ -101,11 +99,11 @@ def _matmul_examples(call: Call) -> Any:
 # For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
 MM: Primitive = Primitive(
     "mm",
-    lambda x, y: x.dot(y),
+    product,
     "x y",
     [
-        lambda g, y: g.dot(y.T) if type(g) is ndarray else MM(g, y.T),
-        lambda g, x: x.T.dot(g) if type(g) is ndarray else MM(x.T, g),
+        lambda g, y: product(g, y.T) if type(g) is ndarray else MM(g, y.T),
+        lambda g, x: product(x.T, g) if type(g) is ndarray else MM(x.T, g),
     ],
     jvps=[lambda t, y: MM(t, y), lambda t, x: MM(x, t)],
     promote="strict",

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Device, backend_for, is_array
+from ...core.devices import Device, Wrapping, backend_for, is_array
 from ...core.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.errors import InvalidValue, describe
+from ...core.modes import modes
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..table.arguments import integers, number
 from ..table.registry import operator
@@ -22,6 +23,8 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
     """A new leaf on the array that ``make(xp)`` gives on the device."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
+    if modes.tracer is not None:
+        xp = modes.tracer.module(xp)
     try:
         if place is not None and place.index is not None:
             with xp.cuda.Device(place.index):
@@ -201,7 +204,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
     return new_tensor(to_array(array, device="cpu", copy=False))
 

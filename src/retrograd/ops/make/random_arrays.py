@@ -18,7 +18,9 @@ Draw = Callable[..., Any]
 
 def drawn_from(draw: Draw, *arrays: Any) -> Any:
     """Random numbers from distributions that arrays describe, drawn element by element."""
-    return draw(*arrays) if modes.level is None else modes.level.drawn_from(draw, arrays)
+    if modes.level is not None:
+        return modes.level.drawn_from(draw, arrays)
+    return draw(*arrays) if modes.tracer is None else modes.tracer.drawn(draw, arrays, {})
 
 
 def source_of(generator: Generator | None) -> Generator:
@@ -41,9 +43,11 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
         def drawn(xp: Any, *args: Any, **kwargs: Any) -> Any:
-            if modes.level is None:
+            if modes.level is None and modes.tracer is None:
                 return draw(xp, *args, **kwargs)
             bare = getattr(xp, "_xp", xp)
+            if modes.level is None:
+                return modes.tracer.drawn(draw, (bare, *args), kwargs)
 
             def of_shape(shape: tuple[int, ...]) -> Any:
                 return draw(bare, *args[:place], shape, *args[place + 1 :], **kwargs)

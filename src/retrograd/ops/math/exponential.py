@@ -34,7 +34,8 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: g * (ans * (1 - ans)), signals=True)
+_sigmoid_backward = mapped("sigmoid_backward")(lambda g, y: g * (y * (1 - y)))
+SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: _sigmoid_backward(g, ans), signals=True)
 
 
 @operator(direct=True, inplace=EXP, numpy=np.exp)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor
-from ...kernels import mapped
-from ..table.elementwise import binary, unary
+from ...kernels import USEFUL, mapped
+from ..table.elementwise import binary, elementwise, unary
 from ..table.masks import KEEP, WHERE
 from ..table.registry import operator
 from ..table.types import Operand
@@ -24,7 +24,25 @@ ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True
 ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
-TANH = unary("tanh", mapped("tanh")(np.tanh), lambda g, ans: g - g * ans * ans)
+# The gradient as one primitive: of products and differences, every tangent would be half a dozen arrays.
+TANH_BACKWARD: Primitive = elementwise(
+    "tanh_backward",
+    lambda dy, y: dy * (1 - y * y),
+    "dy y",
+    [lambda g, y: TANH_BACKWARD(g, y), lambda g, dy, y: g * (-2 * (dy * y))],
+)
+_tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
+
+
+def _tanh_vjp(g: Any, y: Any) -> Any:
+    return g - g * y * y if g.size < USEFUL else _tanh_backward(g, y)
+
+
+TANH = unary(
+    "tanh",
+    mapped("tanh")(np.tanh),
+    lambda g, ans: _tanh_vjp(g, ans) if type(g) is np.ndarray else TANH_BACKWARD(g, ans),
+)
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
 ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)

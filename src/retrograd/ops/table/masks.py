@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.primitive import ZEROS as ZEROS
 from ...core.primitive import Primitive
+from ...kernels import mapped
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 
@@ -22,6 +23,21 @@ def _keep(x: Any, mask: Any) -> Any:
 
 # x where the mask is true, else 0.
 KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
+
+
+@mapped("keep_where_not_zero")
+def _keep_where_not_zero(x: Any, y: Any) -> Any:
+    return _keep(x, y != 0)
+
+
+# x where y is not zero, else 0.
+KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
+    "keep_where_not_zero",
+    _keep_where_not_zero,
+    "x y",
+    [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None],
+    elementwise=True,
+)
 
 
 def select(condition: Any, x: Any, y: Any) -> Any:

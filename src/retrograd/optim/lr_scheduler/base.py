@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from ...core.modes import modes
 from ...core.tensor import Tensor
 from ..hyperparameters import number
 from ..optimizer import Optimizer
@@ -62,6 +63,8 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch and set the learning rates."""
+        if modes.tracer is not None and modes.tracer.acts(self.step, (epoch,)):
+            return
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning "

@@ -14,7 +14,7 @@ from ....kernels import mapped
 from ...math.exponential import EXP
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary
-from ...table.masks import KEEP, WHERE, select
+from ...table.masks import KEEP, KEEP_WHERE_NOT_ZERO, WHERE, select
 from ...table.registry import operator
 from .application import activate
 
@@ -26,7 +26,7 @@ def _relu_forward(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-RELU = unary("relu", _relu_forward, lambda g, ans: KEEP(g, ans != 0), promote="same", piecewise_linear=True)
+RELU = unary("relu", _relu_forward, lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans), promote="same", piecewise_linear=True)
 
 
 @operator(direct=True, inplace=RELU)

@@ -29,10 +29,10 @@ def _silu(x: Any) -> Any:
     return x / (1 + np.exp(-x))
 
 
-SILU = unary("silu", _silu, lambda g, x: g * _silu_slope(x), signals=True)
+_silu_backward = mapped("silu_backward")(lambda g, x: g * _silu_slope(x))
+SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True)
 
 
-@mapped("silu_slope")
 @in_blocks
 def _silu_slope(x: Any) -> Any:
     s = SIGMOID(x)
@@ -172,13 +172,13 @@ def _gelu(x: Any) -> Any:
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
 
 
-@mapped("gelu_slope")
 @in_blocks
 def _gelu_slope(x: Any) -> Any:
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
 
 
-GELU = unary("gelu", _gelu, lambda g, x: g * _gelu_slope(x), signals=True)
+_gelu_backward = mapped("gelu_backward")(lambda g, x: g * _gelu_slope(x))
+GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True)
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
@@ -190,7 +190,6 @@ def _gelu_tanh(x: Any) -> Any:
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
 
 
-@mapped("gelu_tanh_slope")
 @in_blocks
 def _gelu_tanh_slope(x: Any) -> Any:
     x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
@@ -200,7 +199,8 @@ def _gelu_tanh_slope(x: Any) -> Any:
     return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
 
 
-GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: g * _gelu_tanh_slope(x), signals=True)
+_gelu_tanh_backward = mapped("gelu_tanh_backward")(lambda g, x: g * _gelu_tanh_slope(x))
+GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True)
 
 
 @operator(namespace="nn.functional", method=False)

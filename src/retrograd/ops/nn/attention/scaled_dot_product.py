@@ -7,13 +7,14 @@ scores the maximum and the sum of exponentials; its backward kernel computes the
     dV = P^T dout        dS = P * (dout V^T - rowsum(dout * out))        dQ = scale * dS K        dK = scale * dS^T Q
 
 Both run over blocks of rows, so that the scores of one block are in memory at a time and a causal mask halves the work.
+What is written here in NumPy is the reference of the compiled loops in kernels/sequences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +23,10 @@ from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
+from ....core.layout import order_like
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import takes
-from ....kernels.rows import exponentials, exponentials_again
+from ....kernels.sequences import attention as loops
 from ...make.random import rand
 from ...table.batching import aligned
 from ...table.composites import raw, second_order, where_needed
@@ -46,6 +47,12 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
         yield slice(start, stop), slice(0, min(stop, columns) if causal else columns)
 
 
+def _leading(q: Any, k: Any, v: Any) -> tuple[int, ...]:
+    """The leading dimensions of the problems together."""
+    lead = q.shape[:-2]
+    return lead if lead == k.shape[:-2] == v.shape[:-2] else np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
+
+
 def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
     """A block of a mask, whose rows or columns may be of length 1."""
     i = rows if array.shape[-2] != 1 else slice(None)
@@ -55,7 +62,7 @@ def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
 
 def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice) -> Any:
     """A block of the scaled scores under the mask; what is masked out is -inf."""
-    s = np.matmul(q[..., rows, :] * q.dtype.type(scale), np.swapaxes(k[..., columns, :], -1, -2))
+    s = np.matmul(q[..., rows, :] * q.dtype.type(scale), k[..., columns, :].swapaxes(-1, -2))
     if mask is not None:
         part = _rows_of(mask, rows, columns)
         s = np.where(part, s, s.dtype.type(-np.inf)) if mask.dtype == bool_ else s + part
@@ -72,54 +79,119 @@ def _causally(s: Any, first: int) -> Any:
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
     """The exponentials of scores less their rows' maxima, these, and the exponentials' sums; may write over the scores.
 
-    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has 0 and 1.
+    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has a sum of 1.
     """
-    if takes(s):
-        return exponentials(s, first)
-    xp = array_module(s)
     p = s if first is None else _causally(s, first)
     if p.shape[-1]:
-        top = p.max(axis=-1, keepdims=True)
-        top = np.where(np.isneginf(top), xp.zeros_like(top), top)
+        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # lest rows of -inf become NaN
     else:
-        top = xp.zeros(p.shape[:-1] + (1,), p.dtype)
+        top = array_module(s).zeros(p.shape[:-1] + (1,), p.dtype)
     p -= top
     np.exp(p, out=p)
     total = p.sum(axis=-1, keepdims=True)
-    return p, top, np.where(total == 0, total.dtype.type(1), total)
+    return p, top, total + (total == 0)
+
+
+@cache
+def _lowest(dtype: Any) -> Any:
+    return dtype.type(np.finfo(dtype).min)
 
 
 def _weights_again(s: Any, first: int | None, top: Any) -> Any:
     """The exponentials with known maxima."""
-    if takes(s):
-        return exponentials_again(s, first, top)
     p = s if first is None else _causally(s, first)
     p -= top
     return np.exp(p, out=p)
 
 
-def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
-    """The output, and of each row of scores the maximum and the sum of exponentials: 0 and 1 where it is masked out.
+def _like(x: Any, shape: tuple[int, ...]) -> Any:
+    """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
+    xp = array_module(x)
+    if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize:
+        return xp.empty_like(x, order=order_like(x))
+    return xp.empty(shape, x.dtype)
+
+
+def _forward(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill the output, and of each row of scores the maximum and the sum of exponentials, 1 where all is masked.
 
     They are not joined in a log-sum-exp, whose rounding large scores feel.
     """
-    xp = array_module(q)
-    outputs, tops, totals = [], [], []
     for rows, columns in _blocks(q, k, causal):
-        p, top, total = _weights(_scores(q, k, mask, scale, rows, columns), rows.start if causal else None)
-        tops.append(top)
-        totals.append(total)
+        s = _scores(q, k, mask, scale, rows, columns)
+        p, top[..., rows, :], whole = _weights(s, rows.start if causal else None)
+        total[..., rows, :] = whole
         if keep is not None:
             p *= _rows_of(keep, rows, columns)
-            total = total * total.dtype.type(1 - dropout_p)
+            whole = whole * whole.dtype.type(1 - dropout_p)
         # The rows are scaled after the product with V, which is the smaller array.
-        outputs.append(np.matmul(p, v[..., columns, :]) / total)
-    if not outputs:
-        shape = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2]) + (0,)
-        return xp.zeros((*shape, v.shape[-1]), q.dtype), xp.zeros((*shape, 1), q.dtype), xp.ones((*shape, 1), q.dtype)
-    if len(outputs) == 1:
-        return outputs[0], tops[0], totals[0]
-    return tuple([np.concatenate(parts, axis=-2) for parts in (outputs, tops, totals)])
+        out[..., rows, :] = np.matmul(p, v[..., columns, :]) / whole
+
+
+def _backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    dmask: Any = None,
+) -> None:
+    """Fill the gradients, which have all leading axes."""
+    dk[...] = dv[...] = 0
+    dout = dout / total  # in place of the probabilities, which are the larger array
+    inner = (dout * out).sum(axis=-1, keepdims=True)
+    for rows, columns in _blocks(q, k, causal):
+        g = dout[..., rows, :]
+        s = _scores(q, k, mask, scale, rows, columns)
+        p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
+        ds = np.matmul(g, v[..., columns, :].swapaxes(-1, -2))
+        if keep is None:
+            dv[..., columns, :] += np.matmul(np.swapaxes(p, -1, -2), g)
+        else:
+            kept = _rows_of(keep, rows, columns)
+            factor = p.dtype.type(1 / (1 - dropout_p))
+            dv[..., columns, :] += np.matmul(np.swapaxes(p * kept, -1, -2), g * factor)
+            ds *= kept
+            ds *= factor
+        ds -= inner[..., rows, :]
+        ds *= p
+        if dmask is not None:
+            dmask[..., rows, columns] = ds
+        ds *= ds.dtype.type(scale)
+        dq[..., rows, :] = np.matmul(ds, k[..., columns, :])
+        dk[..., columns, :] += np.matmul(np.swapaxes(ds, -1, -2), q[..., rows, :])
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
+    """The output, and the maxima and sums of exponentials."""
+    lead = _leading(q, k, v)
+    out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
+    top, total = array_module(q).empty((2, *lead, q.shape[-2], 1), q.dtype)
+    fill = loops.forward if loops.takes(q, k, v, mask) else _forward
+    fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
+    return out, top, total
 
 
 def _attention_backward(
@@ -137,40 +209,85 @@ def _attention_backward(
     dropout_p: float,
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
-    """The gradients of the wanted ones among q, k, v and mask; leading axes still broadcast."""
-    xp = array_module(q)
+    """The gradients of the wanted ones among q, k, v and mask."""
     lead = np.broadcast_shapes(dout.shape[:-2], out.shape[:-2])  # inside vmap dout alone may have the examples
-    dq = xp.zeros(lead + q.shape[-2:], q.dtype)
-    dk = xp.zeros(lead + k.shape[-2:], q.dtype)
-    dv = xp.zeros(lead + v.shape[-2:], q.dtype)
-    dmask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if wanted[3] else None
-    dout = dout / total  # in place of the probabilities, which are the larger array
-    inner = (dout * out).sum(axis=-1, keepdims=True)
+    found = [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
+    fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
+    if wanted[3]:
+        found.append(array_module(q).zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
+        fill = partial(_backward, dmask=found[3])
+    fill(dout, q, k, v, mask, keep, out, top, total, *found[:3], scale, causal, dropout_p)
+    inputs = q, k, v, mask
+    return tuple([unbroadcast(dx, x.shape) for dx, x, want in zip(found, inputs, wanted, strict=False) if want])
+
+
+def _backward_vjp(
+    g: tuple[Any, ...],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    wanted: tuple[bool, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    """The rule of the backward kernel. With D = dout V^T, r = rowsum(P * D) and cotangents gq, gk, gv, gmask,
+
+        A = scale * (gq K^T + Q gk^T) + gmask        E = P * (A - a),    a = rowsum(P * A)
+        B = dout gv^T + A * (D - r) - a * D          C = P * (B - rowsum(P * B))
+
+    are the cotangents of dS, D, P and S.
+    """
+    if any(isinstance(x, Tensor) for x in (*g, dout, q, k, v, mask)):
+        composite = partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p)
+        return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
+    xp = array_module(q)
+    lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
+    by_dout, by_q, by_k, by_v = [xp.zeros(lead + x.shape[-2:], q.dtype) for x in (dout, q, k, v)]
+    by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
+    gq, gk, gv, gmask = [
+        xp.zeros_like(x) if gradient is None and x is not None else gradient
+        for x, gradient in zip((q, k, v, None), where_needed(g, wanted), strict=True)
+    ]
     for rows, columns in _blocks(q, k, causal):
-        g = dout[..., rows, :]
         s = _scores(q, k, mask, scale, rows, columns)
         p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
-        ds = np.matmul(g, np.swapaxes(v[..., columns, :], -1, -2))
-        if keep is None:
-            dv[..., columns, :] += np.matmul(np.swapaxes(p, -1, -2), g)
-        else:
-            kept = _rows_of(keep, rows, columns)
-            factor = p.dtype.type(1 / (1 - dropout_p))
-            dv[..., columns, :] += np.matmul(np.swapaxes(p * kept, -1, -2), g * factor)
-            ds *= kept
-            ds *= factor
-        ds -= inner[..., rows, :]
-        ds *= p
-        if dmask is not None:
-            dmask[..., rows, columns] = ds
-        ds *= ds.dtype.type(scale)
-        dq[..., rows, :] = np.matmul(ds, k[..., columns, :])
-        dk[..., columns, :] += np.matmul(np.swapaxes(ds, -1, -2), q[..., rows, :])
-    return tuple(
-        unbroadcast(gradient, x.shape)
-        for gradient, x, want in zip((dq, dk, dv, dmask), (q, k, v, mask), wanted, strict=False)
-        if want
-    )
+        p /= total[..., rows, :]
+        kept = None if keep is None else _rows_of(keep, rows, columns) * p.dtype.type(1 / (1 - dropout_p))
+
+        def dropped(z: Any, kept: Any = kept) -> Any:
+            return z if kept is None else z * kept
+
+        dy, q_rows, gq_rows = dout[..., rows, :], q[..., rows, :], gq[..., rows, :]
+        k_rows, v_rows = k[..., columns, :], v[..., columns, :]
+        gk_rows, gv_rows = gk[..., columns, :], gv[..., columns, :]
+        d = dropped(np.matmul(dy, np.swapaxes(v_rows, -1, -2)))
+        a = np.matmul(gq_rows, np.swapaxes(k_rows, -1, -2)) + np.matmul(q_rows, np.swapaxes(gk_rows, -1, -2))
+        a *= a.dtype.type(scale)
+        if gmask is not None:
+            a += _rows_of(gmask, rows, columns)
+        pa, pd = p * a, p * d
+        inner, level = (z.sum(axis=-1, keepdims=True) for z in (pa, pd))
+        ds = pd - p * level
+        e = dropped(pa - p * inner)
+        b = dropped(np.matmul(dy, np.swapaxes(gv_rows, -1, -2))) + a * (d - level) - inner * d
+        c = p * b
+        c -= p * c.sum(axis=-1, keepdims=True)
+        if by_mask is not None:
+            by_mask[..., rows, columns] = c
+        c, ds = c * c.dtype.type(scale), ds * ds.dtype.type(scale)
+        by_dout[..., rows, :] = np.matmul(dropped(p), gv_rows) + np.matmul(e, v_rows)
+        by_v[..., columns, :] += np.matmul(np.swapaxes(e, -1, -2), dy)
+        by_q[..., rows, :] = np.matmul(c, k_rows) + np.matmul(ds, gk_rows)
+        by_k[..., columns, :] += np.matmul(np.swapaxes(c, -1, -2), q_rows) + np.matmul(np.swapaxes(ds, -1, -2), gq_rows)
+    found = zip((by_dout, by_q, by_k, by_v, by_mask), (dout, q, k, v, mask), needs, strict=True)
+    return [unbroadcast(gradient, x.shape) if need else None for gradient, x, need in found]
 
 
 def _composite(
@@ -230,14 +347,7 @@ ATTENTION_BACKWARD = Primitive(
     "scaled_dot_product_attention_backward",
     _attention_backward,
     "dout q k v mask",
-    vjp=lambda g, dout, q, k, v, mask, keep, scale, causal, dropout_p, wanted, needs: second_order(
-        partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p),
-        g,
-        dout,
-        (q, k, v, mask),
-        wanted,
-        needs,
-    ),
+    vjp=_backward_vjp,
     outputs=-1,
     signals=True,
     batch=_attention_backward_examples,
@@ -276,28 +386,31 @@ ATTENTION = Primitive(
 
 
 def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> None:
-    shown = f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
-    if min(x.array.ndim for x in (q, k, v)) < 2:
-        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown}")
-    if not q.array.dtype == k.array.dtype == v.array.dtype or q.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown}")
-    if q.array.shape[-1] != k.array.shape[-1]:
-        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown}")
-    if k.array.shape[-2] != v.array.shape[-2]:
-        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown}")
+    def shown() -> str:
+        return f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
+
+    x, y, z = q.array, k.array, v.array
+    if x.ndim < 2 or y.ndim < 2 or z.ndim < 2:
+        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown()}")
+    if not x.dtype == y.dtype == z.dtype or x.dtype.kind not in FLOATING:
+        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown()}")
+    if x.shape[-1] != y.shape[-1]:
+        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown()}")
+    if y.shape[-2] != z.shape[-2]:
+        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown()}")
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, got {dropout_p}")
     try:
-        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        lead = _leading(x, y, z)
         if mask is not None:
-            scores = (*lead, q.array.shape[-2], k.array.shape[-2])
+            scores = (*lead, x.shape[-2], y.shape[-2])
             if np.broadcast_shapes(scores, mask.array.shape) != scores:
                 raise RuntimeError(f"attn_mask {describe(mask)} does not broadcast to the scores {scores}")
     except ValueError:
-        shown += "" if mask is None else f", attn_mask {describe(mask)}"
-        raise RuntimeError(f"the shapes do not broadcast: {shown}") from None
-    if mask is not None and mask.array.dtype not in (bool_, q.array.dtype):
-        raise RuntimeError(f"wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
+        masks = "" if mask is None else f", attn_mask {describe(mask)}"
+        raise RuntimeError(f"the shapes do not broadcast: {shown()}{masks}") from None
+    if mask is not None and mask.array.dtype not in (bool_, x.dtype):
+        raise RuntimeError(f"wanted attn_mask of dtype bool or {x.dtype}, got {describe(mask)}")
 
 
 @operator(namespace="nn.functional", method=False)
@@ -361,7 +474,7 @@ def scaled_dot_product_attention(
     _check_attention(q, k, v, mask, dropout_p)
     keep = None
     if dropout_p > 0:
-        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        lead = _leading(q.array, k.array, v.array)
         keep = (rand(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
     if dropout_p == 1:
         dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up

@@ -16,7 +16,9 @@ from ....core.devices import all_examples, array_module, extent, is_array
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
+from ....core.storage import Storage, storage_of
 from ....core.tensor import Tensor, new_tensor
+from ....kernels.sequences import lookups
 from ...indexing.selection import where
 from ...table.arguments import floating_operand
 from ...table.batching import composed, fold, folded_array, unfold
@@ -32,20 +34,23 @@ if TYPE_CHECKING:
 class Classes(NamedTuple):
     """What a target says, as constants.
 
-    ``at`` indexes an array (N, C, ...) at the targets; ``weight`` is the targets' class weight, 0 where ignored;
-    ``counted`` says which rows are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a
-    sum, None for no reduction.
+    ``index`` are the targets (N, ...); ``weight`` is their class weight, 0 where ignored; ``counted`` says which rows
+    are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a sum, None for no reduction.
+    While a node holds the ``storages`` of target and class weight, a write to these Tensors leaves it what it had.
     """
 
-    at: tuple[Any, ...]
+    index: Any
     weight: Any
     counted: Any
     divisor: Any
+    storages: tuple[Storage, ...] = ()
 
 
 def _at(index: Any) -> tuple[Any, ...]:
     """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
     xp = array_module(index)
+    if index.ndim == 1:
+        return xp.arange(len(index)), index
     places = [
         xp.arange(length).reshape((1,) * axis + (length,) + (1,) * (index.ndim - axis - 1))
         for axis, length in enumerate(index.shape)
@@ -58,6 +63,10 @@ def _sum(rows: Any) -> Any:
     return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
 
 
+def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
+    return tuple([storage_of(x) for x in (target, weight) if isinstance(x, Tensor)])
+
+
 def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
@@ -67,10 +76,11 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
         if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
             index = target.astype(np.int64, copy=False)
             factor = 1 if weight is None else weight[index]
-            divisor = None if reduction == "none" else 1
+            divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
-                divisor = np.result_type(x, np.float32).type(target.size) if weight is None else _sum(factor)
-            return Classes(_at(index), factor, None, divisor)
+                number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
+                divisor = number(target.size) if weight is None else _sum(factor)
+            return Classes(index, factor, None, divisor)
     wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= x.shape[1]))
     if numbers.size and bool(wrong.any()):
         raise IndexError(f"target {int(numbers[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
@@ -78,7 +88,7 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
     factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
     divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
-    return Classes(_at(index), factor, counted, divisor)
+    return Classes(index, factor, counted, divisor)
 
 
 class _Folded(NamedTuple):
@@ -90,10 +100,10 @@ class _Folded(NamedTuple):
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
         """The cotangent of each row, from that of each example's loss."""
-        shape = (call.size, self.classes.at[1].shape[0] // max(call.size, 1), *self.classes.at[1].shape[1:])
+        shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
         if self.divisor is not None:
             g = (g / self.divisor).reshape((call.size,) + (1,) * (len(shape) - 1)).expand(shape)
-        g = g.reshape(self.classes.at[1].shape)
+        g = g.reshape(self.classes.index.shape)
         return g if self.classes.counted is None else where(new_tensor(self.classes.counted), g, 0.0)
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
@@ -108,7 +118,7 @@ def _folded(call: Call) -> _Folded:
     """The examples of an input as more rows."""
     classes, size = call.params["classes"], call.size
     weight, counted, divisor = classes.weight, classes.counted, classes.divisor
-    own = classes.at[1]
+    own = classes.index
     weight = folded_array(weight, size) if getattr(weight, "ndim", 0) else weight
     index = folded_array(own, size)
     x = fold(call.full(0)) if call.ndim() else call.full(0)
@@ -118,7 +128,7 @@ def _folded(call: Call) -> _Folded:
         divisor = array_module(index).asarray(divisor)
     if is_array(divisor):
         divisor = new_tensor(divisor.astype(x.array.dtype))
-    folded = Classes(_at(index), weight, folded_array(counted, size), None)
+    folded = Classes(index, weight, folded_array(counted, size), None)
     return _Folded(x, folded, divisor)
 
 
@@ -170,7 +180,7 @@ def _over_rows(g: Any, classes: Classes) -> Any:
         return g
     g = g / classes.divisor
     if classes.counted is None:
-        return array_module(g).full(classes.at[1].shape, g)
+        return array_module(g).full(classes.index.shape, g)
     return np.where(classes.counted, g, g.dtype.type(0))
 
 
@@ -187,13 +197,13 @@ def _reduced(rows: Any, classes: Classes) -> Any:
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = _counted(-x[classes.at] * classes.weight, classes)
+    rows = _counted(-x[_at(classes.index)] * classes.weight, classes)
     return _reduced(rows, classes).astype(x.dtype, copy=False)
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
     dx = array_module(g).zeros(shape, g.dtype)
-    dx[classes.at] = -_over_rows(g, classes) * classes.weight
+    dx[_at(classes.index)] = -_over_rows(g, classes) * classes.weight
     return dx
 
 
@@ -220,24 +230,44 @@ NLL_TRANSPOSE: Primitive = Primitive(
 # Cross entropy keeps the logits and, per row, their maximum and the sum of exponentials.
 
 
-def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
-    dtype = x.dtype
-    if dtype == np.float16:
-        x = x.astype(np.float32)
+def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
+    """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     top = x.max(axis=1, keepdims=True)
     z = x - top
-    picked = z[classes.at]
+    picked = z[_at(index)]
     others = None
     if smoothing:
         others = z.sum(axis=1) if class_weight is None else (z * _per_class(class_weight, z)).sum(axis=1)
     np.exp(z, out=z)
     total = z.sum(axis=1, keepdims=True)
     log_total = np.log(total).squeeze(1)
-    rows = (log_total - picked) * classes.weight
-    if others is not None:
-        c = x.shape[1]
-        whole = c if class_weight is None else class_weight.sum()
-        rows = (1 - smoothing) * rows + (smoothing / c) * (whole * log_total - others)
+    if smoothing:
+        whole = x.shape[1] if class_weight is None else class_weight.sum()
+        others = whole * log_total - others
+    return log_total - picked, others, top, total
+
+
+def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any) -> Any:
+    """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
+    dx = x - top
+    np.exp(dx, out=dx)
+    dx *= np.expand_dims(factor / total.squeeze(1), 1)
+    dx[_at(index)] -= picked
+    if spread is not None:
+        spread = np.expand_dims(spread, 1)
+        dx -= spread if class_weight is None else spread * _per_class(class_weight, x)
+    return dx
+
+
+def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
+    dtype = x.dtype
+    if dtype == np.float16:
+        x = x.astype(np.float32)
+    losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index) else _losses
+    rows, even, top, total = losses(x, classes.index, class_weight, smoothing)
+    rows = rows * classes.weight
+    if smoothing:
+        rows = (1 - smoothing) * rows + (smoothing / x.shape[1]) * even
     rows = _counted(rows, classes)
     return _reduced(rows, classes).astype(dtype, copy=False), top, total
 
@@ -250,20 +280,14 @@ def _cross_entropy_backward(
     g: Any, x: Any, top: Any, total: Any, classes: Classes, class_weight: Any, smoothing: float
 ) -> tuple[Any]:
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
-    rows = _over_rows(g, classes)
-    c = x.shape[1]
-    picked = rows * classes.weight * (1 - smoothing)
-    factor = picked
+    rows, c = _over_rows(g, classes), x.shape[1]
+    picked = rows * classes.weight * (1 - smoothing) if smoothing else rows * classes.weight
+    factor, spread = picked, None
     if smoothing:
-        rows = _counted(rows * (smoothing / c), classes)
-        factor = picked + rows * (c if class_weight is None else class_weight.sum())
-    dx = np.exp(x - top)
-    dx *= np.expand_dims(factor, 1) / total
-    dx[classes.at] -= picked
-    if smoothing:
-        rows = np.expand_dims(rows, 1)
-        dx -= rows if class_weight is None else rows * _per_class(class_weight, x)
-    return (dx.astype(x.dtype, copy=False),)
+        spread = _counted(rows * (smoothing / c), classes)
+        factor = picked + spread * (c if class_weight is None else class_weight.sum())
+    slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index) else _slopes
+    return (slopes(x, top, total, classes.index, factor, picked, spread, class_weight).astype(x.dtype, copy=False),)
 
 
 def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float) -> Tensor:
@@ -272,7 +296,7 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
         weights += smoothing / x.array.shape[1]
         if class_weight is not None:
             weights *= _per_class(class_weight, weights)
-    weights[classes.at] += (1 - smoothing) * classes.weight
+    weights[_at(classes.index)] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
     if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
         rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
@@ -391,7 +415,7 @@ def cross_entropy(
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     params = {
-        "classes": _classes(x.array, index, w, ignore_index, reduction),
+        "classes": _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight)),
         "class_weight": w,
         "smoothing": label_smoothing,
     }
@@ -409,11 +433,11 @@ def _with_probabilities(
         raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
     classes = x.array.shape[dim]
-    w = _check_weight(weight, x, classes)
+    _check_weight(weight, x, classes)
     if label_smoothing > 0:
         y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
-    if w is not None:
-        y = y * w.reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
+    if weight is not None:
+        y = y * operand(weight).detach().reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
     rows = -(x.log_softmax(dim) * y).sum(dim)
     return reduced(rows, reduction)
 
@@ -459,5 +483,6 @@ def nll_loss(
         raise InvalidValue(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
-    loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
+    classes = _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight))
+    loss = apply(NLL, (x,), {"classes": classes})
     return loss.squeeze(0) if single and reduction == "none" else loss

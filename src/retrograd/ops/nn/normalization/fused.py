@@ -23,7 +23,7 @@ from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import planes, rows, takes
+from ....kernels import norms, takes
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
@@ -45,19 +45,20 @@ class Layout(NamedTuple):
     centred: bool = True
 
 
-OVER_LAST = Layout(None, (-1,), None)
-
-
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
-    """The module of compiled loops that normalizes so, if one is to be used on these arrays."""
-    module: Any
-    if layout == OVER_LAST:
-        module = rows
-    elif layout.view is None and layout.axes[0] == 0 and count(x.shape[2:], None) >= planes.SHORTEST:
-        module = planes
-    else:
+    """What normalizes so by compiled loops, if these are to be used on the arrays."""
+    if not takes(x, *[array for array in others if array is not None]):
         return None
-    return module if takes(x, *[array for array in others if array is not None]) else None
+    view, axes = layout.view, layout.axes
+    if view is None and axes[0] < 0:
+        return norms.Rows(len(axes), layout.centred)
+    if view is None and axes == (0, *range(2, x.ndim)):
+        return norms.CHANNELS if count(x.shape[2:], None) >= norms.SHORTEST else None
+    if view is None and axes == tuple(range(2, x.ndim)):
+        return norms.Groups(x.shape[1], (*x.shape[:2], *[1] * len(axes)))
+    if view is not None and len(view) == 4 and axes == (2, 3):
+        return norms.Groups(view[1], (*view[:2], 1, 1))
+    return None
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
@@ -95,10 +96,11 @@ def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
     return np.multiply(y, rstd, out=y if layout.centred else None), mean, rstd
 
 
-def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
+def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
+    """``moments``: those of batch norm's channels, where the loops have computed them already."""
     loops = _loops(layout, x, w, b)
     if loops:
-        return loops.normalize(x, w, b, eps)
+        return loops.normalize(x, w, b, eps, *([] if moments is None else [moments]))
     view = _viewed(x, layout)
     y, mean, rstd = _standardized(view, layout, eps)
     if view.dtype == np.float32 and array_module(x) is np and not np.isfinite(rstd).all():
@@ -121,8 +123,7 @@ def _backward(
         return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
-    xhat = view - mean if layout.centred else view
-    xhat = xhat * rstd
+    xhat = (view - mean if layout.centred else view) * rstd
     gradients = []
     if wanted[1]:
         gradients.append(_sum_to(u * xhat, w, layout))
@@ -131,13 +132,67 @@ def _backward(
     if wanted[0]:
         if w is not None:
             u = u * _broadcastable(w, layout)
-        xhat *= mean_over(u * xhat, layout.axes)
-        du = u - xhat
-        if layout.centred:
-            du -= mean_over(u, layout.axes)
-        du *= rstd
+        du = _pulled(u, xhat, rstd, layout)
         gradients.insert(0, du.reshape(x.shape).astype(x.dtype, copy=False))
     return tuple(gradients)
+
+
+def _pulled(u: Any, xhat: Any, rstd: Any, layout: Layout) -> Any:
+    """The gradient of x, of which xhat is made: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
+    du = u - xhat * mean_over(u * xhat, layout.axes)
+    if layout.centred:
+        du -= mean_over(u, layout.axes)
+    du *= rstd
+    return du
+
+
+def _backward_vjp(
+    g: tuple[Any, ...],
+    dy: Any,
+    x: Any,
+    w: Any,
+    b: Any,
+    mean: Any,
+    rstd: Any,
+    layout: Layout,
+    eps: float,
+    wanted: tuple[bool, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    """The rule of the backward kernel, which makes ``dx = rstd (u - mean(u) - xhat mean(u xhat))`` of u.
+
+    That is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative by u is ``dx(g)``, by xhat ``-rstd (g mean(u xhat)
+    + u mean(g xhat))``, and by rstd ``<g, dx> / rstd``, whose own derivative by x is ``-rstd^2 xhat / count``.
+    """
+    arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
+    if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
+        return second_order(partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs)
+    view = _viewed(x, layout)
+    xhat = (view - mean if layout.centred else view) * rstd
+    gx, gw, gb = where_needed(g, wanted)
+    weight = None if w is None else _broadcastable(w, layout)
+    dyv = _viewed(dy, layout)
+    by_xhat, by_rstd = 0, 0
+    by_dy, by_w = np.zeros_like(dyv), None
+    if gx is not None:
+        gx = _viewed(gx, layout)
+        u = dyv if w is None else dyv * weight
+        du = _pulled(u, xhat, rstd, layout)
+        by_u = _pulled(gx, xhat, rstd, layout)
+        by_dy = by_u if w is None else by_u * weight
+        by_xhat = -rstd * (gx * mean_over(u * xhat, layout.axes) + u * mean_over(gx * xhat, layout.axes))
+        by_rstd = mean_over(gx * du, layout.axes)
+        if needs[2]:
+            by_w = _sum_to(by_u * dyv, w, layout)
+    if gw is not None:
+        gw = _broadcastable(gw, layout)
+        by_dy, by_xhat = by_dy + gw * xhat, by_xhat + gw * dyv
+    if gb is not None:
+        by_dy = by_dy + _broadcastable(gb, layout)
+    by_x = None
+    if needs[1] and (gx is not None or gw is not None):
+        by_x = (_pulled(by_xhat, xhat, rstd, layout) - xhat * (rstd * by_rstd)).reshape(x.shape)
+    return [by_dy.reshape(x.shape), by_x, by_w, None]
 
 
 def _sum_to(g: Any, w: Any, layout: Layout) -> Any:
@@ -239,9 +294,7 @@ def _fused(name: str) -> Primitive:
         name + "_backward",
         _backward,
         "dy x w b",
-        vjp=lambda g, dy, x, w, b, layout, eps, wanted, needs: second_order(
-            partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs
-        ),
+        vjp=_backward_vjp,
         outputs=-1,
         batch=_norm_backward_examples,
     )

@@ -14,7 +14,8 @@ from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import planes, takes
+from ....core.tracing import whole
+from ....kernels import norms, takes
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED
@@ -165,27 +166,32 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
         raise RuntimeError(f"{argument} should contain {channels} elements, one per channel, got {describe(value)}")
 
 
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, int]:
-    """Mean and sum of squared deviations over the axes, and how many numbers went into each."""
+@whole
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """Mean and sum of squared deviations over the axes."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= planes.SHORTEST:
-        return *planes.moments(x), count(x.shape, axes)
+    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= norms.SHORTEST:
+        return norms.channel_moments(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
         return _moments(x.astype(np.float64), axes)  # as where the fused operator's squares overflow
-    return mean, squares, count(x.shape, axes)
+    return mean, squares
 
 
 @silently
 def _update_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
-) -> None:
-    """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance."""
+) -> dict[str, Any]:
+    """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance.
+
+    Returns what the fused operator may be given, so that it need not compute it again.
+    """
     if x.array.size == 0:
-        return
-    mean, squares, number = _moments(x.array, axes)
+        return {}
+    mean, squares = moments = _moments(x.array, axes)
+    number = count(x.array.shape, axes)
     mean = mean.reshape(squares.shape)
     variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
     if mean.ndim == 2:  # instance_norm: the average over the batch
@@ -195,6 +201,7 @@ def _update_running(
             if running is not None:
                 dtype = running.array.dtype
                 running.mul_(1 - momentum).add_((momentum * statistic).astype(dtype, copy=False))
+    return {"moments": moments} if type(moments[0]) is np.ndarray else {}
 
 
 def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
@@ -279,10 +286,9 @@ def batch_norm(
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
         return _scaled(x, running_mean, running_var, w, b, eps)
     axes = (0, *range(2, len(shape)))
-    if running_mean is not None:
-        _update_running(x, axes, running_mean, running_var, momentum)
+    known = {} if running_mean is None else _update_running(x, axes, running_mean, running_var, momentum)
     layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
-    return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps})
+    return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
 
 
 @operator(namespace="nn.functional", method=False)

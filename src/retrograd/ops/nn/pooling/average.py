@@ -15,6 +15,7 @@ from ....core.devices import array_module
 from ....core.dtypes import FLOATING
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
@@ -73,9 +74,16 @@ def _window_sum_transpose(g: Any, window: Window) -> Any:
     return g
 
 
+def _by_loops(x: Any, window: Window) -> bool:
+    """The loops go along rows of windows, and read all elements of each: few of them, for sums by axes are fewer."""
+    return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window)
+
+
 def _mean(x: Any, window: Window, divisor: Any) -> Any:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
+    if _by_loops(x, window):
+        return pooling.average_pool(x, window, divisor)
     total = _window_sum(x, window)
     if x.dtype.kind in FLOATING:
         total /= _as_like(divisor, x)
@@ -84,6 +92,8 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
 
 
 def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
+    if _by_loops(g, window):
+        return pooling.average_pool_backward(g, window, divisor)
     return _window_sum_transpose(g / _as_like(divisor, g), window)
 
 

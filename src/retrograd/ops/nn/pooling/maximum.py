@@ -17,7 +17,7 @@ from ....core.errors import describe
 from ....core.modes import modes
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import planes, takes
+from ....kernels import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
@@ -92,8 +92,8 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
 
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """The maximum of each window, and its winner if asked for."""
-    if len(window.size) == 2 and prod(window.kernel) <= 256 and takes(x):
-        return planes.max_pool(x, window)
+    if prod(window.kernel) <= 256 and pooling.takes(x, window):
+        return pooling.max_pool(x, window)
     xp = array_module(x)
     kind = np.min_scalar_type(prod(window.kernel) - 1) if number else None
 
@@ -114,8 +114,8 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
 
 def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     """Each window's element at the place of its winner; windows that share one are added."""
-    if len(window.size) == 2 and winners.dtype == np.uint8 and takes(g):
-        return planes.max_pool_backward(g, winners, window)
+    if winners.dtype == np.uint8 and pooling.takes(g, window):
+        return pooling.max_pool_backward(g, winners, window)
     xp = array_module(g)
     apart = window.is_partition
     x = (xp.empty if apart else xp.zeros)((*g.shape[:2], *window.size), dtype=g.dtype)

@@ -15,26 +15,26 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
-def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> tuple[tuple[Any, Any], Any, Any]:
-    xp = array_module(x)
-    x = ordered(x, reverse)
+def _steps(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
+    """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     size = h.shape[-1]
-    scale = sigmoid_from_tanh(size, (True, True, False), x)
-    gates = projected(x, w_ih * scale[:, None], None if b_ih is None else b_ih * scale)
+    scale = sigmoid_from_tanh(size, (True, True, False), gates)
     across = (w_hh * scale[:, None]).T
-    b_hh = None if b_hh is None else b_hh * scale
-    recurrent_n = xp.empty((x.shape[0], *h.shape), x.dtype)  # W_hn h + b_hn
-    out = xp.empty((x.shape[0], *h.shape), x.dtype)
-    for t in range(x.shape[0]):
+    gates *= scale
+    if b_ih is not None:
+        gates += b_ih * scale
+    offset = None if b_hh is None else b_hh * scale
+    for t in range(gates.shape[0]):
         hidden = h.dot(across)
-        if b_hh is not None:
-            hidden += b_hh
+        if offset is not None:
+            hidden += offset
         rz, n = gates[t, :, : 2 * size], gates[t, :, 2 * size :]
         rz += hidden[:, : 2 * size]
         np.tanh(rz, out=rz)
@@ -46,7 +46,38 @@ def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bo
         h = np.subtract(h, n, out=out[t])
         h *= rz[:, size:]
         h += n
-    return (ordered(out, reverse), h.copy()), gates, recurrent_n
+
+
+def _steps_back(
+    dout: Any, dh: Any, h: Any, gates: Any, recurrent_n: Any, out: Any, w_hh: Any, dx_gates: Any, dh_gates: Any
+) -> None:
+    """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
+    steps, batch, size = out.shape
+    r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
+    # What the gates' arguments get per unit of dh (r: per unit of what n gets); the loop multiplies it in place.
+    inputs, hidden = (x.reshape(steps, batch, 3, size) for x in (dx_gates, dh_gates))
+    inputs[..., 0, :] = recurrent_n * r * (1 - r)
+    inputs[..., 1, :] = (previous(h, out) - n) * z * (1 - z)
+    inputs[..., 2, :] = (1 - z) * (1 - n * n)
+    for t in range(steps - 1, -1, -1):
+        dh += dout[t]
+        a, b = inputs[t], hidden[t]
+        a[:, 1:] *= dh[:, None]
+        a[:, 0] *= a[:, 2]
+        b[:, :2] = a[:, :2]
+        np.multiply(a[:, 2], r[t], out=b[:, 2])
+        dh *= z[t]
+        dh += dh_gates[t].dot(w_hh)
+
+
+def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> tuple[tuple[Any, Any], Any, Any]:
+    xp = array_module(x)
+    gates = projected(ordered(x, reverse), w_ih)
+    recurrent_n, out = xp.empty((2, x.shape[0], *h.shape), x.dtype)
+    run = loops.gru if loops.takes(gates) else _steps
+    run(gates, h, w_hh, b_ih, b_hh, recurrent_n, out)
+    last = out[-1] if x.shape[0] else h
+    return (ordered(out, reverse), last.copy()), gates, recurrent_n
 
 
 def _gru_backward(
@@ -65,29 +96,12 @@ def _gru_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    steps, batch, size = out.shape
-    before = previous(h, out)
-    r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
-    # What the gates' arguments get per unit of dh (r: per unit of what n gets); the loop multiplies it in place.
-    dx_gates = array_module(x).empty((steps, batch, 3, size), x.dtype)
-    dx_gates[..., 0, :] = recurrent_n * r * (1 - r)
-    dx_gates[..., 1, :] = (before - n) * z * (1 - z)
-    dx_gates[..., 2, :] = (1 - z) * (1 - n * n)
-    dh_gates = array_module(x).empty((steps, batch, 3, size), x.dtype)
-    for t in range(steps - 1, -1, -1):
-        dh = dh + dout[t]
-        a, b = dx_gates[t], dh_gates[t]
-        a[:, 1:] *= dh[:, None]
-        a[:, 0] *= a[:, 2]
-        b[:, :2] = a[:, :2]
-        np.multiply(a[:, 2], r[t], out=b[:, 2])
-        dh *= z[t]
-        dh = dh + b.reshape(batch, 3 * size).dot(w_hh)
+    dh, (dx_gates, dh_gates) = dh.copy(order="C"), array_module(x).empty((2, *gates.shape), x.dtype)
+    run = loops.gru_backward if loops.takes(gates) else _steps_back
+    run(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates)
     names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
     wants = dict(zip(names, wanted, strict=True))
-    shape = (steps, batch, 3 * size)
-    found = weight_gradients(dx_gates.reshape(shape), dh_gates.reshape(shape), x, before, w_ih, reverse, wants)
-    found["h"] = dh
+    found = weight_gradients(dx_gates, dh_gates, x, h, out, w_ih, reverse, wants) | {"h": dh}
     return tuple(found[name] for name, want in wants.items() if want)
 
 

@@ -2,7 +2,8 @@
 
 Its forward multiplies all inputs with their weights at once and then steps through time on raw arrays, keeping the
 gates; its backward kernel steps back, fills the gradients of all gates' arguments, and multiplies once for each weight.
-Gates stand in the order i, f, g, o; with a = W_ih x + b_ih + W_hh h + b_hh
+What steps in NumPy is the reference of compiled loops (kernels/sequences). Gates stand in the order i, f, g, o; with
+a = W_ih x + b_ih + W_hh h + b_hh
 
     i, f, o = sigmoid(a_i, a_f, a_o)    g = tanh(a_g)    c' = f * c + i * g    h' = o * tanh(c')
 """
@@ -17,29 +18,25 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .steps import ordered, previous, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+from .steps import ordered, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
-def _lstm(
-    x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
-) -> tuple[tuple[Any, Any, Any], Any, Any]:
-    xp = array_module(x)
-    x = ordered(x, reverse)
+def _steps(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
+    """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
     size = h.shape[-1]
-    scale = sigmoid_from_tanh(size, (True, True, False, True), x)
+    scale = sigmoid_from_tanh(size, (True, True, False, True), gates)
     offset = 1 - scale
     offset[2 * size : 3 * size] = 0
-    bias = b_ih if b_hh is None else b_ih + b_hh
-    gates = projected(x, w_ih * scale[:, None], None if bias is None else bias * scale)
     across = (w_hh * scale[:, None]).T
-    cells = xp.empty((x.shape[0] + 1, *c.shape), x.dtype)
-    out = xp.empty((x.shape[0], *h.shape), x.dtype)
-    cells[0] = c
+    gates *= scale
+    if bias is not None:
+        gates += bias * scale
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
-    for t in range(x.shape[0]):
+    for t in range(gates.shape[0]):
         a = gates[t]
         a += h.dot(across)
         np.tanh(a, out=a)
@@ -51,7 +48,42 @@ def _lstm(
         h = out[t]
         np.tanh(c, out=h)
         h *= o[t]
-    return (ordered(out, reverse), h.copy(), cells[-1].copy()), gates, cells
+
+
+def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, da: Any) -> None:
+    """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
+    steps, batch, size = dout.shape
+    tanh_c = np.tanh(cells[1:])
+    i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
+    # What the gates' arguments get per unit of dc (of dh for o); the loop multiplies it in place.
+    each = da.reshape(steps, batch, 4, size)
+    each[..., 0, :] = g * i * (1 - i)
+    each[..., 1, :] = cells[:-1] * f * (1 - f)
+    each[..., 2, :] = i * (1 - g * g)
+    each[..., 3, :] = tanh_c * o * (1 - o)
+    to_cell = o * (1 - tanh_c * tanh_c)
+    for t in range(steps - 1, -1, -1):
+        dh += dout[t]
+        dc += dh * to_cell[t]
+        a = each[t]
+        a[:, :3] *= dc[:, None]
+        a[:, 3] *= dh
+        dc *= f[t]
+        dh[...] = da[t].dot(w_hh)
+
+
+def _lstm(
+    x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
+) -> tuple[tuple[Any, Any, Any], Any, Any]:
+    xp = array_module(x)
+    gates = projected(ordered(x, reverse), w_ih)
+    cells = xp.empty((x.shape[0] + 1, *c.shape), x.dtype)
+    out = xp.empty((x.shape[0], *h.shape), x.dtype)
+    cells[0] = c
+    run = loops.lstm if loops.takes(gates) else _steps
+    run(gates, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, cells, out)
+    last = out[-1] if x.shape[0] else h
+    return (ordered(out, reverse), last.copy(), cells[-1].copy()), gates, cells
 
 
 def _lstm_backward(
@@ -72,28 +104,12 @@ def _lstm_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    steps, batch, size = out.shape
-    tanh_c = np.tanh(cells[1:])
-    i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
-    # What the gates' arguments get per unit of dc (of dh for o); the loop multiplies it in place.
-    da = array_module(x).empty((steps, batch, 4, size), x.dtype)
-    da[..., 0, :] = g * i * (1 - i)
-    da[..., 1, :] = cells[:-1] * f * (1 - f)
-    da[..., 2, :] = i * (1 - g * g)
-    da[..., 3, :] = tanh_c * o * (1 - o)
-    to_cell = o * (1 - tanh_c * tanh_c)
-    for t in range(steps - 1, -1, -1):
-        dh = dh + dout[t]
-        dc = dc + dh * to_cell[t]
-        a = da[t]
-        a[:, :3] *= dc[:, None]
-        a[:, 3] *= dh
-        dc *= f[t]
-        dh = a.reshape(batch, 4 * size).dot(w_hh)
+    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), array_module(x).empty(gates.shape, x.dtype)
+    run = loops.lstm_backward if loops.takes(gates) else _steps_back
+    run(dout, dh, dc, gates, cells, w_hh, da)
     names = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
-    da = da.reshape(steps, batch, 4 * size)
     wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(da, da, x, previous(h, out), w_ih, reverse, wants) | {"h": dh, "c": dc}
+    found = weight_gradients(da, da, x, h, out, w_ih, reverse, wants) | {"h": dh, "c": dc}
     return tuple(found[name] for name, want in wants.items() if want)
 
 

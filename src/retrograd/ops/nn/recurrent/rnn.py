@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import (
     ordered,
-    previous,
     projected,
     stacked,
     steps_of,
@@ -22,15 +23,30 @@ from .steps import (
 )
 
 
-def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, reverse: bool) -> tuple[Any, Any]:
-    x = ordered(x, reverse)
-    out = projected(x, w_ih, b_ih if b_hh is None else b_ih + b_hh)
+def _steps(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
+    """Make of the inputs' part of the steps' arguments the outputs."""
     across = w_hh.T
-    for t in range(x.shape[0]):
-        a = out[t]
+    if bias is not None:
+        out += bias
+    for a in out:
         a += h.dot(across)
         h = np.maximum(a, 0, out=a) if relu else np.tanh(a, out=a)
-    return ordered(out, reverse), h.copy()
+
+
+def _steps_back(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -> None:
+    """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
+    da[...] = out > 0 if relu else 1 - out * out
+    for t in range(out.shape[0] - 1, -1, -1):
+        da[t] *= dh + dout[t]
+        dh[...] = da[t].dot(w_hh)
+
+
+def _rnn(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, reverse: bool) -> tuple[Any, Any]:
+    out = projected(ordered(x, reverse), w_ih)
+    run = loops.rnn if loops.takes(out) else _steps
+    run(out, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, relu)
+    last = out[-1] if x.shape[0] else h
+    return ordered(out, reverse), last.copy()
 
 
 def _rnn_backward(
@@ -48,14 +64,12 @@ def _rnn_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    da = (out > 0).astype(out.dtype) if relu else 1 - out * out
-    for t in range(out.shape[0] - 1, -1, -1):
-        da[t] *= dh + dout[t]
-        dh = da[t].dot(w_hh)
+    dh, da = dh.copy(order="C"), array_module(x).empty(out.shape, x.dtype)
+    run = loops.rnn_backward if loops.takes(out) else _steps_back
+    run(dout, dh, out, w_hh, relu, da)
     names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
     wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(da, da, x, previous(h, out), w_ih, reverse, wants)
-    found["h"] = dh
+    found = weight_gradients(da, da, x, h, out, w_ih, reverse, wants) | {"h": dh}
     return tuple(found[name] for name, want in wants.items() if want)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
+from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
+from ....kernels.products import dot
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
 
@@ -21,13 +23,10 @@ def ordered(x: Any, reverse: bool) -> Any:
     return x[::-1] if reverse else x
 
 
-def projected(x: Any, w: Any, b: Any) -> Any:
-    """``x @ w.T + b`` for all steps at once."""
+def projected(x: Any, w: Any) -> Any:
+    """``x @ w.T`` for all steps at once, in memory of its own."""
     steps, batch, features = x.shape
-    out = x.reshape(steps * batch, features).dot(w.T)
-    if b is not None:
-        out += b
-    return out.reshape(steps, batch, w.shape[0])
+    return dot(x.reshape(steps * batch, features), w.T).reshape(steps, batch, w.shape[0])
 
 
 def previous(h: Any, out: Any) -> Any:
@@ -36,21 +35,22 @@ def previous(h: Any, out: Any) -> Any:
 
 
 def weight_gradients(
-    dx_gates: Any, dh_gates: Any, x: Any, before: Any, w_ih: Any, reverse: bool, wanted: dict[str, bool]
+    dx_gates: Any, dh_gates: Any, x: Any, h: Any, out: Any, w_ih: Any, reverse: bool, wanted: dict[str, bool]
 ) -> dict[str, Any]:
     """What follows from the gradients of the gates' arguments: one product each for x and the weights."""
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
     found = {}
     if wanted["x"]:
-        found["x"] = ordered(flat_x.dot(w_ih).reshape(x.shape), reverse)
+        found["x"] = ordered(dot(flat_x, w_ih).reshape(x.shape), reverse)
     if wanted["w_ih"]:
-        found["w_ih"] = flat_x.T.dot(as_rows(x))
+        found["w_ih"] = dot(flat_x.T, as_rows(x))
     if wanted["w_hh"]:
-        found["w_hh"] = flat_h.T.dot(as_rows(before))
+        found["w_hh"] = dot(flat_h.T, as_rows(previous(h, out)))
     if wanted["b_ih"]:
-        found["b_ih"] = flat_x.sum(axis=0)
+        found["b_ih"] = accurate_sum(flat_x, (0,))
     if wanted["b_hh"]:
-        found["b_hh"] = flat_h.sum(axis=0)
+        shared = wanted["b_ih"] and dh_gates is dx_gates
+        found["b_hh"] = found["b_ih"].copy() if shared else accurate_sum(flat_h, (0,))
     return found
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.primitive import Primitive
+from ....kernels import convolution, norms, takes
 from ...table.batching import fold, unfold
 from .windows import Window, gather_windows, scatter_windows
 
@@ -116,6 +117,8 @@ def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
 def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
+    if convolution.takes(x, w, n * prod(window.out) * w.size):
+        return convolution.forward(x, w, b, window, groups)
     out = array_module(x).empty((n, outs, *window.out), dtype=x.dtype)
     if out.size == 0:
         return out
@@ -146,6 +149,8 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
         w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
         w = w.reshape((groups * channels, outs_per_group, *window.kernel))
         return _conv(y, w, b, window=mirrored, groups=groups)
+    if convolution.takes(y, w, n * prod(window.out) * w.size):
+        return convolution.transposed(y, w, b, window, groups)
     xp = array_module(y)
     x = xp.zeros((n, groups * channels, *window.size), dtype=y.dtype)
     if y.size and x.size:
@@ -175,6 +180,8 @@ def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
     channels, outs_per_group = x.shape[1] // groups, outs // groups
+    if convolution.takes(x, y, y.size * channels * prod(window.kernel)):
+        return convolution.weight(x, y, window, groups)
     layout = _layout(window, channels, outs_per_group)
     total = array_module(x).zeros((layout.steps, groups, outs_per_group, layout.rows), dtype=x.dtype)
     if y.size and x.size:
@@ -196,6 +203,8 @@ def _as_channels(t: Any, window: Window) -> Any:
 
 def _over_channels(g: Any, window: Window) -> Any:
     """The cotangent of a bias: the sum over everything but its channel."""
+    if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
+        return norms.channel_sums(g)
     return g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2).sum(axis=0)
 
 

@@ -1,4 +1,4 @@
-"""Names of ``utils.data`` for training in several processes."""
+"""The part of a data set that one of several processes trains on."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .._generated.toplevel import randperm
-from ..data.sampler import Sampler
 from ..ops.make.generators import Generator
+from ..ops.make.random import randperm
+from .sampler import Sampler
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[int]):
     """The part of a data set that one of several processes trains on, in an order that all draw alike.
 
     Args:
         dataset: something with a length.
-        num_replicas: how many processes there are.
+        num_replicas: how many processes there are; by default those of ``distributed``'s group of all.
         rank: which of them this is.
         shuffle: draw a new order for each ``set_epoch``.
         seed: of that order.
         drop_last: leave out what does not divide, instead of repeating the first.
+
+    Raises:
+        ValueError: ``rank`` is not below ``num_replicas``; or neither is given, and no group was initialized.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.data.distributed import DistributedSampler
@@ -38,7 +41,10 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError("DistributedSampler: give num_replicas and rank; no group of processes is at work")
+            from ..distributed import get_rank, get_world_size
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
@@ -68,6 +74,3 @@ class DistributedSampler(Sampler):
     def set_epoch(self, epoch: int) -> None:
         """Draw another order from the next ``iter`` on."""
         self.epoch = epoch
-
-
-__all__ = ["DistributedSampler"]

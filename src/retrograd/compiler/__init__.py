@@ -1,0 +1,19 @@
+"""``compile``: trace a function once, replay what it does to arrays.
+
+``program.py`` says what a program is.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
+from .compiled import Compiled as Compiled
+from .compiled import compile as compile
+from .program import Instruction as Instruction
+from .program import Program as Program
+from .program import Value as Value
+from .tracer import DataDependent as DataDependent
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)
+
+__all__ = ["Compiled", "DataDependent", "Instruction", "Program", "Value", "compile"]

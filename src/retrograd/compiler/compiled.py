@@ -1,0 +1,392 @@
+"""``compile``: a function whose calls are replays of programs that were traced from it."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from ..core import tensor
+from ..core.backward import Walk
+from ..core.graph import edge_of, reachable
+from ..core.modes import modes
+from ..core.storage import sharers
+from ..core.tensor import Tensor
+from ..func.nests import Structure, flatten
+from ..nn.module import Module
+from .entry import Entry, Result, Trace
+from .guards import Place, Surroundings
+from .program import Value
+from .replay import Miss
+from .traced import Number, Traced
+from .tracer import Tracer, as_real, tracing_with
+
+LIMIT = 8  # programs that a function keeps
+_tracing = RLock()  # Tensors are lifted for all threads
+
+
+class Compiled:
+    """What ``compile`` returns for a function: call it as the function."""
+
+    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool, limit: int = LIMIT) -> None:
+        self.function = function
+        self.fallback = fallback
+        self.dynamic = dynamic
+        self.limit = limit
+        self.entries: list[Entry] = []
+        self.eager = ""  # why it runs eagerly, where it does
+        self.why = ""  # why the last trace gave no program
+        self.seconds = 0.0  # spent on compiling
+        self.traces = 0
+        self._failures = 0
+        self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
+        update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: a compiled function for each instance."""
+        if instance is None:
+            return self
+        name = f"_compiled_{self.function.__name__}"
+        bound = vars(instance).get(name)
+        if bound is None:
+            bound = Compiled(self.function.__get__(instance, owner), self.fallback, self.dynamic, self.limit)
+            vars(instance)[name] = bound
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.eager or modes.observers or modes.level is not None or not turned_on():
+            return self.function(*args, **kwargs)
+        leaves, structure = flatten((args, kwargs))
+        for entry in self.entries:
+            if entry.trace.structure != structure:
+                continue
+            arrays = entry.enter(leaves)
+            if arrays is None:
+                continue
+            if not entry.writable(leaves):
+                return self.function(*args, **kwargs)
+            started = time.perf_counter()
+            try:
+                result = entry.run(leaves, arrays)
+            except Miss:
+                continue
+            entry.calls += 1
+            entry.seconds += time.perf_counter() - started
+            return result
+        return self._trace(args, kwargs, leaves, structure)
+
+    def summary(self) -> str:
+        """How many programs there are, what compiling took, and what a replay takes since."""
+        if self.eager:
+            return f"compiled: nothing; {self.eager}"
+        calls = sum(entry.calls for entry in self.entries)
+        spent = sum(entry.seconds for entry in self.entries)
+        each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
+        return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """The programs in words: instructions by line, what was fused, memory, guards.
+
+        With arguments it makes one more call with them, a real one, which is measured.
+
+        Returns:
+            The text.
+
+        >>> @rg.compile
+        ... def f(x):
+        ...     return (x * 2).sum()
+        >>> print(f.explain())
+        f: no program yet; call it
+        >>> f(rg.ones(3))
+        tensor(6.)
+        >>> "mul" in f.explain(rg.ones(3))
+        True
+        """
+        from .explain import explanation
+
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        if self.eager:
+            return f"{name}: runs eagerly: {self.eager}"
+        leaves, structure = flatten((args, kwargs))
+        if args or kwargs:
+            self(*args, **kwargs)  # traced, if need be
+            for entry in self.entries:
+                arrays = entry.enter(leaves) if entry.trace.structure == structure else None
+                if arrays is not None:
+                    return explanation(entry, leaves, arrays)
+        return (
+            "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
+        )
+
+    # Tracing
+
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
+        started = time.perf_counter()
+        with _tracing:
+            result, trace, why = self._traced(leaves, structure)
+        if trace is None:
+            self._failures += 1
+            self.why = why
+            if self._failures >= 3:
+                self.eager = why
+                warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
+        else:
+            self._failures = 0
+            if len(self.entries) >= self.limit:
+                self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
+            self.entries.insert(0, Entry(trace, self.function, getattr(self.function, "__name__", "program")))
+        self.traces += 1
+        self.seconds += time.perf_counter() - started
+        return result
+
+    def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
+        """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
+        surroundings = Surroundings(self.function, leaves)
+        tracer = Tracer(strict=not self.fallback)
+        program = tracer.program
+        free_leaves = self._free_leaves(leaves, structure)
+        free = self._free_places(surroundings)
+        places: list[tuple[Place, Any]] = []
+        given = list(leaves)
+        mode = tracing_with(tracer)
+        try:
+            for index, leaf in enumerate(leaves):
+                if isinstance(leaf, Tensor):
+                    tracer.arguments.setdefault(id(leaf), index)
+                    tracer.lift(leaf, ("argument", index))
+                elif type(leaf) is np.ndarray or index in free_leaves:
+                    given[index] = self._input(tracer, leaf, ("argument", index))
+            for x in surroundings.tensors:
+                tracer.lift(x)
+                if x._requires and x._node is None:
+                    tracer.lift_grad(x)
+            for array in surroundings.arrays:
+                tracer.known[id(array)] = array
+            for place in free:
+                places.append((place, place.value))
+                place.value = self._input(tracer, place.value, ("place", place))
+            args, kwargs = structure.unflatten(given)
+            with mode:
+                result = self.function(*args, **kwargs)
+                tracer.sync()
+                found, result_structure = flatten(result)
+                results = self._results(tracer, found, leaves)
+                split, cotangents, gradients = self._backward(tracer, found, results, leaves)
+        finally:
+            tracer.finish()
+            for place, value in places:
+                place.value = value
+        tracer.release(found)
+        for index, x in enumerate(found):
+            if isinstance(x, Tensor):
+                for alias in sharers(x):
+                    alias.array = as_real(alias.array)
+            elif type(x) in (Traced, Number):
+                found[index] = as_real(x)
+        value = result_structure.unflatten(found)
+        given = args = kwargs = result = x = alias = None
+        tracer.look_for_escapes()
+        why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
+        if why:
+            return value, None, why
+        program.split = split
+        trace = Trace(program, structure, leaves, results, result_structure, surroundings)
+        trace.free = {place.identity for place in free}
+        trace.free_leaves = free_leaves
+        trace.cotangents, trace.gradients = cotangents, gradients
+        sources = {value: source for value, source in program.inputs}
+        for entry in tracer.outside.values():
+            if sources[entry.first][0] in ("tensor", "argument"):
+                trace.outside.append((entry.tensor, entry.first, entry.requires))
+                if entry.accumulated and not entry.cleared:
+                    trace.grads.append((entry.tensor, entry.start_grad is not None))
+        return value, trace, ""
+
+    @staticmethod
+    def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
+        """An argument that is no Tensor as an input of the program."""
+        if type(value) is np.ndarray:
+            node = tracer._value(value)
+            made: Any = Traced(tracer, value, node)
+        else:
+            node = tracer.program.value(value)
+            tracer.from_python.add(node)
+            made = Number(tracer, value, node)
+        tracer.program.inputs.append((node, source))
+        return made
+
+    def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[Any]) -> list[Result]:
+        """What the leaves of the result are made of."""
+        results: list[Result] = []
+        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        roots: dict[Value, tuple[str, Any]] = {}
+        for entry in tracer.outside.values():
+            index = arguments.get(id(entry.tensor))
+            roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
+        for x in found:
+            node = tracer.node_of_result(x)
+            if isinstance(x, Tensor) and id(x) in arguments:
+                results.append(Result("argument", arguments[id(x)]))
+            elif node is None or id(x) in tracer.outside:
+                results.append(Result("same", x))
+            elif isinstance(x, Tensor):
+                results.append(Result("tensor", node, x._requires, roots.get(node.root), x._base is not None))
+                roots.setdefault(node.root, ("result", len(results) - 1))
+            else:
+                results.append(Result("array" if type(x) is Traced else "number", node))
+        return results
+
+    def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[Any]) -> Any:
+        """The backward part, where results require grad."""
+        pairs = [
+            (x, result)
+            for x, result in zip(found, results, strict=True)
+            if result.requires and not _forget_spent(tracer, x, result)
+        ]
+        outputs = [x for x, _ in pairs]
+        if not outputs or not tracer.recording:
+            return None, [], []
+        split = len(tracer.program.instructions)
+        arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        wanted: dict[Any, tuple[str, Any]] = {}
+        for entry in list(tracer.outside.values()):
+            x = entry.tensor
+            if x._requires and entry.requires:
+                if x._hooks is not None or x._node is not None and x._node.hooks:
+                    tracer.breaks("hooks on a Tensor from outside of the function")
+                index = arguments.get(id(x))
+                wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)
+        cotangents: list[Value] = []
+        roots = []
+        for x in outputs:
+            ones = np.ones(x.array.shape, x.array.dtype)
+            node = tracer._value(ones)
+            tracer.program.inputs.append((node, ("cotangent", len(cotangents))))
+            cotangents.append(node)
+            roots.append((edge_of(x), Traced(tracer, ones, node)))
+        gradients = Walk(set(wanted), True, False).run(roots)
+        gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
+        return split, cotangents, [(None if g is None else g.node, source) for g, source in gradients_of]
+
+    # Numbers
+
+    def _free_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
+        """Arguments that are numbers and have had several values so far."""
+        for entry in self.entries:
+            if entry.trace.structure == structure:
+                for index, (now, before) in enumerate(zip(leaves, entry.trace.leaves, strict=True)):
+                    if type(now) in (int, float) and type(before) is type(now) and now != before:
+                        self._free.add(index)
+        return {index for index, leaf in enumerate(leaves) if index in self._free and type(leaf) in (int, float)}
+
+    def _free_places(self, surroundings: Surroundings) -> list[Place]:
+        """Variables that are numbers and have had several values so far."""
+        for entry in self.entries:
+            for place, before in entry.trace.surroundings.places.values():
+                now = place.value
+                if type(now) in (int, float) and type(before) is type(now) and now != before:
+                    self._free.add(place.identity)
+        return [place for place in surroundings.numbers if place.identity in self._free]
+
+
+def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
+    """Whether a walk inside of the function has freed the result's graph: then every replay gives one that is freed."""
+    node = x._node
+    if node is None or all(other.saved is not None for other in reachable([node])[0]):
+        return False
+    result.requires, result.spent = False, tracer.plan_of(node)
+    return True
+
+
+def turned_on() -> bool:
+    """Whether functions are compiled: not so where the environment variable ``RETROGRAD_COMPILE`` is ``off``.
+
+    Raises:
+        RuntimeError: it is neither ``on`` nor ``off``.
+    """
+    wanted = os.environ.get("RETROGRAD_COMPILE", "on")
+    if wanted not in ("on", "off"):
+        raise RuntimeError(f"RETROGRAD_COMPILE: wanted on or off, got {wanted!r}")
+    return wanted == "on"
+
+
+def compile(
+    model: Any = None,
+    *,
+    dynamic: bool | None = False,
+    fallback: bool | None = None,
+    limit: int = LIMIT,
+    disable: bool = False,
+    **options: Any,
+) -> Any:
+    """Trace a function at its first call, and replay the program that it is at the others.
+
+    It may be a function of Tensors, a Module, or a whole training step: forward, ``backward()``, clipping, the
+    optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
+    What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
+    numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
+    (``print``, appending to a list) happens while it is traced, and not in a replay.
+
+    Args:
+        model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
+            everything with it, and whose calls are compiled.
+        dynamic: let the lengths of the arguments' dimensions vary within one program.
+        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
+            an error. By default so only under ``retrograd run``.
+        limit: how many programs are kept, for different shapes, modes and numbers.
+        disable: return the function as it is.
+        options: PyTorch's, ``mode``, ``backend``, ``fullgraph`` and ``options``, which mean nothing here.
+
+    Raises:
+        TypeError: it cannot be called, or an option is unknown.
+
+    >>> @rg.compile
+    ... def square_sum(x):
+    ...     return (x * x).sum()
+    >>> square_sum(rg.ones(3)), square_sum(rg.full((3,), 2.0))
+    (tensor(3.), tensor(12.))
+    """
+    unknown = options.keys() - {"mode", "backend", "fullgraph", "options"}
+    if unknown:
+        raise TypeError(f"compile: unknown option {sorted(unknown)[0]!r}")
+    if model is None:
+        return lambda model: compile(model, dynamic=dynamic, fallback=fallback, limit=limit, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
+    if disable or isinstance(model, Compiled):
+        return model
+    if fallback is None:
+        fallback = not tensor.arrays_keep_dtype
+    if isinstance(model, type):
+        raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
+    made = Compiled(model, bool(fallback), bool(dynamic), limit)
+    return compiled_module(model, made) if isinstance(model, Module) else made
+
+
+def compiled_module(module: Module, compiled: Compiled) -> Module:
+    """A module that is the same one, attributes and all, but for its calls."""
+    kind: Any = type(module)
+    shared = module.__dict__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.__dict__ is not shared:  # a copy is a module of its own
+            return kind.__call__(self, *args, **kwargs)
+        return compiled(*args, **kwargs)
+
+    def reduced(self: Any, protocol: Any) -> Any:
+        return kind.__reduce_ex__(module, protocol)
+
+    names = {"__call__": call, "__reduce_ex__": reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    same = type(kind.__name__, (kind,), names | {"_orig_mod": module, "compiled": property(lambda self: compiled)})
+    made = object.__new__(same)
+    object.__setattr__(made, "__dict__", shared)
+    return made

@@ -1,0 +1,301 @@
+"""Guards: what a function reads besides its arguments, and whether it is still what it was in the trace.
+
+A function's surroundings are what its code can name: closure cells, globals, attributes of the objects found there, and
+what functions and methods called from there can name in turn. Numbers and strings are compared, Tensors, functions and
+other objects must be the same ones. ``Surroundings.holds`` is one compiled expression.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from .program import Value
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
+_SMALL = 1 << 16  # bytes of an array whose elements are compared
+_PACKAGE = __name__.partition(".")[0] + "."
+_MANY = 4096
+
+
+class Missing:
+    """Stands for what is not there."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING = Missing()
+
+
+class Place:
+    """Where a value is read: an entry of a dict or a closure cell."""
+
+    __slots__ = ("holder", "key")
+
+    def __init__(self, holder: Any, key: Any = None) -> None:
+        self.holder = holder
+        self.key = key
+
+    @property
+    def value(self) -> Any:
+        """What stands there now."""
+        if isinstance(self.holder, types.CellType):
+            try:
+                return self.holder.cell_contents
+            except ValueError:
+                return MISSING
+        return self.holder.get(self.key, MISSING)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if isinstance(self.holder, types.CellType):
+            self.holder.cell_contents = value
+        else:
+            self.holder[self.key] = value
+
+    @property
+    def identity(self) -> tuple[int, Any]:
+        """What tells two places apart."""
+        return id(self.holder), self.key
+
+
+class Surroundings:
+    """What a function can read, as it is now.
+
+    Attributes:
+        places: the places that are read, with the value that stood there.
+        numbers: those of them that hold an int or a float.
+        tensors: the Tensors found.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Any = ()) -> None:
+        self.places: dict[tuple[int, Any], tuple[Place, Any]] = {}
+        self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents must stay
+        self.tensors: list[Tensor] = []
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self._seen: dict[int, Any] = {}
+        self._codes: set[Any] = set()
+        self._names: set[str] = set()
+        self._objects: list[Any] = []
+        self._visit(function, 0)
+        for x in arguments:
+            if not isinstance(x, (Tensor, np.ndarray)):
+                self._visit(x, 1)
+        for x in self._objects:  # attributes by the names that any of the codes mentions
+            self._attributes(x)
+
+    # Finding
+
+    def _visit(self, x: Any, depth: int) -> None:
+        kind = type(x)
+        if isinstance(x, _PLAIN) or id(x) in self._seen or depth > 6 or len(self._seen) > _MANY:
+            return
+        self._seen[id(x)] = x
+        if isinstance(x, Tensor):
+            self.tensors.append(x)
+        elif kind is types.FunctionType:
+            if not str(x.__module__).startswith(_PACKAGE) or x.__closure__:
+                self._function(x, depth)
+        elif kind is types.MethodType:
+            self._visit(x.__self__, depth)
+            self._visit(x.__func__, depth)
+        elif isinstance(x, partial):
+            for part in (x.func, *x.args, *x.keywords.values()):
+                self._visit(part, depth + 1)
+        elif isinstance(x, np.ndarray):
+            self.arrays.append(x)
+        elif kind in (list, tuple, dict) or isinstance(x, (list, tuple)):
+            if len(x) <= _MANY:
+                self.lists.append((x, _contents(x)))
+                for item in list(x.values() if isinstance(x, dict) else x):
+                    self._visit(item, depth + 1)
+        elif isinstance(x, types.ModuleType):
+            self._objects.append(x)
+        elif isinstance(x, type) or kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
+            return
+        elif hasattr(x, "_modules") and hasattr(x, "_parameters"):
+            self._module(x, depth)
+        elif hasattr(x, "param_groups") and hasattr(x, "step"):
+            return  # an optimizer reads its options in each replay
+        elif hasattr(x, "__dict__"):
+            self._objects.append(x)
+            self._methods(x, depth)
+
+    def _function(self, function: Any, depth: int) -> None:
+        code = function.__code__
+        for cell in function.__closure__ or ():
+            self._place(Place(cell), depth)
+        if str(function.__module__).startswith(_PACKAGE):
+            return
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._visit(default, depth + 1)
+        self._code(code, function.__globals__, depth)
+
+    def _code(self, code: types.CodeType, names: dict[str, Any], depth: int) -> None:
+        if code in self._codes:
+            return
+        self._codes.add(code)
+        self._names.update(code.co_names)
+        for name in code.co_names:
+            if name in names:
+                self._place(Place(names, name), depth)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant, names, depth)
+
+    def _place(self, place: Place, depth: int) -> None:
+        value = place.value
+        if (
+            value is MISSING
+            or isinstance(value, types.ModuleType)
+            and value.__name__.startswith(("retrograd", "numpy"))
+        ):
+            return
+        self.places.setdefault(place.identity, (place, value))
+        self._visit(value, depth + 1)
+
+    def _methods(self, x: Any, depth: int) -> None:
+        for base in type(x).__mro__:
+            if not base.__module__.startswith(_PACKAGE) and base is not object:
+                for member in vars(base).values():
+                    found = getattr(member, "__func__", getattr(member, "fget", member))
+                    if type(found) is types.FunctionType:
+                        self._visit(found, depth + 1)
+
+    def _module(self, module: Any, depth: int) -> None:
+        """A module: its parameters and buffers by identity, its plain attributes, its children."""
+        fields = vars(module)
+        for table in ("_parameters", "_buffers", "_modules"):
+            entries = fields[table]
+            self.lists.append((entries, _contents(entries)))
+            for child in entries.values():
+                if table == "_modules" and child is not None and id(child) not in self._seen:
+                    self._seen[id(child)] = child
+                    self._module(child, depth)
+                elif table != "_modules":
+                    self._visit(child, depth + 1)
+        for name, value in fields.items():
+            if name.startswith("_") and name.endswith("hooks"):
+                self.lists.append((value, _contents(value)))
+                for hook in list(value.values()):
+                    self._visit(hook, depth + 1)
+            elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent"):
+                self.places.setdefault((id(fields), name), (Place(fields, name), value))
+                self._visit(value, depth + 1)
+        self._methods(module, depth)
+
+    def _attributes(self, x: Any) -> None:
+        fields = vars(x)
+        for name in sorted(self._names.intersection(fields)):
+            value = fields[name]
+            if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
+                continue
+            self.places.setdefault((id(fields), name), (Place(fields, name), value))
+            self._visit(value, 3)
+
+    # Checking
+
+    @property
+    def numbers(self) -> Iterator[Place]:
+        """The places that hold numbers."""
+        for place, value in self.places.values():
+            if type(value) in (int, float):
+                yield place
+
+    def changed(self) -> str:
+        """What is no longer as it was, in words; empty where all is."""
+        for place, value in self.places.values():
+            if not _alike(place.value, value):
+                what = "a variable of an enclosing function" if place.key is None else f"{place.key!r}"
+                return f"{what} is {_shown(place.value)}, it was {_shown(value)}"
+        for x, contents in self.lists:
+            if _contents(x) != contents:
+                return f"a {type(x).__name__} has other contents"
+        return ""
+
+    def words(self, free: set[tuple[int, Any]]) -> list[str]:
+        """What is compared, by name, with how many places have it."""
+        plain: dict[str, int] = {}
+        objects: dict[str, int] = {}
+        for identity, (place, value) in self.places.items():
+            name = "a variable of an enclosing function" if place.key is None else str(place.key)
+            if identity in free:
+                name += " (an input)"
+            table = plain if isinstance(value, _PLAIN) else objects
+            table[name] = table.get(name, 0) + 1
+        found = []
+        for what, table in (("the values of", plain), ("the identities of", objects)):
+            if table:
+                found.append(f"{what} {', '.join(f'{n} ({k})' if k > 1 else n for n, k in table.items())}")
+        if self.lists:
+            found.append(f"the contents of {len(self.lists)} containers: parameters, buffers, children, hooks, lists")
+        return found
+
+    def check(self, free: set[tuple[int, Any]], constants: dict[str, Any]) -> list[str]:
+        """Expressions that are true while all is as it was, but for the places ``free``; and what they name."""
+        lines: list[str] = []
+
+        def named(value: Any) -> str:
+            name = f"g{len(constants)}"
+            constants[name] = value
+            return name
+
+        for identity, (place, value) in self.places.items():
+            if identity in free:
+                continue
+            if place.key is None:
+                read = f"{named(place.holder)}.cell_contents"
+            else:
+                read = f"{named(place.holder)}.get({place.key!r})"
+            wanted = named(value)
+            if isinstance(value, _PLAIN):
+                lines.append(f"({read} is {wanted} or alike({read}, {wanted}))")
+            else:
+                lines.append(f"{read} is {wanted}")
+        for x, contents in self.lists:
+            lines.append(f"contents({named(x)}) == {named(contents)}" if contents else f"not {named(x)}")
+        for array in self.arrays:
+            if array.nbytes <= _SMALL:
+                lines.append(f"same_elements({named(array)}, {named(array.copy())})")
+        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements)
+        return lines
+
+
+def _alike(now: Any, before: Any) -> bool:
+    if now is before:
+        return True
+    if isinstance(before, _PLAIN) and type(now) is type(before):
+        return bool(now == before) or now != now and before != before
+    return False
+
+
+def _contents(x: Any) -> Any:
+    """What of a container is compared: plain values themselves, the identities of others."""
+    if not x:
+        return ()
+    if isinstance(x, dict):
+        return tuple(x), tuple([value if isinstance(value, _PLAIN) else id(value) for value in x.values()])
+    return tuple([value if isinstance(value, _PLAIN) else id(value) for value in x])
+
+
+def _same_elements(array: Any, before: Any) -> bool:
+    return (
+        array.shape == before.shape
+        and array.dtype == before.dtype
+        and np.array_equal(array, before, equal_nan=array.dtype.kind in "fc")
+    )
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"
+
+
+def shape_of(value: Value) -> str:
+    """The condition on an array that it is as the value was, in terms of ``a``."""
+    return f"a.shape == {value.shape!r} and a.strides == {value.strides!r}"

@@ -1,0 +1,631 @@
+"""The tracer: runs a function on Traced arrays and writes down the program that it is.
+
+The tracer is an observer of its thread, and what primitives, random numbers and ``whole`` functions ask there
+(``modes.tracer``). Tensors from outside of the function are lifted when they are first met: their array becomes Traced,
+until the trace is over. What it cannot write down breaks the trace: the call goes on and ends as an eager one.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from copy import copy
+from threading import get_ident
+from types import FrameType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..core.devices import is_array
+from ..core.graph import reachable
+from ..core.modes import Mode, modes
+from ..core.observers import Observer
+from ..core.plan import WHOLE, Plan
+from ..core.sites import Site, user_site
+from ..core.tensor import Tensor
+from .effects import clear_grad, give_array, run_step, set_grad
+from .program import Instruction, Program, Value, replaced
+from .traced import Number, Traced, TracedModule
+
+_NUMBERS = (bool, int, float, complex)
+_PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
+
+# Functions whose results have shapes that depend on elements, whatever these are.
+_SHAPED_BY_DATA = frozenset(
+    [
+        "argwhere",
+        "extract",
+        "flatnonzero",
+        "intersect1d",
+        "nonzero",
+        "setdiff1d",
+        "setxor1d",
+        "trim_zeros",
+        "union1d",
+        "unique",
+        "bincount",
+        "unique_values",
+        "unique_counts",
+        "unique_inverse",
+        "unique_all",
+        "compress",
+        "repeat",
+    ]
+)
+
+
+class DataDependent(RuntimeError):
+    """The function reads numbers of a Tensor and may act on them, which no program that is replayed would see."""
+
+
+class Whole(Exception):
+    """A rule does something that is not to be traced: it becomes one instruction."""
+
+
+class Outside:
+    """A Tensor from outside of the function: what it was when it was lifted, and what the program knows of it."""
+
+    __slots__ = ("accumulated", "array", "cleared", "first", "grad", "node", "requires", "start_grad", "tensor")
+
+    def __init__(self, tensor: Tensor, node: Value) -> None:
+        self.tensor = tensor
+        self.array = tensor.array
+        self.node = self.first = node
+        self.requires = tensor._requires
+        self.start_grad = self.grad = tensor._grad
+        self.cleared = False  # its gradient, before anybody read or added to it
+        self.accumulated = False
+
+
+class Tracer(Observer):
+    """One trace."""
+
+    def __init__(self, strict: bool = True) -> None:
+        self.program = Program()
+        self.strict = strict
+        self.broken = ""
+        self.made: list[ref[Any]] = []
+        self.outside: dict[int, Outside] = {}
+        self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
+        self._holders: dict[int, Value] = {}
+        self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
+        self.from_python: set[Value] = set()  # numbers that depend on arguments that are numbers, not on arrays
+        self._thread = get_ident()
+        self._busy = 0
+        self._attempts = 0
+        self._roots: dict[int, tuple[ref[Any], Value]] = {}
+        self._plans: dict[int, tuple[Plan, Plan]] = {}
+        self._sites: dict[int, Site] = {}
+        self._node: Any = None
+        self._active = True
+
+    @property
+    def recording(self) -> bool:
+        """Whether what happens on this thread now belongs in the program."""
+        return self._active and not self._busy and not self.broken and get_ident() == self._thread
+
+    def breaks(self, reason: str) -> None:
+        """Give the program up; the call goes on."""
+        if self.recording:
+            site = user_site(2)
+            self.broken = f"{reason} ({site})"
+
+    def refuses(self, what: str) -> bool:
+        """What was asked cannot be recorded: inside a rule this makes one instruction of that, else the trace breaks."""
+        if self.recording:
+            if self._attempts:
+                raise Whole
+            self.breaks(f"{what} was called with an array that is being traced")
+        return False
+
+    # Instructions
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        writes: tuple[Any, ...] = (),
+        kind: str = "",
+        primitive: Any = None,
+    ) -> Any:
+        """Call the function with the real arrays, and record it."""
+        bare_args, bare_kwargs = replaced(args, _numbers_of), replaced(kwargs, _numbers_of)
+        recording = self.recording
+        if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
+            recording = False
+        self._busy += 1
+        try:
+            result = function(*bare_args, **bare_kwargs)
+        finally:
+            self._busy -= 1
+        if not recording or not self.recording:
+            return result
+        if not kind:
+            whole = not isinstance(function, np.ufunc) and _is_ours(function)
+            kind = "whole" if whole else "array"
+        elif kind == "new":
+            kind = "array"
+        if any(type(_numbers_of(x)) is np.ndarray and type(x) is not Traced for x in writes):
+            self.breaks(f"{_name(function)} writes into a NumPy array from outside of the function")
+            return result
+        nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
+        instruction = Instruction(kind, function, nodes, named, primitive=primitive)
+        instruction.writes = tuple([x.node for x in writes if type(x) is Traced])
+        if writes:
+            self._append(instruction)
+            return result
+        return self._with_results(instruction, result)
+
+    def _append(self, instruction: Instruction) -> None:
+        node = self._node
+        if node is not None:
+            instruction.operator, instruction.backward = node.operator, True
+            instruction.site = self._sites.get(node.sequence) or user_site(3)
+        else:
+            instruction.site = user_site(3)
+            instruction.operator = instruction.name
+        self.program.instructions.append(instruction)
+
+    def _with_results(self, instruction: Instruction, result: Any) -> Any:
+        """The results of a call as Traced arrays and Numbers, and the instruction in the program."""
+        outs: list[Value] = []
+        paths: list[tuple[int, ...]] = []
+        inputs = list(instruction.reads())
+        python = bool(inputs) and all(value in self.from_python for value in inputs)
+
+        def wrapped(x: Any, path: tuple[int, ...]) -> Any:
+            kind = type(x)
+            if kind is np.ndarray or isinstance(x, np.generic):
+                node = self._value(x)
+                instruction.view = instruction.view or node.root is not node
+                made: Any = Traced(self, x, node)
+            elif kind in _NUMBERS:
+                node = self.program.value(x)
+                if python:
+                    self.from_python.add(node)
+                made = Number(self, x, node)
+            elif kind in (tuple, list) or isinstance(x, tuple) and hasattr(x, "_fields"):
+                items = [wrapped(item, (*path, index)) for index, item in enumerate(x)]
+                return type(x)(*items) if hasattr(x, "_fields") else kind(items)
+            elif kind in _PLAIN or kind in (Traced, Number):
+                return x
+            else:
+                self.breaks(f"{instruction.name} gives {kind.__name__}")
+                return x
+            outs.append(node)
+            paths.append(path)
+            return made
+
+        made = wrapped(result, ())
+        instruction.outs = tuple(outs)
+        instruction.several = type(made) not in (Traced, Number)
+        instruction.paths = tuple(paths)
+        kinds = {value.dtype.kind for value in inputs if value.shape is not None}
+        if not isinstance(instruction.function, np.ufunc) and (
+            kinds & set("biu") or instruction.name in _SHAPED_BY_DATA
+        ):
+            instruction.checks = True
+        self._append(instruction)
+        return made
+
+    def _value(self, array: Any) -> Value:
+        """A new value for an array, with its place among those that share memory."""
+        if type(array) is not np.ndarray:
+            return self.program.value(array)
+        owner = _owner(array)
+        entry = self._roots.get(id(owner))
+        if entry is not None and entry[0]() is owner:
+            return self.program.value(array, entry[1])
+        node = self.program.value(array)
+        self._roots[id(owner)] = ref(owner), node
+        return node
+
+    def _node_of(self, x: Any) -> Any:
+        """What stands in an instruction for an argument."""
+        kind = type(x)
+        if kind is Traced or kind is Number:
+            if x.tracer is not self:
+                self.breaks("an array of another trace")
+            return x.node
+        if kind is np.ndarray:
+            if id(x) in self.known or x.nbytes > 1 << 20:
+                self.known[id(x)] = x
+                return x
+            return x.copy(order="K")
+        if isinstance(x, Tensor):
+            self.breaks("a Tensor as an argument of NumPy's")
+        return x
+
+    # What primitives, random numbers and new arrays ask for
+
+    def forward_of(self, primitive: Any) -> Callable[..., Any]:
+        """A primitive's forward on Traced arrays."""
+
+        def run(*arrays: Any, **params: Any) -> Any:
+            return self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+
+        return run
+
+    def write_of(self, primitive: Any) -> Callable[..., Any]:
+        """A primitive's in-place form on Traced arrays."""
+
+        def run(out: Any, *arrays: Any, **params: Any) -> Any:
+            if type(out) is not Traced:
+                self.breaks(f"{primitive.name} writes into an array from outside of the function")
+            if primitive.ufunc is not None and isinstance(getattr(primitive.write, "args", (None,))[0], np.ufunc):
+                ufunc = primitive.write.args[0]
+                self.call(ufunc, arrays, {"out": out, "casting": "unsafe"}, writes=(out,))
+            else:
+                self.call(primitive.write, (out, *arrays), params, writes=(out,), kind="whole", primitive=primitive)
+
+        return run
+
+    def drawn(self, draw: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        """Random numbers: drawn again in each replay."""
+        return self.call(draw, tuple(args), kwargs, kind="draw")
+
+    def module(self, xp: Any) -> Any:
+        """The array module for what makes new arrays."""
+        return TracedModule(self) if xp is np and self.recording else xp
+
+    def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A new array, made again in each replay."""
+        if not self.recording:
+            return function(*replaced(args, _numbers_of), **replaced(kwargs, _numbers_of))
+        bare = function(*replaced(args, _numbers_of), **replaced(kwargs, _numbers_of))
+        if type(bare) is not np.ndarray:
+            return bare
+        return self.call(function, args, kwargs, kind="new")
+
+    # Numbers that leave the program
+
+    def asked(self, number: Any) -> Any:
+        """The number itself. The package's own checks become guards; so do arguments; all else is the user's choice."""
+        if self.recording:
+            if number.node in self.from_python or not self._by_user():
+                instruction = Instruction("guard", _same, (number.node, number.numbers))
+                self._append(instruction)
+            else:
+                self._refuse_choice(f"the number {number.numbers!r}")
+        return number.numbers
+
+    def departs(self, how: str, result: Any) -> Any:
+        """Elements that leave the program by ``numpy()`` and the like."""
+        if self.recording:
+            if self._by_user():
+                self._refuse_choice(f"what {how} gives")
+            else:
+                self.refuses(how)
+        return result
+
+    def _refuse_choice(self, what: str) -> None:
+        site = user_site(3)
+        if self.strict:
+            raise DataDependent(
+                f"compile: {site.in_traceback()}\nreads {what}, which depends on the elements of a Tensor; a compiled "
+                "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor and "
+                "read it outside; or compile the parts before and after. With fallback=True the function runs eagerly"
+            )
+        self.breaks(f"reads {what}, which depends on elements of a Tensor")
+
+    def _by_user(self) -> bool:
+        """Whether the user's program, and not the package, asked."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
+            frame = frame.f_back
+        return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
+
+    # Tensors from outside
+
+    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
+        """Let the program read the Tensor's array."""
+        array = x.array
+        if type(array) is Traced or not self.recording:
+            return
+        if type(array) is not np.ndarray:
+            if is_array(array):
+                self.breaks(f"an array of type {type(array).__name__}")
+            return
+        if id(x) in self.outside:
+            self.breaks("the memory of a Tensor from outside of the function was exchanged")
+            return
+        node = self._value(array)
+        self.outside[id(x)] = Outside(x, node)
+        x.array = Traced(self, array, node)
+        self.program.inputs.append((node, source or ("tensor", x)))
+
+    def lift_grad(self, leaf: Tensor) -> None:
+        """Let the program read a leaf's gradient."""
+        if leaf._grad is not None:
+            self.lift(leaf._grad, ("grad", leaf))
+
+    def lift_nest(self, nest: Any) -> None:
+        """Lift the Tensors in the arguments of a call."""
+        if isinstance(nest, Tensor):
+            self.lift(nest)
+        elif type(nest) in (tuple, list):
+            for item in nest:
+                self.lift_nest(item)
+        elif type(nest) is dict:
+            for item in nest.values():
+                self.lift_nest(item)
+
+    def clears(self, leaf: Tensor, to_none: bool = True) -> None:
+        """A leaf's gradient is about to be set."""
+        if self.recording:
+            self.lift(leaf)
+            entry = self.outside.get(id(leaf))
+            if not to_none:
+                self.lift_grad(leaf)
+            elif entry is not None and not entry.accumulated:
+                entry.cleared = True
+
+    def sync(self) -> None:
+        """Write down what happened to the Tensors from outside as objects: their memory and their gradients."""
+        if not self.recording:
+            return
+        for entry in list(self.outside.values()):
+            x, array = entry.tensor, entry.tensor.array
+            if type(array) is not Traced:
+                self.breaks("the memory of a Tensor from outside of the function was exchanged")
+            elif array.node is not entry.node:
+                self._effect(give_array, (self._holder(x), array.node))
+                entry.node = array.node
+            grad = x._grad
+            if grad is entry.grad and not (entry.cleared and grad is None):
+                continue
+            if grad is None:
+                self._effect(clear_grad, (self._holder(x),))
+            elif type(grad.array) is not Traced:
+                self.breaks("a gradient was set to a Tensor from outside of the function")
+            else:
+                self._effect(set_grad, (self._holder(x), grad.array.node))
+            entry.grad = grad
+
+    def _holder(self, x: Tensor) -> Any:
+        """What stands for a Tensor as an object: itself, or an input where it is an argument."""
+        index = self.arguments.get(id(x))
+        if index is None:
+            return x
+        holder = self._holders.get(index)
+        if holder is None:
+            holder = self._holders[index] = self.program.value(None)
+            self.program.inputs.append((holder, ("object", index)))
+        return holder
+
+    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
+        instruction = Instruction("effect", function, args)
+        self._append(instruction)
+        return instruction
+
+    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
+        """An optimizer's step: in a replay it is made by the optimizer, which reads its options then."""
+        if not self.recording:
+            return False
+        if args or kwargs:
+            self.breaks("an optimizer's step with a closure")
+            return False
+        self.sync()
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for p in parameters:
+            self.lift(p)
+            self.lift_grad(p)
+        tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
+        before = [x.array for x in tensors]
+        self._busy += 1
+        try:
+            for x in tensors:
+                if type(x.array) is Traced:
+                    x.array = x.array.numbers
+            with without(self):
+                step(optimizer)
+        finally:
+            self._busy -= 1
+            moved = [x.array for x in tensors]
+            for x, array in zip(tensors, before, strict=True):
+                x.array = array
+        if self.recording:
+            nodes = [array.node for array in before if type(array) is Traced]
+            instruction = self._effect(run_step, (optimizer, step))
+            instruction.args = (optimizer, step, tuple(nodes))
+            instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
+            for x, array, now in zip(tensors, before, moved, strict=True):
+                if now is not array.numbers:
+                    self.breaks("an optimizer gave a parameter other memory")
+        return True
+
+    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """What changes Python objects alone, such as a schedule: done now, and again in each replay."""
+        if not self.recording:
+            return False
+        self.sync()
+        self._busy += 1
+        mode = without(self)
+        try:
+            with mode:
+                function(*args)
+        finally:
+            self._busy -= 1
+        self._effect(function, args)
+        return True
+
+    # As an observer
+
+    def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        for value in inputs:
+            if isinstance(value, Tensor):
+                self.lift(value)
+
+    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+        self.lift_nest(inputs)
+
+    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+        """Tensors that were made of numbers or NumPy arrays are made again in each replay."""
+        if not self.recording or isinstance(result, BaseException):
+            return
+        for x in result if type(result) in (tuple, list) else (result,):
+            if isinstance(x, Tensor) and type(x.array) is np.ndarray and id(x) not in self.outside:
+                array = x.array
+                if _owner(array) is array:
+                    x.array = self.call(np.array, (array,), {}, kind="new")
+                else:
+                    self.lift(x)
+
+    def called(
+        self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any], outputs: tuple[Tensor, ...], node: Any
+    ) -> None:
+        if node is not None and self.recording:
+            self._sites[node.sequence] = user_site(2)
+            if node.plan.primitive is primitive:
+                node.plan = self._traced_plan(node.plan)
+
+    def entered(self, node: Any, g: Any) -> None:
+        self._node = node
+        if self.recording and node.sequence not in self._sites and any(map(is_array, node.saved or ())):
+            self.breaks("backward goes through a graph that was recorded outside of the function")
+
+    def left(self, node: Any) -> None:
+        self._node = None
+
+    def finished(self, leaf: Tensor, g: Any) -> None:
+        if self.recording:
+            self._node = None
+            self.lift(leaf)
+            self.lift_grad(leaf)
+            entry = self.outside.get(id(leaf))
+            if entry is not None:
+                entry.accumulated = True
+
+    def _traced_plan(self, plan: Plan) -> Plan:
+        """The plan with rules that become one instruction where they cannot be traced."""
+        known = self._plans.get(id(plan))
+        if known is not None:
+            return known[1]
+        own = copy(plan)
+        width = len(plan.primitive.layout)
+        own.rules = tuple(
+            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
+            for index, rule, place in plan.rules
+        )
+        own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
+        self._plans[id(plan)] = plan, own
+        return own
+
+    def plan_of(self, node: Any) -> Plan:
+        """A node's plan as it is without a trace."""
+        return next((plan for plan, own in self._plans.values() if own is node.plan), node.plan)
+
+    def _attempted(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
+        def run(g: Any, *rest: Any) -> Any:
+            if width:  # without the storages behind
+                rest = (rest[0][:width], *rest[1:])
+            if not self.recording or isinstance(g, Tensor):
+                return rule(g, *rest)
+            mark = len(self.program.instructions)
+            self._attempts += 1
+            try:
+                return rule(g, *rest)
+            except Whole:
+                del self.program.instructions[mark:]
+            finally:
+                self._attempts -= 1
+            return self.call(rule, (g, *rest), {}, kind="whole")
+
+        return run
+
+    # The end
+
+    def finish(self) -> None:
+        """Give all Tensors their real arrays back."""
+        self._active = False
+        for entry in self.outside.values():
+            for x in (entry.tensor, entry.tensor._grad):
+                if x is not None and type(x.array) is Traced:
+                    x.array = as_real(x.array)
+
+    def release(self, results: list[Any]) -> None:
+        """Let the graph of the results be an ordinary one."""
+        order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
+        for node in order:
+            node.plan = self.plan_of(node)
+            if type(node.saved) is tuple:
+                node.saved = replaced(node.saved, as_real)
+
+    def look_for_escapes(self) -> None:
+        """Find what the program made and somebody outside keeps: a replay would not put anything there."""
+        if any(made() is not None for made in self.made):
+            gc.collect()
+        escaped = [x for made in self.made if (x := made()) is not None]
+        self.made.clear()
+        if escaped and not self.broken:
+            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+        for x in escaped:
+            for holder in gc.get_referrers(x):
+                if isinstance(holder, Tensor) and holder.array is x:
+                    holder.array = as_real(x)
+
+    def node_of_result(self, x: Any) -> Value | None:
+        """The value of a Tensor, array or number that the function returns; None for what is constant."""
+        array = x.array if isinstance(x, Tensor) else x
+        return array.node if type(array) in (Traced, Number) else None
+
+
+class tracing_with(Mode):
+    """Let a tracer write down what happens on this thread."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": (tracer,), "tracer": tracer}
+
+
+class without(Mode):
+    """Let a trace pass over what is done inside."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
+
+
+def as_real(array: Any) -> Any:
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
+    return np.asarray(array.numbers) if type(array) is Traced else array
+
+
+def _numbers_of(x: Any) -> Any:
+    kind = type(x)
+    if kind is Traced or kind is Number:
+        return x.numbers
+    return np if kind is TracedModule else x
+
+
+def _same(value: Any, seen: Any) -> bool:
+    return value == seen or value != value and seen != seen
+
+
+def _owner(array: Any) -> Any:
+    """The array that owns the memory."""
+    while True:
+        base = array.base
+        if base is None:
+            return array
+        base = getattr(base, "owner", base)
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base
+
+
+def _is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+_PACKAGE = __file__[: -len("compiler/tracer.py")]
+_PASSED = ("compiler/traced.py", "compiler/tracer.py", "core/tensor.py")

@@ -1,0 +1,173 @@
+"""The beginning and the end of work in several processes: the group of all, and groups of some."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from multiprocessing import parent_process
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import is_cuda_available
+from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
+from .guard import Call, guard, start_hub
+from .launcher import launched
+from .mpi import library
+from .work import communicator
+
+BACKENDS = ("mpi", "gloo", "nccl")
+
+_numbers = itertools.count()
+
+
+def is_available() -> bool:
+    """Whether processes can work together: whether mpi4py is installed."""
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+is_mpi_available = is_gloo_available = is_available
+
+
+def is_nccl_available() -> bool:
+    """Whether GPUs can work together: MPI, CuPy and a GPU that answers are there."""
+    return is_available() and is_cuda_available()
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether torchrun started this process: it did not."""
+    return False
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | float | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Make the group of all processes that ``mpiexec`` started; all of them call it.
+
+    From then on a rank that dies, raises an error that it does not catch, ends before the others or does not come to a
+    collective in time ends all others, and one line says which rank it was and why.
+
+    Args:
+        backend: ``"mpi"``. PyTorch's ``"gloo"``, ``"nccl"`` and ``"cpu:gloo,cuda:nccl"`` mean the same: arrays in main
+            memory go by MPI, those on GPUs by NCCL.
+        timeout: how long a collective may take, a timedelta or seconds; 30 minutes by default.
+        world_size, rank: what the program expects; the launcher's numbers are compared with them.
+        init_method, store, group_name, pg_options, device_id: taken for compatibility; MPI needs no address.
+
+    Raises:
+        ImportError: mpi4py is not installed (extra ``mpi``).
+        RuntimeError: it was called before, or the processes are not as many as the program expects: it is not
+            started by mpiexec.
+        ValueError: an unknown backend, or a timeout that is not positive.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.is_initialized()
+    False
+    """
+    name = "mpi" if backend is None else str(backend).lower()
+    kinds = {part.rpartition(":")[2] for part in name.split(",")}
+    if not kinds <= set(BACKENDS):
+        raise ValueError(f"init_process_group: wanted the backend mpi (or gloo, nccl), got {backend!r}")
+    if GroupMember.WORLD is not None:
+        raise RuntimeError("init_process_group: trying to initialize the default process group twice!")
+    seconds = seconds_of("init_process_group", timeout)
+    if launched()[1] > 1 and parent_process() is not None:
+        raise RuntimeError(
+            "init_process_group: this process was started by the program, not by mpiexec; let each process that "
+            "mpiexec has started call the function itself, in place of starting others"
+        )
+    MPI = library()
+    world = MPI.COMM_WORLD.Dup()
+    expected = _expected(world_size, "WORLD_SIZE"), _expected(rank, "RANK")
+    if expected[0] not in (-1, world.size):
+        raise RuntimeError(
+            f"init_process_group: the program wants {expected[0]} processes, and there {_are(world.size)}; Retrograd's "
+            f"processes are started by: mpiexec -n {expected[0]} retrograd run program.py"
+        )
+    if expected[1] not in (-1, world.rank):
+        raise RuntimeError(f"init_process_group: the program takes itself for rank {expected[1]}, MPI for {world.rank}")
+    group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_numbers))
+    if world.size > 1:
+        address = np.zeros(64, np.uint8)
+        if world.rank == 0:
+            host, port = start_hub(world.size)
+            text = f"{host} {port}".encode()
+            address[: len(text)] = list(text)
+        call = Call("init_process_group", "start", group.ranks)
+        wait_for(world.Ibcast(address, 0), call, seconds)
+        host, port_text = bytes(address).rstrip(b"\0").decode().split()
+        guard.open((host, int(port_text)), world.rank)
+    GroupMember.WORLD = group
+
+
+def _expected(given: int, variable: str) -> int:
+    """What the program, or who started it as torchrun does, says of the number of processes or this one's rank."""
+    if given != -1:
+        return int(given)
+    return int(os.environ[variable]) if variable in os.environ else -1
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave the group of all processes, or another one; the last thing that a program does with it.
+
+    Raises:
+        ValueError: there is no such group.
+    """
+    if group is not None and group is not GroupMember.WORLD:
+        return
+    world = world_group()
+    communicator.finish()
+    GroupMember.WORLD = None
+    world.run("destroy_process_group()", None)
+    guard.close()
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | float | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+) -> Any:
+    """Make a group of some ranks. All ranks call it, in the same order, members or not.
+
+    Args:
+        ranks: the members' global ranks, all by default; sorted, as PyTorch's are.
+        timeout: of the group's collectives; that of all by default.
+        backend, pg_options, use_local_synchronization, group_desc, device_id: taken for compatibility.
+
+    Returns:
+        The group, or ``GroupMember.NON_GROUP_MEMBER`` on ranks that are not in it.
+
+    Raises:
+        ValueError: a rank that does not exist, or that comes twice.
+    """
+    world = world_group()
+    members = sorted(range(world.size()) if ranks is None else ranks)
+    if len(set(members)) != len(members) or any(not 0 <= rank < world.size() for rank in members):
+        raise ValueError(f"new_group: wanted different ranks below {world.size()}, got {list(ranks or ())}")
+    seconds = world.timeout if timeout is None else seconds_of("new_group", timeout)
+    world.run(f"new_group({members})", None)
+    number = next(_numbers)
+    inside = world.rank() in members
+    comm = world._comm.Split(0 if inside else library().UNDEFINED, world.rank())
+    if not inside:
+        return GroupMember.NON_GROUP_MEMBER
+    return ProcessGroup(comm, members, seconds, backend or world.backend, number)

@@ -1,0 +1,32 @@
+"""What the launcher tells a process by its environment, before MPI starts: mpiexec of MPICH and Open MPI, srun."""
+
+from __future__ import annotations
+
+import os
+
+
+def launched() -> tuple[int, int]:
+    """This process's rank and the number of processes, by what mpiexec has told it; ``(0, 1)`` of one that is alone."""
+    for rank, size in (
+        ("PMI_RANK", "PMI_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMIX_RANK", "PMIX_SIZE"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+    ):
+        if rank in os.environ and size in os.environ and (rank != "SLURM_PROCID" or "SLURM_STEP_ID" in os.environ):
+            return int(os.environ[rank]), int(os.environ[size])
+    return 0, 1
+
+
+def local_rank() -> int | None:
+    """This process's number among those on its machine, None where nobody has said."""
+    return _number("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+
+
+def local_size() -> int:
+    """How many processes of the job are on this machine, 1 where nobody has said."""
+    return _number("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE") or 1
+
+
+def _number(*names: str) -> int | None:
+    return next((int(os.environ[name]) for name in names if name in os.environ), None)

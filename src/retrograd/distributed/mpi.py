@@ -1,0 +1,81 @@
+"""Arrays in main memory, carried by MPI (mpi4py). Every call is started at once and asked whether it is done.
+
+The classes of this file and of ``nccl.py`` have the same methods. Each takes contiguous arrays and returns requests.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .reductions import ReduceOp
+
+
+@lru_cache(1)
+def library() -> Any:
+    """``mpi4py.MPI``, which starts MPI when it is imported.
+
+    Raises:
+        ImportError: mpi4py or MPI itself is not installed.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library was found
+        raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from None
+    return MPI
+
+
+class MPICarrier:
+    """One group's collectives over MPI. Roots are places in the group."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+        self.size: int = comm.size
+
+    def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+        return [self.comm.Iallreduce(library().IN_PLACE if send is receive else send, receive, _op(op))]
+
+    def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
+        return [self.comm.Ireduce(send, receive if self.comm.rank == root else None, _op(op), root)]
+
+    def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+        return [self.comm.Ireduce_scatter_block(send, receive, _op(op))]
+
+    def broadcast(self, array: Any, root: int) -> list[Any]:
+        return [self.comm.Ibcast(_bytes(array), root)]
+
+    def all_gather(self, send: Any, receive: Any) -> list[Any]:
+        return [self.comm.Iallgather(_bytes(send), _bytes(receive))]
+
+    def gather(self, send: Any, receive: Any, root: int) -> list[Any]:
+        return [self.comm.Igather(_bytes(send), _bytes(receive) if self.comm.rank == root else None, root)]
+
+    def scatter(self, send: Any, receive: Any, root: int) -> list[Any]:
+        return [self.comm.Iscatter(_bytes(send) if self.comm.rank == root else None, _bytes(receive), root)]
+
+    def all_to_all(self, send: Any, receive: Any, sent: list[int], received: list[int]) -> list[Any]:
+        """``sent[i]`` elements go to rank i, ``received[i]`` come from it."""
+        size = send.dtype.itemsize
+        out, into = [size * n for n in sent], [size * n for n in received]
+        MPI = library()
+        return [self.comm.Ialltoallv([_bytes(send), (out, None), MPI.BYTE], [_bytes(receive), (into, None), MPI.BYTE])]
+
+    def send(self, array: Any, to: int, tag: int) -> list[Any]:
+        return [self.comm.Isend(_bytes(array), to, tag)]
+
+    def receive(self, array: Any, source: int, tag: int) -> list[Any]:
+        return [self.comm.Irecv(_bytes(array), source, tag)]
+
+
+def _bytes(array: Any) -> Any:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _op(op: ReduceOp) -> Any:
+    MPI = library()
+    return {
+        ReduceOp.SUM: MPI.SUM, ReduceOp.PRODUCT: MPI.PROD, ReduceOp.MIN: MPI.MIN, ReduceOp.MAX: MPI.MAX,
+        ReduceOp.BAND: MPI.BAND, ReduceOp.BOR: MPI.BOR, ReduceOp.BXOR: MPI.BXOR,
+    }[op]  # fmt: skip

@@ -1,0 +1,135 @@
+"""Arrays on GPUs, carried by NCCL through CuPy: one GPU for each rank, each call on a stream of its own.
+
+CuPy's ``NcclCommunicator`` takes addresses and counts. A call waits for what its rank's current stream has queued so
+far, and is done when its event has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .reductions import ReduceOp
+
+_OPS = {ReduceOp.SUM: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "NCCL_MIN", ReduceOp.MAX: "NCCL_MAX"}
+
+
+class _Request:
+    """Done when an event on the stream has come; holds what the call reads and writes."""
+
+    def __init__(self, event: Any, *held: Any) -> None:
+        self._event = event
+        self._held = held
+
+    def Test(self) -> bool:
+        return bool(self._event.done)
+
+
+class NCCLCarrier:
+    """One group's collectives over NCCL, with the methods of ``MPICarrier``.
+
+    Args:
+        cupy: the module.
+        size, rank: of the group.
+        share: gives every rank the tuple of numbers that the first of them was called with.
+
+    Raises:
+        RuntimeError: CuPy was built without NCCL.
+    """
+
+    def __init__(self, cupy: Any, size: int, rank: int, share: Callable[[Any], Any]) -> None:
+        self.cupy, self.size, self.rank = cupy, size, rank
+        try:
+            from cupy.cuda import nccl
+        except ImportError:
+            raise RuntimeError("collectives on GPUs: this CuPy has no NCCL; install nvidia-nccl") from None
+        self.nccl = nccl
+        identity = share(nccl.get_unique_id() if rank == 0 else None)
+        self.comm = nccl.NcclCommunicator(size, identity, rank)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def _run(self, call: Callable[[int], Any], *held: Any) -> list[Any]:
+        ready = self.cupy.cuda.get_current_stream().record()
+        self.stream.wait_event(ready)
+        call(self.stream.ptr)
+        return [_Request(self.stream.record(), *held)]
+
+    def _type(self, array: Any) -> int:
+        dtype = array.dtype
+        name = {"i": "INT", "u": "UINT", "f": "FLOAT"}[dtype.kind] + str(8 * dtype.itemsize)
+        return getattr(self.nccl, f"NCCL_{name}")
+
+    def _numbers(self, array: Any) -> tuple[int, int]:
+        """How many numbers of which of NCCL's types; complex ones are pairs."""
+        if array.dtype.kind == "c":
+            real = array.reshape(-1).view(array.real.dtype)
+            return real.size, self._type(real)
+        return array.size, self._type(array)
+
+    def _operation(self, op: ReduceOp, array: Any) -> int:
+        if op not in _OPS or array.dtype.kind == "c" and op is not ReduceOp.SUM:
+            raise RuntimeError(f"NCCL has no {op.name} of {array.dtype}")
+        return getattr(self.nccl, _OPS[op])
+
+    def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+        (count, kind), what = self._numbers(send), self._operation(op, send)
+        return self._run(
+            lambda s: self.comm.allReduce(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
+        )
+
+    def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
+        (count, kind), what = self._numbers(send), self._operation(op, send)
+        return self._run(
+            lambda s: self.comm.reduce(send.data.ptr, receive.data.ptr, count, kind, what, root, s), send, receive
+        )
+
+    def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+        (count, kind), what = self._numbers(receive), self._operation(op, send)
+        return self._run(
+            lambda s: self.comm.reduceScatter(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
+        )
+
+    def broadcast(self, array: Any, root: int) -> list[Any]:
+        at, kind = array.data.ptr, self.nccl.NCCL_UINT8
+        return self._run(lambda s: self.comm.broadcast(at, at, array.nbytes, kind, root, s), array)
+
+    def all_gather(self, send: Any, receive: Any) -> list[Any]:
+        kind = self.nccl.NCCL_UINT8
+        return self._run(
+            lambda s: self.comm.allGather(send.data.ptr, receive.data.ptr, send.nbytes, kind, s), send, receive
+        )
+
+    def gather(self, send: Any, receive: Any, root: int) -> list[Any]:
+        equal = [send.size] * self.size if self.rank == root else [0] * self.size
+        return self.all_to_all(send, receive, [send.size * (to == root) for to in range(self.size)], equal)
+
+    def scatter(self, send: Any, receive: Any, root: int) -> list[Any]:
+        equal = [receive.size] * self.size if self.rank == root else [0] * self.size
+        return self.all_to_all(send, receive, equal, [receive.size * (by == root) for by in range(self.size)])
+
+    def all_to_all(self, send: Any, receive: Any, sent: list[int], received: list[int]) -> list[Any]:
+        kind, width = self.nccl.NCCL_UINT8, receive.dtype.itemsize if send is None else send.dtype.itemsize
+        starts = [0, *np.cumsum(sent)], [0, *np.cumsum(received)]
+
+        def call(stream: int) -> None:
+            self.nccl.groupStart()
+            for peer in range(self.size):
+                if sent[peer]:
+                    at = send.data.ptr + int(starts[0][peer]) * width
+                    self.comm.send(at, sent[peer] * width, kind, peer, stream)
+                if received[peer]:
+                    at = receive.data.ptr + int(starts[1][peer]) * width
+                    self.comm.recv(at, received[peer] * width, kind, peer, stream)
+            self.nccl.groupEnd()
+
+        return self._run(call, send, receive)
+
+    def send(self, array: Any, to: int, tag: int) -> list[Any]:
+        kind = self.nccl.NCCL_UINT8
+        return self._run(lambda s: self.comm.send(array.data.ptr, array.nbytes, kind, to, s), array)
+
+    def receive(self, array: Any, source: int, tag: int) -> list[Any]:
+        kind = self.nccl.NCCL_UINT8
+        return self._run(lambda s: self.comm.recv(array.data.ptr, array.nbytes, kind, source, s), array)

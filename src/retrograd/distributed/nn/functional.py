@@ -1,0 +1,187 @@
+"""Collectives that are differentiated. The loss is the sum of all ranks' losses, as in PyTorch.
+
+Each is linear, and its gradient is the collective that is its transpose: of a sum over ranks the sum over ranks, of
+gathering the scattered sum. So all ranks must walk back through it, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.function import Function
+from ...core.devices import backend_of
+from ...core.tensor import Tensor, new_tensor
+from .. import collectives as plain
+from ..groups import group_of
+from ..reductions import ReduceOp
+
+
+def _like(x: Tensor) -> Tensor:
+    return new_tensor(backend_of(x.array).xp.empty(x.shape, x.dtype))
+
+
+def _copy(x: Tensor) -> Tensor:
+    return x.detach().clone()
+
+
+class _AllReduce(Function):
+    @staticmethod
+    def forward(ctx: Any, op: ReduceOp, group: Any, tensor: Tensor) -> Tensor:
+        ctx.op, ctx.group = op, group
+        result = _copy(tensor)
+        plain.all_reduce(result, op, group)
+        if op in (ReduceOp.MIN, ReduceOp.MAX, ReduceOp.PRODUCT):
+            ctx.save_for_backward(tensor, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        if ctx.op in (ReduceOp.SUM, ReduceOp.AVG):
+            return None, None, all_reduce(g, ctx.op, ctx.group)
+        tensor, result = ctx.saved_tensors
+        total = all_reduce(g, ReduceOp.SUM, ctx.group)
+        if ctx.op is ReduceOp.PRODUCT:  # the product of the others
+            return None, None, total * result / tensor
+        # Ranks that share the extreme share its gradient.
+        chosen = (tensor == result).to(g.dtype)
+        return None, None, total * chosen / all_reduce(chosen, ReduceOp.SUM, ctx.group)
+
+
+class _Reduce(Function):
+    @staticmethod
+    def forward(ctx: Any, dst: int, group: Any, tensor: Tensor) -> Tensor:
+        ctx.dst, ctx.group = dst, group
+        result = _copy(tensor)
+        plain.reduce(result, dst, ReduceOp.SUM, group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return None, None, broadcast(g, ctx.dst, ctx.group)
+
+
+class _Broadcast(Function):
+    @staticmethod
+    def forward(ctx: Any, src: int, group: Any, tensor: Tensor) -> Tensor:
+        ctx.src, ctx.group = src, group
+        result = _copy(tensor)
+        plain.broadcast(result, src, group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        total = all_reduce(g, ReduceOp.SUM, ctx.group)
+        return None, None, total if _is(ctx.src, ctx.group) else total * 0
+
+
+class _AllGather(Function):
+    @staticmethod
+    def forward(ctx: Any, group: Any, tensor: Tensor) -> Tensor:
+        ctx.group = group
+        where = group_of(group)
+        assert where is not None
+        rows = plain.gathered(where, "all_gather", tensor)
+        return new_tensor(rows.reshape(where.size(), *tensor.shape))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return None, _ReduceScatter.apply(ReduceOp.SUM, ctx.group, g)
+
+
+class _ReduceScatter(Function):
+    @staticmethod
+    def forward(ctx: Any, op: ReduceOp, group: Any, stacked: Tensor) -> Tensor:
+        ctx.op, ctx.group = op, group
+        result = _like(stacked[0])
+        plain.reduce_scatter(result, [stacked[i] for i in range(stacked.shape[0])], op, group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        whole = _AllGather.apply(ctx.group, g)
+        return None, None, whole if ctx.op is ReduceOp.SUM else whole / whole.shape[0]
+
+
+class _AllToAll(Function):
+    @staticmethod
+    def forward(ctx: Any, group: Any, shapes: Any, *tensors: Tensor) -> Any:
+        ctx.group, ctx.shapes = group, [x.shape for x in tensors]
+        outputs = [new_tensor(np.empty(shape, tensors[0].dtype)).to(tensors[0].device) for shape in shapes]
+        plain.all_to_all(outputs, list(tensors), group)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gs: Tensor) -> Any:
+        return None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *gs)
+
+
+def _is(rank: int, group: Any) -> bool:
+    where = group_of(group)
+    return where is not None and where.ranks[where.rank()] == rank
+
+
+def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """What ``distributed.all_reduce`` gives, as a new Tensor; the gradient of a sum is the sum of the ranks' gradients.
+
+    Args:
+        tensor: of the same shape and dtype on all ranks.
+        op: ``SUM``, ``AVG``, ``MIN``, ``MAX`` or ``PRODUCT``.
+        group: which ranks; all by default.
+    """
+    return _AllReduce.apply(op, group, tensor)
+
+
+def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+    """The Tensors of all ranks; the gradient is the sum over ranks of the gradients of this rank's."""
+    return tuple(_AllGather.apply(group, tensor).unbind(0))
+
+
+def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+    """The Tensors of all ranks on rank ``dst``, zeros on the others."""
+    found = all_gather(tensor, group)
+    return found if _is(dst, group) else tuple(x * 0 for x in found)
+
+
+def reduce_scatter(
+    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
+) -> Tensor:
+    """The sum over ranks of the i-th Tensors for rank i, as a new Tensor; ``output`` gives the shape."""
+    from ..._generated.toplevel import stack
+
+    return _ReduceScatter.apply(op, group, stack(list(input_list)))
+
+
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
+    """This rank's one of rank ``src``'s Tensors."""
+    from ..._generated.toplevel import stack
+
+    where = group_of(group)
+    assert where is not None
+    return _Broadcast.apply(src, group, stack(list(tensors)))[where.rank()]
+
+
+def broadcast(tensor: Tensor, src: int = 0, group: Any = None) -> Tensor:
+    """Rank ``src``'s Tensor; its gradient there is the sum of all ranks', and zero elsewhere."""
+    return _Broadcast.apply(src, group, tensor)
+
+
+def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """The sum over ranks on rank ``dst``, elsewhere the Tensor as it is; the gradient is that on ``dst``."""
+    if op is not ReduceOp.SUM:
+        raise RuntimeError(f"reduce: only SUM is differentiated, got {op}")
+    return _Reduce.apply(dst, group, tensor)
+
+
+def all_to_all(
+    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
+) -> tuple[Tensor, ...]:
+    """The i-th Tensors of all ranks for rank i, as new Tensors of the outputs' shapes; gradients take the way back."""
+    return _AllToAll.apply(group, [x.shape for x in output_tensor_list], *input_tensor_list)
+
+
+__all__ = [
+    "all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce", "reduce_scatter", "scatter",
+]  # fmt: skip

@@ -1,0 +1,206 @@
+"""Messages from one rank to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import describe
+from ..core.tensor import Tensor
+from .collectives import empty, flat, tensor_of, write
+from .errors import DistError
+from .groups import ProcessGroup, group_of, seconds_of, wait_for
+from .guard import Call
+from .mpi import library
+from .work import Work
+
+_TEXT = 128  # bytes of what a message says of itself
+
+
+class Message(Work):
+    """A message on its way, which its own rank sees through: ``wait()`` and ``is_completed()`` ask MPI."""
+
+    def __init__(self, group: ProcessGroup, call: Call, requests: list[Any], finish: Callable[[], None]) -> None:
+        super().__init__()
+        self._group, self._place, self._requests, self._finish = group, call, requests, finish
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        seconds = self._group.timeout if timeout is None else seconds_of("wait", timeout)
+        while self._requests:
+            wait_for(self._requests[0], self._place, seconds)
+            del self._requests[0]
+        self._end()
+        return True
+
+    def is_completed(self) -> bool:
+        while self._requests and self._requests[0].Test():
+            del self._requests[0]
+        if not self._requests:
+            self._end()
+        return not self._requests
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def _end(self) -> None:
+        if not self._done.is_set():
+            self._done.set()
+            try:
+                self._finish()
+            except BaseException as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
+
+
+def isend(
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
+) -> Work | None:
+    """Send a Tensor to rank ``dst`` and return at once; it must not be written to before ``wait()``.
+
+    Args:
+        tensor: what is sent.
+        dst: the global rank; or ``group_dst``, the rank in the group.
+        group: of both ranks.
+        tag: the receiver's must be equal.
+
+    Raises:
+        ValueError: ``dst`` is this rank, or not in the group.
+    """
+    name = "send"
+    tensor_of(name, "tensor", tensor)
+    where = group_of(group)
+    if where is None:
+        return None
+    to = _other(name, where, dst, "dst", group_dst)
+    row = flat(tensor.array)
+    header = np.zeros(_TEXT, np.uint8)
+    text = describe(tensor).encode()[:_TEXT]
+    header[: len(text)] = list(text)
+    requests = [where._headers.Isend(header, to, tag), *where.carrier(row).send(row, to, tag)]
+    label = f"send({describe(tensor)}, dst={where.ranks[to]})"
+    call = Call(label, f"p{where.number}:{where.rank()}>{to}", [where.ranks[to]])
+    return Message(where, call, requests, lambda: None)
+
+
+def irecv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+) -> Work | None:
+    """Receive a Tensor from rank ``src`` and return at once; it is written after ``wait()``.
+
+    Args:
+        tensor: what is written, of the shape and dtype that is sent.
+        src: the global rank; or ``group_src``, the rank in the group.
+        group: of both ranks.
+        tag: the sender's must be equal.
+
+    Raises:
+        RuntimeError: what came has another shape or dtype.
+        ValueError: ``src`` is this rank, or not in the group.
+    """
+    name = "recv"
+    tensor_of(name, "tensor", tensor)
+    found = group_of(group)
+    if found is None:
+        return None
+    where = found
+    source = _other(name, where, src, "src", group_src)
+    row = empty(flat(tensor.array), tensor.array.size)
+    header = np.zeros(_TEXT, np.uint8)
+    label = f"recv({describe(tensor)}, src={where.ranks[source]})"
+    call = Call(label, f"p{where.number}:{source}>{where.rank()}", [where.ranks[source]])
+    arrival = where._headers.Irecv(header, source, tag)
+
+    class Data:
+        """The data's request, made once the header says that it fits."""
+
+        requests: Any = None
+
+        def Test(self) -> bool:
+            if self.requests is None:
+                sent = bytes(header).rstrip(b"\0").decode(errors="replace")
+                if sent != describe(tensor):
+                    raise DistError(f"recv: rank {where.ranks[source]} sent {sent} for {describe(tensor)}")
+                self.requests = where.carrier(row).receive(row, source, tag)
+            return all(request.Test() for request in self.requests)
+
+    return Message(where, call, [arrival, Data()], lambda: write(tensor, row))
+
+
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+    """Send a Tensor to rank ``dst``, which receives it; see ``isend``."""
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
+
+
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
+    """Receive a Tensor from rank ``src``, from any rank where it is None; see ``irecv``.
+
+    Returns:
+        The global rank of the sender, -1 on ranks that are not in the group.
+    """
+    found = group_of(group)
+    if found is None:
+        return -1
+    where = found
+    if src is None and group_src is None:
+        MPI = library()
+        status = MPI.Status()
+
+        class Probe:
+            def Test(self) -> bool:
+                return bool(where._headers.Iprobe(MPI.ANY_SOURCE, tag, status))
+
+        others = [rank for rank in where.ranks if rank != where.ranks[where.rank()]]
+        call = Call(f"recv({describe(tensor)})", f"p{where.number}:any>{where.rank()}", others)
+        wait_for(Probe(), call, where.timeout)
+        src = where.ranks[status.Get_source()]
+    work = irecv(tensor, src, group, tag, group_src)
+    assert work is not None
+    work.wait()
+    return where.ranks[group_src] if src is None and group_src is not None else int(src or 0)
+
+
+def _other(name: str, where: ProcessGroup, rank: int | None, argument: str, place: int | None) -> int:
+    if (rank is None) == (place is None):
+        raise ValueError(f"{name}: give {argument} or group_{argument}")
+    found = where.place(name, rank, argument) if place is None and rank is not None else int(place or 0)
+    if found == where.rank():
+        raise ValueError(f"{name}: {argument} is this rank itself")
+    return found
+
+
+class P2POp:
+    """One message of ``batch_isend_irecv``: ``isend`` or ``irecv``, and its arguments."""
+
+    def __init__(
+        self,
+        op: Callable[..., Any],
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:
+        if op not in (isend, irecv):
+            raise ValueError("P2POp: op must be isend or irecv")
+        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
+            op,
+            tensor,
+            peer,
+            group,
+            tag,
+            group_peer,
+        )
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Any]:
+    """Begin all of the messages; the list of their Works."""
+    return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]
+
+
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]

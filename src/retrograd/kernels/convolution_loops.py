@@ -1,0 +1,342 @@
+"""The compiled loops of convolution: what windows read, unrolled into columns in cache, and products with these.
+
+Arrays are contiguous: ``x (N, G, C, D, H, W)``, ``w (G, steps, O, K)`` with K numbering channel and element of the
+kernel, and ``y (N, G, O, columns)``, whose columns are lines of W' windows each. ``window`` holds kernel, stride,
+padding, dilation and the number of windows, each for three axes.
+
+A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
+depend on the number of threads, so neither do the sums.
+
+The windows of one image overlap as whole lines where the stride along H is 1. So they need not be unrolled along H:
+with as many ``steps`` as the kernel has rows, each step reads the same columns some lines later.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .blas import product
+from .native import shared
+
+_loop = shared("contract")
+_part = njit(error_model="numpy", fastmath={"contract"})
+
+
+@intrinsic
+def _copy(typing_context, target, at, source, place, count):
+    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, unchecked: faster than a short loop."""
+
+    def generate(context, builder, signature, arguments):
+        def pointer(number):
+            array = context.make_array(signature.args[number])(context, builder, arguments[number])
+            return builder.gep(array.data, [arguments[number + 1]])
+
+        size = context.get_abi_sizeof(context.get_value_type(target.dtype))
+        cgutils.raw_memcpy(builder, pointer(0), pointer(2), arguments[4], size)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@_part
+def _shape(window, lines):
+    """Of the padded image that so many lines read in one plane of windows: planes, rows, columns."""
+    (kernel_d, kernel_h, kernel_w), (_, stride_h, stride_w), _, (_, dilation_h, dilation_w), out = window
+    rows = (min(lines, out[1]) - 1) * stride_h + (kernel_h - 1) * dilation_h + 1
+    return kernel_d, rows, (out[2] - 1) * stride_w + (kernel_w - 1) * dilation_w + 1
+
+
+@_part
+def _room(columns):
+    """Numbers from row to row of a buffer with so many columns: rows a power of two apart share their cache lines."""
+    return (-(-columns // 16) | 1) * 16
+
+
+@_part
+def _inside(start, count, size):
+    """Which of ``count`` places from ``start`` on lie in ``range(size)``, as a range of their numbers."""
+    first = min(max(-start, 0), count)
+    return first, max(min(size - start, count), first)
+
+
+@_part
+def _pad(x, plane, row, window, image):
+    """The padded image of the windows at a plane and from a row on: zero outside of x."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    top = row * stride[1] - padding[1]
+    first, last = _inside(top, image.shape[2], x.shape[2])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        for c in range(len(x)):
+            if depth < 0 or depth >= x.shape[1]:
+                image[c, d] = 0
+                continue
+            image[c, d, :first] = 0
+            image[c, d, last:] = 0
+            for h in range(first, last):
+                target, source = image[c, d, h], x[c, depth, top + h]
+                target[:left] = 0
+                target[right:] = 0
+                _copy(target, left, source, left - padding[2], right - left)
+
+
+@_part
+def _unpad(image, plane, row, window, x):
+    """The transpose of ``_pad``: what lies inside of x is added to it."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    top = row * stride[1] - padding[1]
+    first, last = _inside(top, image.shape[2], x.shape[2])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[1]:
+            for c in range(len(x)):
+                for h in range(first, last):
+                    target = x[c, depth, top + h, left - padding[2] : right - padding[2]]
+                    source = image[c, d, h, left:right]
+                    for j in range(len(target)):
+                        target[j] += source[j]
+
+
+@_part
+def _unroll(image, window, rows, height, columns, at):
+    """Write the columns of ``rows`` rows of windows from column ``at`` on, of which ``height`` rows are unrolled."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(height):
+                for v in range(kernel[2]):
+                    for h in range(rows):
+                        source = image[c, d, h * stride[1] + u * dilation[1]]
+                        if stride[2] == 1:
+                            _copy(columns[number], at + h * out[2], source, v * dilation[2], out[2])
+                            continue
+                        target, source = columns[number, at + h * out[2] :], source[v * dilation[2] :]
+                        for j in range(out[2]):
+                            target[j] = source[j * stride[2]]
+                    number += 1
+
+
+@_part
+def _roll(columns, at, window, rows, image):
+    """The transpose of ``_unroll``: columns are added to the places that they are read from."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    for h in range(rows):
+                        target = image[c, d, h * stride[1] + u * dilation[1], v * dilation[2] :]
+                        source = columns[number, at + h * out[2] : at + (h + 1) * out[2]]
+                        if stride[2] == 1:
+                            for j in range(len(source)):
+                                target[j] += source[j]
+                        else:
+                            for j in range(len(source)):
+                                target[j * stride[2]] += source[j]
+                    number += 1
+
+
+@_part
+def _reach(window, steps):
+    """The lines between what the first step reads and what the last one does."""
+    return (steps - 1) * window[3][1]
+
+
+@_part
+def _columns_of(x, group, channels, window, steps, images, lines, image, buffer):
+    """The columns of a tile, and those that the steps reach besides; x's own where each window is one element."""
+    (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
+    begin, stop = channels
+    height, width = out[1], out[2]
+    one = kernel[0] * kernel[1] * kernel[2] * stride[0] * stride[1] * stride[2] == 1
+    if one and max(padding) == 0 and end - n == 1 and out == x.shape[3:]:
+        return x[n, group].reshape(x.shape[2], out[0] * height * width)[begin:stop, first * width : last * width]
+    reach = _reach(window, steps)
+    rows_each = kernel[0] * (kernel[1] // steps) * kernel[2]
+    columns = buffer[: (stop - begin) * rows_each, : ((end - n) * (last - first) + reach) * width]
+    for m in range(n, end):
+        line = first
+        while line < last:
+            plane, row, at = line // height, line % height, ((m - n) * (last - first) + line - first) * width
+            rows = min(height - row, last - line)
+            part = image[: stop - begin, :, : _shape(window, rows)[1]]
+            _pad(x[m, group, begin:stop], plane, row, window, part)
+            _unroll(part, window, rows + reach, kernel[1] // steps, columns, at)
+            line += rows
+    return columns
+
+
+@_part
+def _side_by_side(y, group, images, columns, gathered):
+    """A group of one image at some columns, or of some images at all, gathered in a matrix."""
+    (n, end), (first, last) = images, columns
+    if end - n == 1:
+        return y[n, group, :, first:last]
+    count = y.shape[3]
+    matrix = gathered[:, : (end - n) * count]
+    for m in range(n, end):
+        for o in range(len(matrix)):
+            target, source = matrix[o, (m - n) * count : (m - n + 1) * count], y[m, group, o]
+            _copy(target, 0, source, 0, count)
+    return matrix
+
+
+@_loop
+def forward(x, w, b, window, tile, y, start, stop):
+    """The items ``start`` to ``stop`` of the convolution: a block of channels of a tile of a group."""
+    images, lines, outs = tile
+    groups, steps, all_outs, rows = w.shape
+    width = window[4][2]
+    count = y.shape[3]
+    all_lines = count // width
+    line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
+    image = np.empty((x.shape[2], *_shape(window, lines)), x.dtype)
+    buffer = np.empty((rows, _room((images * lines + _reach(window, steps)) * width)), x.dtype)
+    result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    filled, columns = -1, buffer[:, :]
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, number = rest % groups, rest // groups
+        n, first = number // line_tiles * images, number % line_tiles * lines
+        end, last = min(n + images, len(x)), min(first + lines, all_lines)
+        if rest != filled:
+            columns = _columns_of(x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), image, buffer)
+            filled = rest
+        first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
+        if end - n == 1:
+            target = y[n, group, first_out:last_out, first * width : last * width]
+        else:
+            target = result[: last_out - first_out, : (end - n) * count]
+        for o in range(len(target)):
+            target[o] = b[group, first_out + o]
+        for step in range(steps):
+            at = step * window[3][1] * width
+            product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, 1)
+        if end - n > 1:
+            for m in range(n, end):
+                for o in range(len(target)):
+                    source, line = target[o, (m - n) * count : (m - n + 1) * count], y[m, group, first_out + o]
+                    _copy(line, 0, source, 0, count)
+
+
+@_loop
+def transposed(y, w, window, tile, x, start, stop):
+    """Add to x the items ``start`` to ``stop`` of the transpose: a block of channels of a group of some images."""
+    images, lines, channels = tile
+    all_channels, height, width = x.shape[2], window[4][1], window[4][2]
+    all_lines = y.shape[3] // width
+    size = w.shape[3] // all_channels
+    blocks = -(-all_channels // channels)
+    image = np.empty((channels, *_shape(window, lines)), y.dtype)
+    buffer = np.empty((channels * size, _room(images * lines * width)), y.dtype)
+    gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, n = rest % len(w), rest // len(w) * images
+        end = min(n + images, len(x))
+        first_channel, last_channel = block * channels, min((block + 1) * channels, all_channels)
+        matrix = w[group, 0, :, first_channel * size : last_channel * size]
+        for first in range(0, all_lines, lines):
+            last = min(first + lines, all_lines)
+            columns = buffer[: matrix.shape[1], : (end - n) * (last - first) * width]
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
+            product(matrix.T, g, columns, 0)
+            for m in range(n, end):
+                line = first
+                while line < last:
+                    plane, row, at = line // height, line % height, ((m - n) * (last - first) + line - first) * width
+                    rows = min(height - row, last - line)
+                    part = image[: last_channel - first_channel, :, : _shape(window, rows)[1]]
+                    part[:] = 0
+                    _roll(columns, at, window, rows, part)
+                    _unpad(part, plane, row, window, x[m, group, first_channel:last_channel])
+                    line += rows
+
+
+@_loop
+def weight(x, y, window, tile, totals, start, stop):
+    """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
+
+    Transposed, since BLAS is faster at tall products.
+    """
+    images, lines, channels = tile
+    parts, groups, rows, outs = totals.shape
+    width, all_channels = window[4][2], x.shape[2]
+    size = rows // all_channels
+    all_lines = y.shape[3] // width
+    line_tiles, blocks = -(-all_lines // lines), -(-all_channels // channels)
+    tiles = -(-len(x) // images) * line_tiles
+    image = np.empty((channels, *_shape(window, lines)), x.dtype)
+    buffer = np.empty((channels * size, _room(images * lines * width)), x.dtype)
+    gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    for item in range(start, stop):
+        block, rest = item % blocks, item // blocks
+        group, part = rest % groups, rest // groups
+        some = block * channels, min((block + 1) * channels, all_channels)
+        total = totals[part, group, some[0] * size : some[1] * size]
+        total[:] = 0
+        for number in range(part * tiles // parts, (part + 1) * tiles // parts):
+            n, first = number // line_tiles * images, number % line_tiles * lines
+            end, last = min(n + images, len(x)), min(first + lines, all_lines)
+            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), image, buffer)
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
+            product(columns, g.T, total, 1)
+
+
+# One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.
+
+
+@_loop
+def forward_by_planes(x, w, b, window, y, start, stop):
+    """The planes ``start`` to ``stop`` of windows of all images and groups; ``w (G, O, kD, kH, kW)``.
+
+    Windows are computed as if the strides were 1, and also those that would go over the end of a line.
+    """
+    kernel, stride, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], x.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    sums = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, x.dtype)
+    for item in range(start, stop):
+        plane, rest = item % out[0], item // out[0]
+        group, n = rest % len(w), rest // len(w)
+        _pad(x[n, group], plane, 0, window, image)
+        for o in range(w.shape[1]):
+            sums[:] = b[group, o]
+            for d in range(kernel[0]):
+                for u in range(kernel[1]):
+                    moved = padded[(d * rows + u * dilation[1]) * width :]
+                    _add_moved(sums, moved, w[group, o, d, u], dilation[2])
+            for h in range(out[1]):
+                at = (plane * out[1] + h) * out[2]
+                if stride[2] == 1:
+                    _copy(y[n, group, o], at, sums, h * stride[1] * width, out[2])
+                    continue
+                target, source = y[n, group, o, at : at + out[2]], sums[h * stride[1] * width :]
+                for j in range(len(target)):
+                    target[j] = source[j * stride[2]]
+
+
+@_part
+def _add_moved(sums, image, factors, apart):
+    """``sums[j] += sum_v factors[v] image[j + v * apart]``."""
+    v = 0
+    while v < len(factors):
+        x, a = image[v * apart :], factors[v]
+        if v + 3 <= len(factors):
+            y, z, b, c = x[apart:], x[2 * apart :], factors[v + 1], factors[v + 2]
+            for j in range(len(sums)):
+                sums[j] += a * x[j] + b * y[j] + c * z[j]
+            v += 3
+        else:
+            for j in range(len(sums)):
+                sums[j] += a * x[j]
+            v += 1

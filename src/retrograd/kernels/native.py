@@ -1,0 +1,246 @@
+"""What caller and helpers of the pool do without Python's lock: to launch a loop, to wait for one, to take its parts.
+
+They meet in a block of memory (``words.py``). A launch is *open* between the caller's writing of it and the end of the
+caller's own work; helpers may join until then, and the caller leaves when all that joined have left. Every part is
+taken by one thread. Two callers never launch at once: the second does all of his work himself.
+"""
+# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg, var-annotated"
+
+from __future__ import annotations
+
+import builtins
+import time
+from inspect import signature
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from . import words as at
+from .cache import keep_on_disk
+
+_PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
+_MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
+_WORD = ir.IntType(64)
+_HINT = ir.IntType(32)
+_WAITS = {  # the instruction for loops that wait
+    "x86_64": ("llvm.x86.sse2.pause", []),
+    "aarch64": ("llvm.aarch64.hint", [_HINT(1)]),
+    "arm64": ("llvm.aarch64.hint", [_HINT(1)]),
+}
+
+
+def _word(builder, address):
+    return builder.inttoptr(address, _WORD.as_pointer())
+
+
+@intrinsic
+def load(typing_context, address):
+    """The word at an address."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load_atomic(_word(builder, arguments[0]), "seq_cst", 8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def store(typing_context, address, value):
+    """Write the word at an address."""
+
+    def generate(context, builder, signature, arguments):
+        builder.store_atomic(arguments[1], _word(builder, arguments[0]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def add(typing_context, address, value):
+    """Add to the word at an address; what it was before."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", _word(builder, arguments[0]), arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def exchange(typing_context, address, value):
+    """Write the word at an address; what it was before."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.atomic_rmw("xchg", _word(builder, arguments[0]), arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def pause(typing_context):
+    """Tell the processor that this loop waits."""
+
+    def generate(context, builder, signature, arguments):
+        name, words = _WAITS.get(llvmlite.binding.get_process_triple().partition("-")[0], (None, []))
+        if name:
+            kind = ir.FunctionType(ir.VoidType(), [word.type for word in words])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), words)
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def call(typing_context, address, arguments):
+    """Call the C function at an address with words; the int it returns."""
+
+    def generate(context, builder, signature, values):
+        words = cgutils.unpack_tuple(builder, values[1])
+        function = ir.FunctionType(ir.IntType(32), [_WORD] * len(words)).as_pointer()
+        return builder.call(builder.inttoptr(values[0], function), words)
+
+    return types.int32(types.int64, arguments), generate
+
+
+@intrinsic
+def task(typing_context, body, arguments):
+    """``body(*arguments, start, stop)`` as a C function of (arguments' address, start, stop): its address, and theirs.
+
+    The arguments stand in the caller's frame, so that a task lasts no longer than the call that makes it.
+    """
+    kinds = (*arguments, types.int64, types.int64)
+    compiled = body.dispatcher.get_compile_result(body.get_call_type(typing_context, kinds, {}))
+
+    def generate(context, builder, signature, values):
+        data = cgutils.alloca_once_value(builder, values[1])
+        module = builder.module
+        kind = ir.FunctionType(ir.IntType(32), [_WORD] * 3)
+        function = ir.Function(module, kind, module.get_unique_name("task"))
+        function.linkage = "internal"
+        inner = ir.IRBuilder(function.append_basic_block())
+        unpacked = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(function.args[0], data.type)))
+        called = context.declare_function(module, compiled.fndesc)
+        context.call_conv.call_function(inner, called, types.none, kinds, [*unpacked, *function.args[1:]])
+        inner.ret(ir.IntType(32)(0))
+        context.active_code_library.add_linking_library(compiled.library)
+        pair = [builder.ptrtoint(function, _WORD), builder.ptrtoint(data, _WORD)]
+        return context.make_tuple(builder, signature.return_type, pair)
+
+    return types.UniTuple(types.int64, 2)(body, arguments), generate
+
+
+@intrinsic
+def _clock_words(typing_context):
+    """The address of two words in the caller's frame."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(_WORD, 2)), _WORD)
+
+    return types.int64(), generate
+
+
+@njit(nogil=True)
+def _take_parts(words):
+    function, data, total, part = (
+        load(words + at.TASK),
+        load(words + at.DATA),
+        load(words + at.TOTAL),
+        load(words + at.PART),
+    )
+    while True:
+        start = add(words + at.NEXT, part)
+        if start >= total:
+            return
+        call(function, (data, start, min(total, start + part)))
+
+
+@njit(nogil=True)
+def launch(words, threads, start, total, part, function, data):
+    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more."""
+    if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
+        call(function, (data, start, total))
+        return
+    store(words + at.TASK, function)
+    store(words + at.DATA, data)
+    store(words + at.TOTAL, total)
+    store(words + at.PART, part)
+    store(words + at.WANTED, threads - 1)
+    store(words + at.JOINED, 0)
+    store(words + at.NEXT, 0)
+    store(words + at.OPEN, add(words + at.LAUNCHES, 1) + 1)
+    _take_parts(words)
+    store(words + at.OPEN, 0)
+    looks = 0
+    while load(words + at.INSIDE) != 0:
+        pause()
+        looks += 1
+        if looks > 2000:
+            call(load(words + at.YIELD), ())
+    store(words + at.BUSY, 0)
+
+
+@njit(nogil=True)
+def serve(words):
+    """Join launches until there was none for some time, Python wants the thread, or somebody else needs the core."""
+    clock_words = _clock_words()
+    last = mode = 0
+    since = looked = _now(words, clock_words)
+    looks = 0
+    while load(words + at.CALLED) == 0:
+        number = load(words + at.OPEN)
+        if number != 0 and number != last:
+            last = number
+            add(words + at.INSIDE, 1)
+            if load(words + at.OPEN) != 0 and add(words + at.JOINED, 1) < load(words + at.WANTED):
+                if load(words + at.MODE) != mode:
+                    mode = load(words + at.MODE)
+                    call(load(words + at.SET_MODE), (mode,))
+                _take_parts(words)
+                since = looked = _now(words, clock_words)
+            add(words + at.INSIDE, -1)
+            continue
+        pause()
+        looks += 1
+        if looks % 32 == 0:
+            call(load(words + at.YIELD), ())  # the caller may be waiting for this very core
+            now = _now(words, clock_words)
+            if number != 0:  # the caller is still at work, and may launch the next thing soon
+                since = now
+            if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
+                return
+            looked = now
+
+
+@njit(nogil=True)
+def _now(words, clock_words):
+    call(load(words + at.CLOCK), (_MONOTONIC, clock_words))
+    return load(clock_words) * 1_000_000_000 + load(clock_words + 8)
+
+
+keep_on_disk(serve)
+
+
+def shared(*fastmath):
+    """Compile a loop for a part of its range, ``body(*args, start, stop)``, into one that ``threads.launch`` shares.
+
+    What comes first in the compiled loop says how: the words' address, threads, start, total, and the size of a part.
+    """
+
+    def compile(body):
+        part = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(body)
+        names = ", ".join(signature(body).parameters)
+        assert names.endswith(", start, stop"), names
+        names = names.removesuffix(", start, stop")
+        source = f"""
+def {body.__name__}(words_, threads_, start_, total_, part_, {names}):
+    function_, data_ = task(body_, ({names},))
+    launch_(words_, threads_, start_, total_, part_, function_, data_)
+"""
+        scope = {"task": task, "launch_": launch, "body_": part, "__name__": body.__module__}
+        exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
+        loop = njit(nogil=True)(scope[body.__name__])
+        keep_on_disk(loop)
+        return loop
+
+    return compile

@@ -1,0 +1,138 @@
+"""Normalization by compiled loops: of rows, of groups of channels, and of channels over the batch.
+
+The reference, for all of them, stands in ops/nn/normalization/fused.py. Per kind there are two functions: of x, weight,
+bias and eps, the result with mean and 1 / sqrt(var + eps); and the gradients of x, weight and bias.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import WORTH_SHARING, shortest
+from .threads import launch
+
+SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
+
+
+def _or(value: Any, number: float, *shape: int) -> Any:
+    """A weight or bias, or the one that changes nothing, in a shape."""
+    return np.full(shape, number, np.float32) if value is None else value.reshape(shape)
+
+
+class Rows:
+    """Over the last axes, with a weight for each place along them."""
+
+    def __init__(self, axes: int, centred: bool) -> None:
+        self.axes = axes
+        self.centred = centred
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+        from . import norm_loops
+
+        kept, width = x.shape[: x.ndim - self.axes], prod(x.shape[x.ndim - self.axes :])
+        flat = x.reshape(-1, width)
+        out, (mean, rstd) = np.empty_like(flat), np.empty((2, len(flat), 1), np.float32)
+        args = flat, _or(w, 1, width), _or(b, 0, width), float(eps), self.centred, out, mean, rstd
+        launch(norm_loops.layer_norm, len(flat), shortest(flat), *args)
+        shape = kept + (1,) * self.axes
+        return out.reshape(x.shape), mean.reshape(shape) if self.centred else None, rstd.reshape(shape)
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        from . import norm_loops
+
+        width = prod(x.shape[x.ndim - self.axes :])
+        flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
+        mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
+        dx = np.empty_like(flat)
+        blocks = -(-len(flat) // norm_loops.BLOCK)
+        sums = np.empty((2, blocks, width))
+        args = dy.reshape(flat.shape), flat, _or(w, 1, width), mean, rstd, self.centred, dx, *sums
+        launch(norm_loops.layer_norm_backward, blocks, max(1, shortest(flat) // norm_loops.BLOCK), *args)
+        dw, db = sums.sum(axis=1).astype(np.float32)
+        shape = x.shape[x.ndim - self.axes :]
+        return dx.reshape(x.shape), dw.reshape(shape), db.reshape(shape)
+
+
+class Groups:
+    """Over channels and places of each group of each example, with a weight for each channel."""
+
+    def __init__(self, groups: int, statistics: tuple[int, ...]) -> None:
+        self.groups = groups
+        self.statistics = statistics  # the shape of mean and 1 / sqrt(var + eps)
+
+    def _laid_out(self, x: Any) -> Any:
+        return x.reshape(len(x) * self.groups, x.shape[1] // self.groups, prod(x.shape[2:]))
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
+        from . import norm_loops
+
+        rows = self._laid_out(x)
+        shape = self.groups, rows.shape[1]
+        out, (mean, rstd) = np.empty_like(rows), np.empty((2, len(rows)), np.float32)
+        args = rows, _or(w, 1, *shape), _or(b, 0, *shape), float(eps), out, mean, rstd
+        launch(norm_loops.group_norm, len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
+        return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        from . import norm_loops
+
+        rows, channels = self._laid_out(x), x.shape[1]
+        dx = np.empty_like(rows)
+        sums = np.empty((2, *rows.shape[:2]))
+        args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
+        least = max(1, WORTH_SHARING // rows[0].size)
+        launch(norm_loops.group_norm_backward, len(rows), least, *args, dx, *sums)
+        dw, db = sums.reshape(2, len(x), channels).sum(axis=1).astype(np.float32)
+        return dx.reshape(x.shape), dw, db
+
+
+class Channels:
+    """Over the batch and the places of each channel, with a weight for each channel."""
+
+    def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
+        channels = x.shape[1]
+        mean, squares = moments or channel_moments(x)
+        rstd = 1 / np.sqrt(squares * (channels / x.size) + eps)
+        out = np.empty_like(x)
+        scale = rstd if w is None else rstd * w
+        _over_channels("channel_norm", x, mean, scale, _or(b, 0, channels), _planes(out))
+        shape = (1, channels) + (1,) * (x.ndim - 2)
+        return out, mean.astype(np.float32).reshape(shape), rstd.astype(np.float32).reshape(shape)
+
+    def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
+        channels, dx = x.shape[1], np.empty_like(x)
+        dw, db = np.empty((2, channels))
+        args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
+        _over_channels("channel_norm_backward", dy, _planes(x), *args)
+        return dx, dw.astype(np.float32), db.astype(np.float32)
+
+
+CHANNELS = Channels()
+
+
+def channel_moments(x: Any) -> tuple[Any, Any]:
+    """Per channel the mean and the sum of squared deviations from it, in double precision."""
+    mean, squares = np.empty((2, x.shape[1]))
+    _over_channels("channel_moments", x, mean, squares)
+    return mean, squares
+
+
+def channel_sums(x: Any) -> Any:
+    """The sum over all but the channels."""
+    out = np.empty(x.shape[1], x.dtype)
+    _over_channels("channel_sums", x, out)
+    return out
+
+
+def _planes(x: Any) -> Any:
+    return x.reshape(*x.shape[:2], prod(x.shape[2:]))
+
+
+def _over_channels(name: str, x: Any, *args: Any) -> None:
+    from . import norm_loops
+
+    least = max(1, WORTH_SHARING * x.shape[1] // x.size)
+    launch(getattr(norm_loops, name), x.shape[1], least, _planes(x), *args)

@@ -1,0 +1,77 @@
+"""Maxima and means of windows over ``(N, C, *size)`` by compiled loops.
+
+The references stand in ops/nn/pooling/maximum.py and ops/nn/pooling/average.py.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import USEFUL, WORTH_SHARING, compiled
+from .threads import launch
+from .windows import in_three_axes
+
+
+def _planes(array: Any) -> Any:
+    """``(N * C, D, H, W)``."""
+    array = np.ascontiguousarray(array)
+    return array.reshape(len(array) * array.shape[1], *(1,) * (5 - array.ndim), *array.shape[2:])
+
+
+def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
+    """A loop over the planes of some arrays, each of which takes so many steps."""
+    from . import pooling_loops
+
+    least = max(1, WORTH_SHARING // work)
+    launch(getattr(pooling_loops, name), len(planes[0]), least, *planes, *args)
+
+
+def takes(x: Any, window: Any) -> bool:
+    """Whether the loops are to be used, which go along rows of windows."""
+    return (
+        type(x) is np.ndarray
+        and x.dtype in (np.float32, np.float64)
+        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= USEFUL
+        and compiled() is not None
+    )
+
+
+def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
+    """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
+    out = np.empty((*x.shape[:2], *window.out), x.dtype)
+    winners = np.empty(out.shape, np.uint8)
+    work = prod(window.out) * prod(window.kernel)
+    _run("max_pool", (_planes(x), _planes(out), _planes(winners)), work, in_three_axes(window))
+    return out, winners
+
+
+def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
+    """Each window's element added at the place of its winner."""
+    dx = np.empty((*g.shape[:2], *window.size), g.dtype)
+    work = max(prod(window.out), prod(window.size))
+    _run("max_pool_backward", (_planes(g), _planes(winners), _planes(dx)), work, in_three_axes(window))
+    return dx
+
+
+def average_pool(x: Any, window: Any, divisor: Any) -> Any:
+    """The sum of each window, divided."""
+    out = np.empty((*x.shape[:2], *window.out), x.dtype)
+    work = prod(window.out) * prod(window.kernel)
+    _run("average_pool", (_planes(x), _planes(out)), work, in_three_axes(window), _divisors(divisor, window, x))
+    return out
+
+
+def average_pool_backward(g: Any, window: Any, divisor: Any) -> Any:
+    """Each window's element, divided, added to all that it was the mean of."""
+    dx = np.empty((*g.shape[:2], *window.size), g.dtype)
+    work = prod(window.out) * prod(window.kernel)
+    divisors = _divisors(divisor, window, g)
+    _run("average_pool_backward", (_planes(g), _planes(dx)), work, in_three_axes(window), divisors)
+    return dx
+
+
+def _divisors(divisor: Any, window: Any, x: Any) -> Any:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(divisor, x.dtype), in_three_axes(window)[4]))

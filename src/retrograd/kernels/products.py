@@ -1,0 +1,92 @@
+"""Products of two matrices shared among the threads of the pool, where NumPy has the BLAS that its wheels bring.
+
+Elsewhere, and for small matrices, they are NumPy's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from . import compiled
+from .openblas import openblas
+from .threads import count, launch
+
+USEFUL = 1 << 18  # multiplications from which sharing gains
+BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
+SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
+SKINNY = 128  # rows or columns of the result up to which packing the matrices does not pay
+_ONE = {"f": np.float32(1), "d": np.float64(1)}
+
+
+@cache
+def _functions() -> dict[str, int] | None:
+    """The addresses of gemm by the dtype's character."""
+    library = openblas()
+    if library is None or compiled() is None:
+        return None
+    names = {"f": "scipy_cblas_sgemm64_", "d": "scipy_cblas_dgemm64_"}
+    try:
+        return {kind: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for kind, name in names.items()}
+    except AttributeError:
+        return None
+
+
+def dot(x: Any, y: Any) -> Any:
+    """``x @ y`` of two matrices, of NumPy or CuPy."""
+    if type(x) is not ndarray or x.size * y.shape[1] < USEFUL:
+        return x.dot(y)
+    return _shared_dot(x, y)
+
+
+def _shared_dot(x: Any, y: Any) -> Any:
+    kind = x.dtype.char
+    if kind not in _ONE or y.dtype.char != kind:
+        return x.dot(y)
+    x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
+    rows, columns = x.T if x_turned else x, y.T if y_turned else y
+    functions = _functions()
+    if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
+        return x.dot(y)
+    from .gemm import product
+
+    out = np.empty((x.shape[0], y.shape[1]), x.dtype)
+    shortest, longest = sorted(out.shape)
+    block = _small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
+    if block:
+        blocks = -(-longest // block)
+        least = -(-blocks // (2 * count()))
+    else:
+        blocks = -(-longest // BLOCK)
+        least = _part(longest, shortest * x.shape[1])
+    given = functions[kind], rows, x_turned, columns, y_turned
+    launch(product, blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
+    return out
+
+
+def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
+    """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
+
+    0 where packing pays: for large results, and for products of short rows with rows.
+    """
+    if shortest > SKINNY or rows_by_rows and k < 256:
+        return 0
+    return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
+
+
+def _part(longest: int, each: int) -> int:
+    """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
+
+    A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.
+    """
+    blocks = -(-longest // BLOCK)
+    for threads in range(count(), 1, -1):
+        part = -(-blocks // threads)
+        last = longest % (part * BLOCK) or part * BLOCK
+        if last * each > SMALL:
+            return part
+    return blocks

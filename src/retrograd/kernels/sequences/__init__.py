@@ -1,0 +1,1 @@
+"""Attention and recurrent layers over whole sequences."""

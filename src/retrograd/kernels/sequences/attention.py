@@ -1,0 +1,131 @@
+"""Attention by compiled loops, which read heads where they lie in memory.
+
+The references, of the same signatures, stand in ops/nn/attention/scaled_dot_product.py.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import USEFUL, multiplies
+from ..threads import launch
+
+
+def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
+    """Whether the loops are to be used: for enough scores, of float32 or float64 in NumPy's memory."""
+    return (
+        type(q) is type(k) is type(v) is np.ndarray
+        and (mask is None or type(mask) is np.ndarray)
+        and q.dtype.char in "fd"
+        and q.size * k.shape[-2] >= USEFUL * q.shape[-1] > 0
+        and multiplies()
+    )
+
+
+def forward(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
+    from .attention_loops import attention
+
+    q, k, v = map(_by_rows, (q, k, v))
+    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
+    table = _addresses((q, k, v, mask, keep, out, top, total), out.shape[:-2])
+    form = _form(q, k, v, out, mask, keep)
+    _run(attention, table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+
+
+def backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    out: Any,
+    top: Any,
+    total: Any,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill the gradients of q, k and v, which have all leading axes."""
+    from .attention_loops import attention_backward
+
+    q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
+    top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
+    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
+    table = _addresses((q, k, v, mask, keep, out, top, total, dout, dq, dk, dv), dq.shape[:-2])
+    form = _form(q, k, v, out, mask, keep, dout, dq, dk, dv)
+    _run(attention_backward, table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+
+
+def _by_rows(x: Any) -> Any:
+    """The array itself where BLAS can read its matrices, else a copy."""
+    step, along = x.strides[-2:]
+    size = x.itemsize
+    fits = along == size and step >= size * x.shape[-1] and not step % size and x.flags.aligned
+    return x if fits else np.ascontiguousarray(x)
+
+
+def _over_columns(mask: Any, columns: int) -> Any:
+    """A mask with all columns, one beside the other."""
+    if mask is None:
+        return None
+    if mask.shape[-1] != columns:
+        mask = np.broadcast_to(mask, (*mask.shape[:-1], columns))
+    return mask if mask.strides[-1] == mask.itemsize and mask.flags.aligned else np.ascontiguousarray(mask)
+
+
+def _addresses(arrays: tuple[Any, ...], lead: tuple[int, ...]) -> Any:
+    """Per problem the addresses of its matrices; whatever for None."""
+    steps = [[0] * len(lead) if x is None else _steps_of(x, len(lead)) for x in arrays]
+    starts = [0 if x is None else x.ctypes.data for x in arrays]
+    return _places(lead) @ np.array(steps, np.int64).T + np.array(starts, np.int64)
+
+
+def _steps_of(x: Any, axes: int) -> list[int]:
+    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
+    own = [step if length > 1 else 0 for length, step in zip(x.shape[:-2], x.strides[:-2], strict=True)]
+    return [0] * (axes - len(own)) + own
+
+
+@lru_cache(16)
+def _places(lead: tuple[int, ...]) -> Any:
+    """The problems' numbers along each leading axis."""
+    return np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
+
+
+def _form(q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, *others: Any) -> tuple[int, ...]:
+    from .attention_loops import ADDED, CHOOSING, NO_MASK
+
+    kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
+    lengths = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
+    masks = kind, _step(mask), 0 if keep is None else keep.strides[-2]
+    steps = [x.strides[-2] // x.itemsize for x in (q, k, v, out)]
+    return (*lengths, *steps, *masks, *[x.strides[-2] // x.itemsize for x in others])
+
+
+def _step(mask: Any) -> int:
+    return 0 if mask is None or mask.shape[-2] == 1 else mask.strides[-2]
+
+
+def _run(loop: Any, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
+    launch(loop, len(table), max(1, USEFUL // (form[0] * form[1])), table, form, *numbers)

@@ -1,0 +1,101 @@
+"""Lookups by compiled loops: rows of a table, and the classes of logits.
+
+The references stand in ops/indexing/indexing.py and, of the same signatures, in ops/nn/losses/classes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import USEFUL, compiled
+from ..threads import launch
+
+
+def takes_table(x: Any, index: Any, values: int) -> bool:
+    """Whether the loops are to be used for so many values at rows of x, or added to them."""
+    return (
+        type(x) is type(index) is np.ndarray
+        and values >= USEFUL
+        and x.ndim > 1
+        and _dense(x)
+        and index.dtype.kind in "iu"
+        and index.size > 0
+        and index.min() >= 0
+        and index.max() < len(x)
+        and compiled() is not None
+    )
+
+
+def take_rows(x: Any, index: Any) -> Any:
+    """``x[index]`` for non-negative numbers of rows."""
+    from .lookup_loops import take_rows
+
+    rows = x.reshape(len(x), -1)
+    out = np.empty((index.size, rows.shape[1]), x.dtype)
+    launch(take_rows, len(out), _least(rows), rows, _numbers(index), out)
+    return out.reshape(index.shape + x.shape[1:])
+
+
+def add_rows(out: Any, index: Any, values: Any) -> None:
+    """``out[index] += values``, in which repeated numbers of rows add up, in their order."""
+    from .lookup_loops import LINE, add_rows
+
+    rows = out.reshape(len(out), -1)
+    values = np.ascontiguousarray(values, out.dtype).reshape(index.size, rows.shape[1])
+    least = max(1, USEFUL // (LINE * index.size), 64 // LINE)
+    launch(add_rows, -(-rows.shape[1] // LINE), least, rows, _numbers(index), values)
+
+
+def takes_logits(x: Any, index: Any) -> bool:
+    """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory."""
+    return (
+        type(x) is type(index) is np.ndarray
+        and x.ndim == 2
+        and x.size >= USEFUL
+        and _dense(x)
+        and compiled() is not None
+    )
+
+
+def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
+    """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
+    from .lookup_loops import cross_entropy
+
+    n, classes = x.shape
+    rows = np.empty((2 if smoothing else 1, n), x.dtype)
+    top, total = np.empty((2, n, 1), x.dtype)
+    whole = float(classes if class_weight is None else class_weight.sum())
+    arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
+    launch(cross_entropy, n, _least(x), *arguments)
+    return rows[0], rows[1] if smoothing else None, top, total
+
+
+def cross_entropy_backward(
+    x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
+) -> Any:
+    """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
+    from .lookup_loops import cross_entropy_backward
+
+    dx = np.empty_like(x)
+    top, total = np.ascontiguousarray(top, x.dtype), np.ascontiguousarray(total, x.dtype)
+    vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
+    launch(cross_entropy_backward, len(x), _least(x), x, top, total, _numbers(index), *vectors, dx)
+    return dx
+
+
+def _dense(x: Any) -> bool:
+    return bool(x.dtype.char in "fd" and x.flags.c_contiguous and x.flags.aligned)
+
+
+def _numbers(index: Any) -> Any:
+    return np.ascontiguousarray(index, np.int64).reshape(-1)
+
+
+def _vector(values: Any, x: Any) -> Any:
+    return np.empty(0, x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
+
+
+def _least(rows: Any) -> int:
+    return max(1, USEFUL // max(1, rows.shape[1]))

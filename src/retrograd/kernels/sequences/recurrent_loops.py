@@ -1,0 +1,192 @@
+"""The compiled loops of recurrent layers: all steps of some rows of the batch, then those of the next ones.
+
+The mathematics and its notation are those of ops/nn/recurrent; bias vectors are there even where a layer has none.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..blas import product
+from ..loops import _compiled, _loop
+from ..native import shared
+from .numbers import sigmoid, tanh
+
+BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
+_DEPTH, _WIDTH = 256, 64  # with so much of a matrix, a product of few rows runs without copies inside BLAS
+_APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
+
+
+@_compiled()
+def _multiply(a, b, c, beta):
+    """``c = a @ b + beta * c`` for few rows."""
+    for k in range(0, b.shape[0], _DEPTH):
+        for j in range(0, b.shape[1], _WIDTH):
+            part, columns = b[k : k + _DEPTH, j : j + _WIDTH], c[:, j : j + _WIDTH]
+            product(a[:, k : k + _DEPTH], part, columns, beta if k == 0 else 1)
+
+
+# Loops run from 0 over slices: where they begin elsewhere, negative indices would have to be looked for.
+
+
+@_compiled()
+def _thirds(row, size):
+    return row[:size], row[size : 2 * size], row[2 * size : 3 * size]
+
+
+@_loop
+def _add_sigmoid(a, more, bias):
+    for j in range(a.size):
+        a[j] = sigmoid(a[j] + more[j] + bias[j])
+
+
+@_loop
+def _add_tanh(a, more, bias):
+    for j in range(a.size):
+        a[j] = tanh(a[j] + more[j] + bias[j])
+
+
+@shared("contract")
+def lstm(gates, h, across, bias, cells, out, start, stop):
+    steps, batch, size = out.shape
+    rows = np.empty((BLOCK, 4 * size + _APART), out.dtype)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps):
+            before = h[low:high] if t == 0 else out[t - 1, low:high]
+            _multiply(before, across, rows[: high - low, : 4 * size], 0)
+            for r in range(low, high):
+                a, more, c = gates[t, r], rows[r - low], cells[t + 1, r]
+                _add_sigmoid(a[: 2 * size], more[: 2 * size], bias[: 2 * size])
+                _add_tanh(a[2 * size : 3 * size], more[2 * size :], bias[2 * size :])
+                _add_sigmoid(a[3 * size :], more[3 * size :], bias[3 * size :])
+                i, f, g = _thirds(a, size)
+                o, old, new = a[3 * size :], cells[t, r], out[t, r]
+                for j in range(size):
+                    c[j] = f[j] * old[j] + i[j] * g[j]
+                for j in range(size):
+                    new[j] = o[j] * tanh(c[j])
+
+
+@shared("contract")
+def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
+    steps, batch, size = dout.shape
+    one = dout.dtype.type(1)
+    rows = np.empty((BLOCK, 4 * size + _APART), dout.dtype)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps - 1, -1, -1):
+            for r in range(low, high):
+                i, f, g = _thirds(gates[t, r], size)
+                di, df, dg = _thirds(rows[r - low], size)
+                o, do = gates[t, r, 3 * size :], rows[r - low, 3 * size : 4 * size]
+                old, c, along, hidden, cell = cells[t, r], cells[t + 1, r], dout[t, r], dh[r], dc[r]
+                for j in range(size):
+                    level = tanh(c[j])
+                    d = (along[j] + hidden[j]) * o[j]
+                    do[j] = d * level * (one - o[j])
+                    cell[j] += d * (one - level * level)
+                for j in range(size):
+                    di[j] = cell[j] * g[j] * i[j] * (one - i[j])
+                    dg[j] = cell[j] * i[j] * (one - g[j] * g[j])
+                for j in range(size):
+                    df[j] = cell[j] * old[j] * f[j] * (one - f[j])
+                    cell[j] *= f[j]
+                _copy(rows[r - low], da[t, r])
+            _multiply(rows[: high - low, : 4 * size], w_hh, dh[low:high], 0)
+
+
+@_loop
+def _copy(row, out):
+    for j in range(out.size):
+        out[j] = row[j]
+
+
+@shared("contract")
+def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
+    steps, batch, size = out.shape
+    one = out.dtype.type(1)
+    rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
+    bias = b_ih[: 2 * size] + b_hh[: 2 * size]
+    b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps):
+            before = h[low:high] if t == 0 else out[t - 1, low:high]
+            _multiply(before, across, rows[: high - low, : 3 * size], 0)
+            for q in range(high - low):
+                a, recurrent, new, old = gates[t, low + q], recurrent_n[t, low + q], out[t, low + q], before[q]
+                _add_sigmoid(a[: 2 * size], rows[q], bias)
+                r, z, n = _thirds(a, size)
+                hidden = rows[q, 2 * size : 3 * size]
+                for j in range(size):
+                    recurrent[j] = hidden[j] + b_hn[j]
+                for j in range(size):
+                    n[j] = tanh(n[j] + b_in[j] + r[j] * recurrent[j])
+                for j in range(size):
+                    new[j] = (one - z[j]) * n[j] + z[j] * old[j]
+
+
+@shared("contract")
+def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates, start, stop):
+    steps, batch, size = out.shape
+    one = out.dtype.type(1)
+    rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps - 1, -1, -1):
+            before = h[low:high] if t == 0 else out[t - 1, low:high]
+            for q in range(high - low):
+                r, z, n = _thirds(gates[t, low + q], size)
+                dr, dz, dn = _thirds(rows[q], size)
+                inward = dx_gates[t, low + q, 2 * size :]
+                along, hidden, recurrent, old = dout[t, low + q], dh[low + q], recurrent_n[t, low + q], before[q]
+                for j in range(size):
+                    d = along[j] + hidden[j]
+                    inward[j] = d * (one - z[j]) * (one - n[j] * n[j])
+                    dz[j] = d * (old[j] - n[j]) * z[j] * (one - z[j])
+                    hidden[j] = d * z[j]
+                for j in range(size):
+                    dr[j] = inward[j] * recurrent[j] * r[j] * (one - r[j])
+                    dn[j] = inward[j] * r[j]
+                _copy(rows[q], dx_gates[t, low + q, : 2 * size])
+                _copy(rows[q], dh_gates[t, low + q])
+            _multiply(rows[: high - low, : 3 * size], w_hh, dh[low:high], 1)
+
+
+@shared("contract")
+def rnn(out, h, across, bias, relu, start, stop):
+    steps, batch, size = out.shape
+    zero = out.dtype.type(0)
+    rows = np.empty((BLOCK, size + _APART), out.dtype)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps):
+            before = h[low:high] if t == 0 else out[t - 1, low:high]
+            _multiply(before, across, rows[: high - low, :size], 0)
+            for r in range(low, high):
+                new, more = out[t, r], rows[r - low]
+                if relu:
+                    for j in range(size):
+                        a = new[j] + more[j] + bias[j]
+                        new[j] = zero if a <= zero else a
+                else:
+                    _add_tanh(new, more, bias)
+
+
+@shared("contract")
+def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
+    steps, batch, size = out.shape
+    one, zero = out.dtype.type(1), out.dtype.type(0)
+    rows = np.empty((BLOCK, size + _APART), out.dtype)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
+        high = min(low + BLOCK, batch)
+        for t in range(steps - 1, -1, -1):
+            for r in range(low, high):
+                level, along, hidden, new = out[t, r], dout[t, r], dh[r], rows[r - low]
+                for j in range(size):
+                    slope = (one if level[j] > zero else zero) if relu else one - level[j] * level[j]
+                    new[j] = slope * (along[j] + hidden[j])
+                _copy(new, da[t, r])
+            _multiply(rows[: high - low, :size], w_hh, dh[low:high], 0)

@@ -1,0 +1,10 @@
+"""The words in which threads of the pool meet (``native.py``): their places, in bytes."""
+
+OPEN = 0  # the number of the launch that may be joined, else 0
+BUSY = 64  # 1 from the beginning of a launch to its end
+NEXT = 128  # the part to be taken next
+INSIDE = 192  # helpers that have joined and not left
+CALLED = 256  # not 0 where Python wants a helper back
+LAUNCHES, TASK, DATA, TOTAL, PART, WANTED, JOINED = range(320, 376, 8)  # of the launch that is open
+MODE, SET_MODE, YIELD, CLOCK, SPIN = range(384, 424, 8)  # of the process: written by Python
+BYTES = 512

@@ -1,0 +1,65 @@
+"""What attention keeps of the tokens before: the keys and values of each layer, so that a new token costs one row."""
+
+from __future__ import annotations
+
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from ..ops.make.ranges import arange
+from ..ops.shape.joining import cat
+
+
+class KeyValueCache:
+    """The keys and values of every layer, ``(N, heads, T, channels)`` each, for the tokens so far.
+
+    A model that is called with a cache takes the next tokens alone, and appends what later ones will look back at.
+
+    >>> from retrograd.models import GPT2, KeyValueCache
+    >>> model, cache = GPT2(vocabulary=5, context=8, layers=1, heads=1, channels=4).eval(), KeyValueCache()
+    >>> tokens = rg.tensor([[1, 4, 2]])
+    >>> _, last = model(tokens[:, :2], cache), model(tokens[:, 2:], cache)
+    >>> cache.length, rg.allclose(last, model(tokens)[:, 2:], atol=1e-6)
+    (3, True)
+    """
+
+    def __init__(self) -> None:
+        self._layers: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def length(self) -> int:
+        """How many tokens it knows."""
+        return self._layers[0][0].shape[2] if self._layers else 0
+
+    def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """All keys and values of a layer, those of the new tokens at the end."""
+        if layer == len(self._layers):
+            self._layers.append((key, value))
+        else:
+            keys, values = self._layers[layer]
+            self._layers[layer] = cat([keys, key], 2), cat([values, value], 2)
+        return self._layers[layer]
+
+
+def causal_attention(
+    query: Tensor, key: Tensor, value: Tensor, layer: int, cache: KeyValueCache | None, dropout: float = 0.0
+) -> Tensor:
+    """Attention of each token to itself and those before, what is in the cache among them; it is extended.
+
+    Shape: query ``(N, H, T, C)``, key and value ``(N, K, T, C)`` with K dividing H, to ``(N, H, T, C)``.
+    """
+    grouped = key.shape[1] != query.shape[1]
+    if cache is not None:
+        key, value = cache.extend(layer, key, value)
+    new, known = query.shape[2], key.shape[2]
+    mask = None
+    if 1 < new < known:
+        places = arange(known, device=query.device)
+        mask = places <= arange(known - new, known, device=query.device).unsqueeze(1)
+    return F.scaled_dot_product_attention(
+        query, key, value, mask, dropout_p=dropout, is_causal=new == known, enable_gqa=grouped
+    )
+
+
+def check_positions(model: str, length: int, context: int) -> None:
+    """ValueError where there are more tokens than positions."""
+    if length > context:
+        raise ValueError(f"{model}: {length} positions do not fit in a context of {context}")

@@ -1,0 +1,161 @@
+"""Llama: RMS norms, rotary positions, grouped-query attention and gated linear units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import nn
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from ..ops.make.creation import tensor
+from ..ops.make.ranges import arange
+from ..ops.shape.joining import cat
+from .cache import KeyValueCache, causal_attention, check_positions
+
+
+def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray[Any, Any]:
+    """How fast each pair of channels turns from one position to the next: ``base ** (-2 i / channels)``.
+
+    Args:
+        channels: of a head.
+        base: of the slowest pair's wavelength.
+        scaling: how longer contexts were trained: ``{"rope_type": "linear", "factor": 2.0}``, or "llama3" with
+            "factor", "low_freq_factor", "high_freq_factor" and "original_max_position_embeddings".
+
+    Raises:
+        ValueError: another ``rope_type``.
+
+    Source: Su et al., RoFormer, 2021; for "llama3" Dubey et al., The Llama 3 herd of models, 2024.
+    """
+    frequencies = 1.0 / base ** (np.arange(0, channels, 2, dtype=np.float64) / channels)
+    kind = "default" if scaling is None else scaling.get("rope_type", scaling.get("type", "default"))
+    if kind == "default" or scaling is None:
+        return frequencies
+    if kind == "linear":
+        return frequencies / scaling["factor"]
+    if kind != "llama3":
+        raise ValueError(f"Llama: wanted rope_type 'default', 'linear' or 'llama3', got {kind!r}")
+    turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    # Pairs that turn often within the first context stay, slow ones are slowed down, between them it is interpolated.
+    kept = np.clip((turns - low) / (high - low), 0, 1)
+    return frequencies * (kept + (1 - kept) / scaling["factor"])
+
+
+def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """``(N, H, T, C)`` with channels i and i + C/2 turned as a pair."""
+    half = x.shape[-1] // 2
+    return x * cosine + cat([-x[..., half:], x[..., :half]], -1) * sine
+
+
+class LlamaBlock(nn.Module):
+    """``x + attention(norm(x))``, then ``x + down(silu(gate(norm(x))) * up(norm(x)))``."""
+
+    def __init__(
+        self, layer: int, channels: int, heads: int, groups: int, head: int, hidden: int, eps: float, biases: bool
+    ) -> None:
+        super().__init__()
+        self.layer, self.head = layer, head
+        self.norm1 = nn.RMSNorm(channels, eps)
+        self.q = nn.Linear(channels, heads * head, bias=biases)
+        self.k = nn.Linear(channels, groups * head, bias=biases)
+        self.v = nn.Linear(channels, groups * head, bias=biases)
+        self.projection = nn.Linear(heads * head, channels, bias=biases)
+        self.norm2 = nn.RMSNorm(channels, eps)
+        self.gate = nn.Linear(channels, hidden, bias=False)
+        self.up = nn.Linear(channels, hidden, bias=False)
+        self.down = nn.Linear(hidden, channels, bias=False)
+
+    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        batch, length, _ = x.shape
+        y = self.norm1(x)
+        q, k, v = (part(y).view(batch, length, -1, self.head).transpose(1, 2) for part in (self.q, self.k, self.v))
+        y = causal_attention(rotated(q, cosine, sine), rotated(k, cosine, sine), v, self.layer, cache)
+        x = x + self.projection(y.transpose(1, 2).reshape(batch, length, -1))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """The decoder-only transformer of Llama 1 to 3.
+
+    Args:
+        vocabulary: how many tokens there are.
+        context: the most positions it looks back over.
+        layers, heads, channels: of the transformer.
+        groups: heads of keys and values, each for ``heads / groups`` of the queries; by default ``heads``.
+        hidden: features within a block's gated unit.
+        head: channels of one head, by default ``channels / heads``.
+        eps: of the RMS norms.
+        base: of the rotary positions.
+        scaling: of these, see ``rotary_frequencies``.
+        biases: of the four Linear layers of attention.
+        tied: the output embedding is that of the input.
+
+    Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; T counts what a ``KeyValueCache``, the second argument of
+    a call, holds already, and is at most ``context``.
+
+    Raises:
+        ValueError: heads that do not divide channels, or groups that do not divide heads; more positions than
+            ``context``; an unknown scaling.
+
+    Source: Touvron et al., LLaMA, 2023; Ainslie et al., GQA, 2023; Shazeer, GLU variants improve transformer, 2020.
+
+    >>> from retrograd.models import Llama
+    >>> model = Llama(vocabulary=65, context=8, layers=2, heads=4, groups=2, channels=16, hidden=32)
+    >>> model(rg.zeros(3, 8, dtype=rg.int64)).shape
+    (3, 8, 65)
+    """
+
+    def __init__(
+        self,
+        vocabulary: int = 32000,
+        context: int = 2048,
+        layers: int = 32,
+        heads: int = 32,
+        channels: int = 4096,
+        groups: int | None = None,
+        hidden: int = 11008,
+        head: int | None = None,
+        eps: float = 1e-6,
+        base: float = 10000.0,
+        scaling: Mapping[str, Any] | None = None,
+        biases: bool = False,
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        groups = heads if groups is None else groups
+        if head is None and channels % heads:
+            raise ValueError(f"Llama: {heads} heads do not divide {channels} channels")
+        if heads % groups:
+            raise ValueError(f"Llama: {groups} heads of keys and values do not divide {heads} heads")
+        self.context = context
+        self.size = head = channels // heads if head is None else head
+        self.frequencies = rotary_frequencies(head, base, scaling)
+        self.token = nn.Embedding(vocabulary, channels)
+        self.blocks = nn.ModuleList(
+            [LlamaBlock(i, channels, heads, groups, head, hidden, eps, biases) for i in range(layers)]
+        )
+        self.norm = nn.RMSNorm(channels, eps)
+        self.head = nn.Linear(channels, vocabulary, bias=False)
+        if tied:
+            self.head.weight = self.token.weight
+        for parameter in self.parameters():
+            if parameter.ndim == 2:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        start = 0 if cache is None else cache.length
+        length = start + tokens.shape[1]
+        check_positions("Llama", length, self.context)
+        x = self.token(tokens)
+        places = arange(start, length, dtype=np.float32, device=tokens.device)
+        angles = places.unsqueeze(1) * tensor(np.tile(self.frequencies, 2), dtype=np.float32, device=tokens.device)
+        cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        for block in self.blocks:
+            x = block(x, cosine, sine, cache)
+        return self.head(self.norm(x))

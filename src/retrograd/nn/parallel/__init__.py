@@ -1,0 +1,17 @@
+"""Modules that compute on several devices or in several processes, as in ``torch.nn.parallel``."""
+
+from typing import TYPE_CHECKING
+
+from ...core.fallback import legacy_names
+from .data_parallel import DataParallel, data_parallel
+from .distributed import DistributedDataParallel
+from .parallel_apply import parallel_apply
+from .replicate import replicate
+from .scatter_gather import gather, scatter
+
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -1,0 +1,227 @@
+"""``DistributedDataParallel``: one model in many processes, each with its part of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import backend_of
+from ...core.errors import describe
+from ...core.graph import Node, edge_of, reachable
+from ...core.modes import is_grad_enabled
+from ...core.tensor import Tensor, new_tensor
+from ...distributed.collectives import all_reduce, broadcast, flat, write
+from ...distributed.errors import DistError
+from ...distributed.groups import ProcessGroup, group_of
+from ...distributed.hub import listed
+from ...distributed.objects import everyones
+from ...distributed.reductions import ReduceOp
+from ..module import Module
+from .buckets import in_buckets
+
+BUCKET = 4.0  # MiB, where the program does not say: larger ones wait longer to be sent, smaller ones cost latency
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are the means over all ranks: ``.grad`` has the same bits on every rank after a walk.
+
+    Each rank calls it with its own part of the batch. Gradients are gathered in buckets, in the reverse order of the
+    parameters, and each bucket is summed over the ranks while the walk goes on (Li et al., 2020). Rank 0's parameters
+    and buffers win: they are given to all at the beginning, buffers again before each call in training.
+
+    Args:
+        module: the module; it is the submodule ``module`` here, and so in the names of the state dict.
+        device_ids, output_device, dim: taken for compatibility; the module stays on its device.
+        broadcast_buffers: whether buffers follow rank 0's.
+        process_group: which ranks; all by default.
+        bucket_cap_mb: MiB of gradients that travel together.
+        find_unused_parameters: look in the graph of the outputs for parameters that the loss cannot depend on. Such a
+            one gets the mean over the ranks that use it, and keeps its ``.grad`` where none does.
+        gradient_as_bucket_view, check_reduction, static_graph: taken for compatibility.
+
+    Raises:
+        RuntimeError: no parameter requires grad, or the ranks' parameters differ; when called, some parameter got no
+            gradient in the walk before.
+        ValueError: ``init_process_group`` was not called.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        group = group_of(process_group)
+        if group is None:
+            raise RuntimeError("DistributedDataParallel: this rank is not in process_group")
+        self.process_group: ProcessGroup = group
+        self.module = module
+        self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters
+        self.require_backward_grad_sync = True
+        named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+                "gradient."
+            )
+        self._check_alike()
+        parameters = list(module.parameters())
+        self._follow([*parameters, *module.buffers()])
+        self._buckets = in_buckets(list(named.values()), int((bucket_cap_mb or BUCKET) * (1 << 20)))
+        self._names = {id(p): name for name, p in named.items()}
+        self._begun = False  # whether a walk has given some gradients, and not yet all
+        self._next = 0  # the bucket that is sent next; all ranks send them in order
+        self._used: dict[int, bool] = {}
+        for bucket in self._buckets:
+            for index, parameter in enumerate(bucket.parameters):
+                parameter.register_post_accumulate_grad_hook(self._hook(bucket, index))
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self._begun:
+            self._tell_missing()
+        if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
+            self._follow(list(self.module.buffers()))
+        output = self.module(*inputs, **kwargs)
+        if self.find_unused_parameters and self.require_backward_grad_sync and is_grad_enabled():
+            self._leave_out_unused(output)
+        return output
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, walks add to this rank's own ``.grad``; the first walk of a call outside averages all that has come.
+
+        The module is called inside, too, as in PyTorch.
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def _check_alike(self) -> None:
+        """Refuse parameters and buffers that are not the same on all ranks, and name them."""
+        own = {
+            name: describe(x) + ("" if x.requires_grad else ", frozen") for name, x in self.module.named_parameters()
+        }
+        own |= {f"buffer {name}": describe(x) for name, x in self.module.named_buffers()}
+        everyone = everyones(self.process_group, own)
+        names = list(dict.fromkeys(name for one in everyone for name in one))
+        for name in names:
+            found: dict[str, list[int]] = {}
+            for rank, one in zip(self.process_group.ranks, everyone, strict=True):
+                found.setdefault(one.get(name, "none"), []).append(rank)
+            if len(found) > 1:
+                few = sorted(found.items(), key=lambda item: (len(item[1]), -item[1][0]))
+                told = [f"{listed(ranks)} ha{'s' if len(ranks) == 1 else 've'} {text}" for text, ranks in few]
+                raise DistError(f"DistributedDataParallel: the parameters differ: of {name} {', '.join(told)}")
+        if any(list(one) != names for one in everyone):
+            raise DistError("DistributedDataParallel: the parameters differ: the ranks have them in different orders")
+
+    def _follow(self, tensors: list[Tensor]) -> None:
+        """Give all ranks the numbers of the group's first, in one message for each dtype and device."""
+        kinds: dict[Any, list[Tensor]] = {}
+        for x in tensors:
+            kinds.setdefault((x.dtype, x.device), []).append(x)
+        for alike in kinds.values():
+            row = new_tensor(backend_of(alike[0].array).xp.concatenate([flat(x.array) for x in alike]))
+            broadcast(row, self.process_group.ranks[0], self.process_group)
+            if self.process_group.rank() == 0:
+                continue
+            start = 0
+            for x in alike:
+                write(x, row.array[start : start + x.array.size])
+                start += x.array.size
+
+    def _hook(self, bucket: Any, index: int) -> Any:
+        def ready(parameter: Tensor) -> None:
+            if not self.require_backward_grad_sync:
+                return
+            if self._begun and id(parameter) in self._used:
+                name = self._names[id(parameter)]
+                raise RuntimeError(
+                    f"DistributedDataParallel: Expected to mark a variable ready only once: {name} "
+                    "got a second gradient before others had their first; let one walk reach all parameters, or pass "
+                    "find_unused_parameters=True"
+                )
+            self._begun = True
+            self._used[id(parameter)] = True
+            bucket.put(index, self.process_group.size())
+            self._send()
+
+        return ready
+
+    def _send(self) -> None:
+        """Send each bucket whose turn it is, and with the last of them wait for all."""
+        while self._next < len(self._buckets) and not self._buckets[self._next].waiting:
+            self._buckets[self._next].launch(self.process_group)
+            self._next += 1
+        if self._next == len(self._buckets):
+            self._collect()
+
+    def _collect(self) -> None:
+        used: dict[int, bool] | None = None
+        if self.find_unused_parameters:
+            parameters = [p for bucket in self._buckets for p in bucket.parameters]
+            flags = new_tensor(np.array([self._used.get(id(p), False) for p in parameters]))
+            all_reduce(flags, ReduceOp.MAX, self.process_group)
+            used = dict(zip(map(id, parameters), flags.tolist(), strict=True))
+        for bucket in self._buckets:
+            flags_of = None if used is None else [used[id(p)] for p in bucket.parameters]
+            bucket.collect(flags_of)
+        self._begun, self._next, self._used = False, 0, {}
+
+    def _leave_out_unused(self, output: Any) -> None:
+        """Count parameters as ready that no graph of the outputs leads to."""
+        edges = {edge_of(x) for x in _tensors(output)} - {None}
+        _, completes = reachable([edge for edge in edges if type(edge) is Node])
+        found = {id(leaf) for leaves in completes.values() for leaf in leaves}
+        found |= {id(edge) for edge in edges if type(edge) is not Node}
+        self._used = {}
+        for bucket in self._buckets:
+            bucket.waiting = len(bucket.parameters)
+            for index, parameter in enumerate(bucket.parameters):
+                if id(parameter) not in found:
+                    self._used[id(parameter)] = parameter.grad is not None  # of walks without communication
+                    bucket.put(index, self.process_group.size())
+        if not any(bucket.waiting for bucket in self._buckets):
+            self._send()  # no walk will come here
+
+    def _tell_missing(self) -> None:
+        missing = [self._names[id(p)] for b in self._buckets for p in b.parameters if id(p) not in self._used]
+        self._begun, self._next, self._used = False, 0, {}
+        shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+        raise RuntimeError(
+            "DistributedDataParallel: Expected to have finished reduction in the prior iteration before starting a new "
+            f"one: {len(missing)} parameters got no gradient ({shown}); pass find_unused_parameters=True, and let all "
+            "outputs of forward take part in the loss"
+        )
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The Tensors in an output: in lists, tuples, dictionaries and objects with attributes."""
+    if isinstance(value, Tensor):
+        yield value
+        return
+    if isinstance(value, dict):
+        parts: Any = value.values()
+    elif isinstance(value, (list, tuple, set)):
+        parts = value
+    else:
+        parts = vars(value).values() if hasattr(value, "__dict__") and not callable(value) else ()
+    for part in parts:
+        yield from _tensors(part)

@@ -1,0 +1,24 @@
+"""Models in files of ONNX: ``load`` gives a Module with differentiable parameters, ``export`` writes one."""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ..core.fallback import legacy_names as _legacy_names
+
+if TYPE_CHECKING:
+    from .exporting import export as export
+    from .loading import ONNXModule as ONNXModule
+    from .loading import UnsupportedError as UnsupportedError
+    from .loading import load as load
+
+if not TYPE_CHECKING:
+    _ROOMS = {"loading": ("load", "ONNXModule", "UnsupportedError"), "exporting": ("export",)}
+    _legacy = _legacy_names(__name__)
+
+    def __getattr__(name: str) -> _Any:
+        for room, names in _ROOMS.items():
+            if name in names:
+                found = globals()[name] = getattr(_import_module(f"{__name__}.{room}"), name)
+                return found
+        return _legacy(name)

@@ -1,0 +1,209 @@
+"""Random programs of Tensors, for whatever runs programs another way than eagerly.
+
+A program is drawn from a seed: operators with views, writes in place, broadcasting, reductions, products, random numbers
+and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` gives all that can be told apart: the
+values of results, gradients, and of what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._generated import functional as F
+from .._generated import toplevel as rg
+from ..core.modes import no_grad
+from ..core.tensor import Tensor, new_tensor
+from ..ops.make.generators import manual_seed
+
+Draw = np.random.Generator
+
+_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": lambda x: x.tanh(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "exp": lambda x: (x.clamp(-3, 3)).exp(),
+    "log": lambda x: (x.abs() + 0.5).log(),
+    "sqrt": lambda x: (x * x + 0.1).sqrt(),
+    "relu": lambda x: x.relu(),
+    "gelu": lambda x: F.gelu(x),
+    "neg": lambda x: -x,
+    "affine": lambda x: 1.5 * x - 0.25,
+    "power": lambda x: x**2,
+    "quotient": lambda x: 1.0 / (x.abs() + 1.0),
+    "masked": lambda x: rg.where(x > 0.1, x, 0.5 * x),
+    "clamp": lambda x: x.clamp(min=-0.7, max=0.9),
+    "softmax": lambda x: F.softmax(x, -1) if x.ndim else x,
+    "cumsum": lambda x: x.cumsum(0) if x.ndim else x,
+    "clone": lambda x: x.clone(),
+    "detach": lambda x: x.detach(),
+    "dropout": lambda x: F.dropout(x, 0.3),
+    "noise": lambda x: x + 0.1 * rg.randn_like(x),
+    "norm": lambda x: F.layer_norm(x, x.shape[-1:]) if x.ndim and x.shape[-1] > 1 else x,
+    "sorted": lambda x: x.sort(-1)[0] if x.ndim else x,
+    "picked": lambda x: x[..., rg.arange(x.shape[-1] - 1, -1, -1)] if x.ndim else x,
+    "half": lambda x: x.float().double() if x.dtype == np.float64 else x,
+}
+_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / (y.abs() + 1.0),
+    "maximum": lambda x, y: rg.maximum(x, y),
+    "minimum": lambda x, y: rg.minimum(x, y),
+    "where": lambda x, y: rg.where(x > y, x, y * 2),
+    "atan2": lambda x, y: rg.atan2(x, y.abs() + 1.0),
+    "hypot": lambda x, y: rg.hypot(x + 2.0, y),
+}
+
+
+class FuzzedProgram:
+    """The program of a seed.
+
+    >>> from retrograd.testing.fuzzing import FuzzedProgram
+    >>> program = FuzzedProgram(3)
+    >>> len(program.run(program.function, 0)) == len(program.run(program.function, 0))
+    True
+    """
+
+    def __init__(self, seed: int, steps: int = 12) -> None:
+        self.seed = seed
+        self.steps = steps
+        rng = np.random.default_rng(seed)
+        self.shapes: list[tuple[int, ...]] = []
+        base = [int(rng.integers(1, 5)) for _ in range(3)]
+        for _ in range(int(rng.integers(2, 5))):
+            shape = base[int(rng.integers(0, 3)) :]
+            self.shapes.append(tuple(1 if rng.random() < 0.2 else length for length in shape))
+        self.requires = [bool(rng.random() < 0.6) for _ in self.shapes]
+        self.walks = bool(rng.random() < 0.5)  # whether the program itself calls backward
+
+    def arguments(self, number: int) -> list[Tensor]:
+        """Fresh arguments for the call with this number."""
+        rng = np.random.default_rng([self.seed, number])
+        tensors = [new_tensor(rng.standard_normal(shape)) for shape in self.shapes]
+        for x, requires in zip(tensors, self.requires, strict=True):
+            x.requires_grad = requires
+        return tensors
+
+    def function(self, *arguments: Tensor) -> Any:
+        """The program: what it does depends on the seed and on shapes alone."""
+        rng = np.random.default_rng([self.seed, 1 << 20])
+        pool = [x * 1.0 if x.requires_grad and rng.random() < 0.7 else x for x in arguments]
+        for _ in range(self.steps):
+            made = self._step(rng, pool)
+            if made is not None and made.numel() <= 512:
+                pool.append(made)
+        loss = pool[-1].sum()
+        for x in pool[-4:-1]:
+            loss = loss + (x * x).mean()
+        if self.walks and loss.requires_grad:
+            loss.backward()
+            return loss.detach(), [x.detach() for x in pool[-3:]]
+        return loss, pool[-1]
+
+    def _step(self, rng: Draw, pool: Sequence[Tensor]) -> Tensor | None:
+        def pick() -> Tensor:
+            return pool[int(rng.integers(0, len(pool)))]
+
+        kind = rng.random()
+        x = pick()
+        if kind < 0.3:
+            return _UNARY[str(rng.choice(list(_UNARY)))](x)
+        if kind < 0.5:
+            y = pick()
+            try:
+                np.broadcast_shapes(x.shape, y.shape)
+            except ValueError:  # control flow on shapes
+                y = y.sum()
+            return _BINARY[str(rng.choice(list(_BINARY)))](x, y)
+        if kind < 0.62:
+            return _reduced(rng, x)
+        if kind < 0.8:
+            return _viewed(rng, x)
+        if kind < 0.9:
+            return _written(rng, x, pick())
+        return _product(rng, x, pick())
+
+    def run(self, function: Callable[..., Any], number: int) -> list[Any]:
+        """The results of a call, the gradients and the arguments after it, as arrays."""
+        manual_seed(self.seed + number)
+        arguments = self.arguments(number)
+        result = function(*arguments)
+        found = [_array(x) for x in _flat(result)]
+        if not self.walks and result[0].requires_grad:
+            (result[0] + result[1].sum()).backward()
+        found += [None if x.grad is None else _array(x.grad) for x in arguments]
+        return found + [_array(x) for x in arguments]
+
+
+def _flat(nest: Any) -> list[Tensor]:
+    return [x for part in nest for x in _flat(part)] if isinstance(nest, (tuple, list)) else [nest]
+
+
+def _array(x: Tensor) -> Any:
+    return np.array(x.detach().numpy())
+
+
+def _reduced(rng: Draw, x: Tensor) -> Tensor:
+    name = str(rng.choice(["sum", "mean", "amax", "logsumexp", "var", "prod"]))
+    if not x.ndim or name == "prod":
+        return x.sum() if name != "prod" else x.tanh().prod()
+    dim = int(rng.integers(0, x.ndim))
+    keep = bool(rng.random() < 0.5)
+    if name == "var":
+        return x.var(dim, correction=0, keepdim=keep)
+    return getattr(x, name)(dim, keepdim=keep)
+
+
+def _viewed(rng: Draw, x: Tensor) -> Tensor:
+    name = str(rng.choice(["T", "slice", "reshape", "expand", "unsqueeze", "select", "flip", "cat", "diagonal"]))
+    if name == "unsqueeze" or not x.ndim:
+        return x.unsqueeze(0)
+    if name == "T":
+        return x.transpose(0, -1)
+    if name == "slice":
+        return x[int(rng.integers(0, x.shape[0])) :]
+    if name == "reshape":
+        return x.reshape(-1) if rng.random() < 0.5 else x.reshape(x.shape[::-1])
+    if name == "expand":
+        return x.unsqueeze(0).expand(2, *x.shape)
+    if name == "select":
+        return x[int(rng.integers(0, x.shape[0]))]
+    if name == "flip":
+        return x.flip(0)
+    if name == "diagonal" and x.ndim > 1:
+        return x.diagonal()
+    return rg.cat([x, x * 2], -1)
+
+
+def _written(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
+    """A write into a copy, through a view of it, or into the Tensor itself where that may be written."""
+    target = x.clone() if x.is_leaf or rng.random() < 0.5 or 0 in x.stride() else x
+    value = y.sum()
+    kind = int(rng.integers(0, 4))
+    if kind == 0:
+        target.add_(value)
+    elif kind == 1:
+        target.mul_(0.5)
+    elif kind == 2 and target.ndim:
+        target[0] = value
+    elif target.ndim:
+        part = target.transpose(0, -1)[-1:]
+        part.sub_(value)
+    else:
+        target.copy_(value)
+    return target
+
+
+def _product(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    columns = y.reshape(y.shape[0], -1) if y.ndim else y.reshape(1, 1)
+    if rows.shape[1] == columns.shape[0]:
+        return rows @ columns
+    if rng.random() < 0.5:
+        return rows.T @ rows
+    with no_grad():
+        weight = rg.ones(3, rows.shape[1], dtype=rows.dtype) * 0.3
+    return F.linear(rows, weight)

@@ -1,0 +1,156 @@
+"""``load_model``: a folder with ``config.json`` and safetensors files to a model with these weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import nn
+from ..core.dtypes import is_differentiable
+from ..core.tensor import Tensor
+from ..files import open_regular
+from ..serialization import CorruptFileError, load
+from .names import ARCHITECTURES, Architecture
+
+
+def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "cpu") -> nn.Module:
+    """The model that a folder in the layout of Hugging Face's transformers holds: GPT2, Llama or BERT.
+
+    Args:
+        path: the folder: ``config.json`` with a ``model_type``, and ``model.safetensors`` or, in several files,
+            ``model.safetensors.index.json``.
+        dtype: what the weights are converted to; by default they stay as they are in the file, bfloat16 included.
+        device: where the model is to be.
+
+    Returns:
+        The model, in evaluation mode.
+
+    Raises:
+        FileNotFoundError: there is no such folder, configuration or weights.
+        ValueError: the ``model_type`` is none of the three, the configuration asks for something else than these models
+            compute, or ``dtype`` is not floating.
+        RuntimeError: weights are missing, unexpected or of another shape; the message names the first.
+        CorruptFileError: a file is damaged.
+
+    >>> rg.weights.load_model("nowhere")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere/config.json'
+    """
+    folder = Path(path)
+    config = read_config(folder)
+    kind = config.get("model_type")
+    architecture = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
+    if architecture is None:
+        raise ValueError(
+            f"{folder / 'config.json'} has the model_type {kind!r}; weights are read for {', '.join(ARCHITECTURES)}"
+        )
+    weights = load(weights_file(folder), device)
+    found = renamed(architecture, weights, os.fspath(folder))
+    if dtype is not None:
+        if not is_differentiable(rg_dtype := _dtype(dtype)):
+            raise ValueError(f"load_model: dtype must be floating, got {rg_dtype}")
+        found = {name: value.to(rg_dtype) for name, value in found.items()}
+    model = architecture.model(config, {_bare(architecture, name) for name in weights})
+    tied = _tied(model)
+    for name, source in tied.items():
+        if name not in found and source in found:
+            found[name] = found[source]
+    _check(model, found, os.fspath(folder))
+    model.load_state_dict(found, assign=True)
+    if tied:
+        model.head.weight = model.token.weight
+    return model.to(device).eval()
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The object in ``config.json``."""
+    with open_regular(folder / "config.json") as stream:
+        try:
+            config = json.load(stream)
+        except ValueError as error:
+            raise CorruptFileError(f"{folder / 'config.json'}: no JSON ({error})") from None
+    if not isinstance(config, dict):
+        raise CorruptFileError(f"{folder / 'config.json'}: no JSON object")
+    return config
+
+
+def weights_file(folder: Path) -> Path:
+    """The file of the weights, or the index of several."""
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        if (folder / name).is_file():
+            return folder / name
+    others = sorted(file.name for file in folder.glob("*.bin"))
+    hint = f"; {others[0]} is a pickle: convert it to safetensors" if others else ""
+    raise FileNotFoundError(f"{folder} has neither model.safetensors nor model.safetensors.index.json{hint}")
+
+
+def _dtype(dtype: Any) -> Any:
+    import numpy as np
+
+    from ..core.bfloat16 import bfloat16
+
+    return bfloat16() if getattr(dtype, "name", dtype) == "bfloat16" else np.dtype(dtype)
+
+
+def _bare(architecture: Architecture, name: str) -> str:
+    for prefix in architecture.prefixes:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], where: str = "") -> dict[str, Tensor]:
+    """The tensors under the names that they have here, transposed where the layers are.
+
+    Args:
+        architecture: ``"gpt2"``, ``"llama"`` or ``"bert"``.
+        weights: tensors by the published names.
+        where: what errors begin with.
+
+    Raises:
+        ValueError: no such architecture.
+        RuntimeError: a name is unknown.
+
+    >>> list(rg.weights.renamed("gpt2", {"transformer.h.0.attn.c_attn.weight": rg.ones(2, 6)}))
+    ['blocks.0.qkv.weight']
+    """
+    if isinstance(architecture, str):
+        if architecture not in ARCHITECTURES:
+            raise ValueError(f"renamed: wanted one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
+        architecture = ARCHITECTURES[architecture]
+    found = {}
+    for full, value in weights.items():
+        bare = _bare(architecture, full)
+        # The first published BERT files call a layer norm's factors and shifts so.
+        bare = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", bare))
+        number = re.search(r"\.(\d+)\.", bare)
+        template = bare if number is None else bare.replace(number[0], ".{}.", 1)
+        ours = architecture.names.get(template)
+        if ours is None:
+            if template.startswith(architecture.ignored):
+                continue
+            raise RuntimeError(f"{where}{': ' if where else ''}unexpected weights {full!r}")
+        found[ours if number is None else ours.format(number[1])] = architecture.change(template)(value)
+    return found
+
+
+def _tied(model: nn.Module) -> dict[str, str]:
+    head = getattr(model, "head", None)
+    return {"head.weight": "token.weight"} if head is not None and head.weight is model.token.weight else {}
+
+
+def _check(model: nn.Module, found: Mapping[str, Tensor], where: str) -> None:
+    wanted = model.state_dict()
+    for name, value in wanted.items():
+        if name not in found:
+            raise RuntimeError(f"{where}: the file has no weights for {name}")
+        if found[name].shape != value.shape:
+            raise RuntimeError(
+                f"{where}: {name} has shape {tuple(found[name].shape)}, config.json says {tuple(value.shape)}"
+            )
+    for name in found:
+        if name not in wanted:
+            raise RuntimeError(f"{where}: the file has weights for {name}, which config.json has not")

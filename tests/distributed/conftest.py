@@ -1,0 +1,3 @@
+"""The programs are run by mpiexec, not imported."""
+
+collect_ignore = ["programs"]

@@ -1,0 +1,121 @@
+"""The programs in the chapters and guides print what the pages show, and a page that lies is found."""
+
+import ast
+import json
+import re
+
+import pytest
+
+from tools.pages.__main__ import DOCS, pages, write
+from tools.pages.blocks import Program, Text, read
+from tools.pages.notebooks import notebook
+from tools.pages.running import Failure, agree, check, run
+
+PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
+SLOW = {name for name, path in PAGES.items() if "<!-- slow -->" in path.read_text(encoding="utf-8")}
+
+
+def test_there_are_chapters_and_guides():
+    assert any(name.startswith("learn/") for name in PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_prints_what_it_shows(name):
+    for result in run(PAGES[name], slow=False):
+        check(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SLOW))
+def test_a_page_that_takes_longer_prints_what_it_shows(name):
+    for result in run(PAGES[name]):
+        check(result)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("learn/")])
+def test_a_chapter_is_a_notebook_of_the_same_programs(name):
+    cells = json.loads(notebook(PAGES[name]))["cells"]
+    sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    programs = [block for block in read(PAGES[name]) if isinstance(block, Program) and block.runs]
+    plain = [source for source in sources if not source.startswith(("%", "!"))]
+    assert plain == [block.code.rstrip("\n") for block in programs if not block.file]
+    for source in plain:
+        ast.parse(source)
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
+def test_every_link_between_pages_leads_somewhere(path):
+    links = re.findall(r"\]\((?!https?:|#|path:)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+PAGE = """# A page
+
+Text.
+
+```python
+x = 2
+print(x * 1.5)
+x
+```
+
+```text
+3.0
+2
+```
+
+<!-- raises -->
+```python
+1 / 0
+```
+
+```text
+ZeroDivisionError: division by zero
+```
+"""
+
+
+def page(folder, text):
+    file = folder / "page.md"
+    file.write_text(text)
+    return file
+
+
+def test_a_page_is_text_and_programs(tmp_path):
+    kinds = [type(block) for block in read(page(tmp_path, PAGE))]
+    assert kinds == [Text, Program, Text, Program]
+    for result in run(tmp_path / "page.md"):
+        check(result)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("3.0", "3.1", "the program printed\n3.0"),
+        ("\n2\n```", "\n3\n```", "the program printed"),
+        ("division", "multiplication", "division by zero"),
+        ("1 / 0", "1 / 1", "is said to raise, and did not"),
+        ("x = 2", "x = y", "NameError"),
+    ],
+)
+def test_a_page_that_says_something_else_is_refused(tmp_path, old, new, complaint):
+    with pytest.raises(Failure) as failure:
+        for result in run(page(tmp_path, PAGE.replace(old, new, 1))):
+            check(result)
+    assert complaint in str(failure.value)
+
+
+def test_what_the_programs_print_is_written_into_the_page(tmp_path):
+    file = page(tmp_path, PAGE.replace("3.0", "old").replace("ZeroDivisionError: division by zero", "old"))
+    write(file)
+    assert file.read_text() == PAGE
+
+
+def test_numbers_may_differ_in_their_last_digits_only():
+    assert agree("loss 0.12345\n", "loss 0.12346\n")
+    assert not agree("loss 0.12345\n", "loss 0.13\n")
+    assert not agree("step 10\n", "step 11\n")
+    assert not agree("loss 0.1\n", "error 0.1\n")
+    assert not agree("1.0 2.0\n", "1.0\n")
+    assert agree("about ~100 steps\n", "about ~110 steps\n")
+    assert not agree("about ~100 steps\n", "about ~150 steps\n")

@@ -1,0 +1,1 @@
+"""Pages of documentation that run: Markdown whose Python blocks are executed and whose printed output is checked."""

@@ -1,0 +1,56 @@
+"""Run the pages of docs/, and compare or write what their programs print.
+
+python -m tools.pages                        all pages: fail where a program prints something else
+python -m tools.pages --write docs/learn/01*.md   run these, and write what they print into them
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .blocks import Program, read
+from .running import Failure, check, run
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def pages() -> list[Path]:
+    """The pages that have programs: chapters and guides."""
+    return sorted([*DOCS.glob("learn/*.md"), *DOCS.glob("guides/*.md")])
+
+
+def write(path: Path) -> None:
+    """Run a page, and put what its programs print in place of what it says."""
+    printed = {result.program.line: result.output for result in run(path)}
+    parts = []
+    for block in read(path):
+        if isinstance(block, Program):
+            parts.append(block.markdown(printed.get(block.line, block.output)))
+        else:
+            parts.append(block.text)
+    path.write_text("".join(parts), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("pages", nargs="*", type=Path, help="the pages; all of docs/learn and docs/guides if none")
+    parser.add_argument("--write", action="store_true", help="write what the programs print into the pages")
+    options = parser.parse_args()
+    failed = 0
+    for path in options.pages or pages():
+        try:
+            if options.write:
+                write(path.resolve())
+            else:
+                for result in run(path.resolve()):
+                    check(result)
+        except Failure as failure:
+            failed += 1
+            print(failure, file=sys.stderr)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""The reference: a page per family of operators and per room, from the names that these make public.
+
+The pages name objects; Sphinx reads their docstrings. A public name without a docstring is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from retrograd.ops.table.registry import OPERATORS
+
+FAMILIES = {
+    "math": "Elementwise mathematics",
+    "reduce": "Sums, extremes and other reductions",
+    "shape": "Shapes, views and copies",
+    "indexing": "Indexing, sorting and choosing",
+    "linear": "Linear algebra, products and Fourier transforms",
+    "make": "Making Tensors, random numbers, windows",
+    "nn": "Operators of neural networks",
+}
+ROOMS = {
+    "retrograd": "Modes, dtypes, devices and generators",
+    "retrograd.autograd": "Gradients: autograd",
+    "retrograd.autograd.functional": "Jacobians and products: autograd.functional",
+    "retrograd.func": "Transforms of functions: func",
+    "retrograd.inspect": "The glass box: inspect",
+    "retrograd.compiler": "Compiled steps: compile",
+    "retrograd.nn": "Modules: nn",
+    "retrograd.nn.init": "Initial values: nn.init",
+    "retrograd.nn.utils": "Around modules: nn.utils",
+    "retrograd.optim": "Optimizers: optim",
+    "retrograd.optim.lr_scheduler": "Schedules of the learning rate: optim.lr_scheduler",
+    "retrograd.data": "Data sets and loaders: data",
+    "retrograd.training": "Training loops, metrics, checkpoints: training",
+    "retrograd.models": "Models: models",
+    "retrograd.serialization": "Saving and loading: save and load",
+    "retrograd.distributions": "Probability distributions: distributions",
+    "retrograd.sparse": "Sparse matrices: sparse",
+    "retrograd.distributed": "Many processes: distributed",
+    "retrograd.onnx": "ONNX: onnx",
+    "retrograd.weights": "Weights of other libraries: weights",
+    "retrograd.sklearn": "Estimators for scikit-learn: sklearn",
+    "retrograd.utils.checkpoint": "Checkpoints in the graph: utils.checkpoint",
+    "retrograd.scalar": "One number at a time: scalar",
+    "retrograd.manual": "Layers by hand: manual",
+    "retrograd.testing": "Checks of operators: testing",
+}
+
+
+class Undocumented(Exception):
+    """A public name has no docstring."""
+
+
+def write(folder: Path) -> None:
+    """Write the reference's pages into a folder.
+
+    Raises:
+        Undocumented: with every public name that has no docstring.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pages: list[tuple[str, str]] = []
+    missing: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for family, title in FAMILIES.items():
+        names = operators(family)
+        write_page(folder / f"operators_{family}.rst", title, [(name, "function") for name in names])
+        pages.append((f"operators_{family}", title))
+        seen.update(identity(entry.function) for entry in OPERATORS.values())
+    for room, title in ROOMS.items():
+        try:
+            module = importlib.import_module(room)
+        except ModuleNotFoundError as error:
+            if error.name and error.name.startswith("retrograd"):
+                continue  # a room that is not built yet
+            raise
+        if not getattr(module, "__file__", None) or "compat" in module.__file__:
+            continue
+        entries = []
+        for name, value in sorted(public(module)):
+            if identity(value) in seen:
+                continue
+            seen.add(identity(value))
+            if not inspect.getdoc(value):
+                missing.append(f"{room}.{name}")
+            entries.append((f"{room}.{name}", "class" if inspect.isclass(value) else "function"))
+        page = room.replace(".", "_")
+        write_page(folder / f"{page}.rst", title, entries, inspect.getdoc(module) or "")
+        pages.append((page, title))
+    if missing:
+        raise Undocumented("without a docstring: " + ", ".join(missing))
+    write_contents(folder / "index.md", pages)
+
+
+def operators(family: str) -> list[str]:
+    """The public names of a family's operators, in alphabetical order."""
+    entries = [(name, entry) for name, entry in OPERATORS.items() if entry.function.__module__.split(".")[2] == family]
+    return sorted({spoken(name, entry.namespace) for name, entry in entries}, key=str.lower)
+
+
+def spoken(name: str, namespace: str) -> str:
+    """A name as users write it: ``retrograd.linalg.det``."""
+    bare = name.rpartition(".")[2]
+    return f"retrograd.{namespace}.{bare}" if namespace else f"retrograd.{bare}"
+
+
+def identity(value: object) -> tuple[str, str]:
+    """Where a function or class was defined: the same for what only wraps it, and for its other names."""
+    return value.__module__, getattr(value, "__qualname__", "")
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The functions and classes of ours that a module gives."""
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    for name in names:
+        value = getattr(module, name)
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("retrograd"):
+            yield name, value
+
+
+def write_page(file: Path, title: str, entries: list[tuple[str, str]], text: str = "") -> None:
+    lines = [title, "=" * len(title), "", text, ""]
+    for name, kind in entries:
+        lines += [f".. auto{kind}:: {name}"]
+        if kind == "class":
+            lines += ["   :members:"]
+        lines += [""]
+    file.write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_contents(file: Path, pages: list[tuple[str, str]]) -> None:
+    listed = "\n".join(f"{title} <{page}>" for page, title in pages)
+    file.write_text(f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n", encoding="utf-8")

@@ -1,0 +1,158 @@
+"""Run the programs of a page, compare what they print, and keep the pictures that they show."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from .blocks import Program, read
+
+NUMBER = re.compile(r"~?[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+TOLERANCE = 2e-3  # of printed numbers that are no integers: other processors add in another order
+WIDTH = 100  # columns of the terminal that programs see
+ROUGHLY = 0.15  # of numbers that a program prints behind a "~": what a training comes to
+
+
+@dataclass
+class Result:
+    """What a program printed, and the pictures that its last line is worth, as ``{ending: text}``."""
+
+    program: Program
+    output: str
+    picture: dict[str, str | bytes] = field(default_factory=dict)
+
+
+class Failure(AssertionError):
+    """A program of a page failed, or printed something else."""
+
+
+def run(path: Path, slow: bool = True) -> Iterator[Result]:
+    """Run a page's programs in order, until the first for which data are missing, or which is slow and not wanted."""
+    name = f"{path.stem}.py"
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": name}
+    written = ""  # all of the page's programs so far, so that lines have numbers
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), columns(WIDTH):
+        for program in read(path):
+            if not isinstance(program, Program) or not program.runs:
+                continue
+            if (data := program.value("data")) and not has_data(data):
+                return
+            if program.note == "slow" and not slow or program.value("two") and find_spec("mpi4py") is None:
+                return
+            try:
+                if program.file:
+                    launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", "2"] if program.value("two") else []
+                    yield Result(program, run_file(Path(folder) / program.file, program.code, launcher))
+                else:
+                    start = written.count("\n")
+                    written += program.code + "\n"
+                    linecache.cache[name] = (len(written), None, written.splitlines(keepends=True), name)
+                    yield execute(program, name, start, namespace)
+            except Failure as failure:
+                raise Failure(f"{path.name}:{program.line}: {failure}") from failure.__cause__
+
+
+@contextlib.contextmanager
+def columns(width: int) -> Iterator[None]:
+    """Let tables be as wide as the pages show them, whatever the terminal is."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(width)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+
+
+def has_data(name: str) -> bool:
+    """Whether a data set is here."""
+    folder = os.environ.get("RETROGRAD_DATA")
+    return bool(folder) and any(name in entry.name for entry in Path(folder).iterdir())
+
+
+def run_file(file: Path, code: str, launcher: list[str]) -> str:
+    """Run a program as a file of its own, and return what it prints."""
+    file.write_text(code, encoding="utf-8")
+    done = subprocess.run([*launcher, sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
+    if done.returncode:
+        raise Failure(f"exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) -> Result:
+    """Run one block; its last line, if it is an expression, is shown as notebooks show it."""
+    tree = ast.increment_lineno(ast.parse(program.code, name), start)
+    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    printed, picture = io.StringIO(), {}
+    raises = program.note == "raises"
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(tree, name, "exec"), namespace)
+            if last is not None and (value := eval(compile(last, name, "eval"), namespace)) is not None:
+                picture = pictures(value)
+                if not picture:
+                    print(repr(value))
+    except Exception as error:
+        if not raises:
+            raise Failure("".join(traceback.format_exception(error))) from error
+        printed.write("".join(traceback.format_exception_only(error)))
+    else:
+        if raises:
+            raise Failure("is said to raise, and did not")
+    return Result(program, printed.getvalue(), picture)
+
+
+def pictures(value: Any) -> dict[str, str | bytes]:
+    """The forms in which a value draws itself: an SVG, or a figure of Matplotlib's."""
+    if hasattr(value, "savefig"):
+        memory = io.StringIO()
+        value.savefig(memory, format="svg", bbox_inches="tight", metadata={"Date": None})
+        return {"svg": memory.getvalue()}
+    draw = getattr(value, "_repr_svg_", None)
+    return {"svg": svg} if draw is not None and (svg := draw()) else {}
+
+
+def check(result: Result) -> None:
+    """Fail where a program printed something else than its page says.
+
+    Raises:
+        Failure: with what was printed, if the words differ, or the numbers by more than the last digits.
+    """
+    wanted = result.program.output or ""
+    if not agree(wanted, result.output):
+        raise Failure(f"line {result.program.line}: the page says\n{wanted}\nand the program printed\n{result.output}")
+
+
+def agree(wanted: str, printed: str) -> bool:
+    """Whether two texts are the same but for the last digits of their numbers."""
+    if wanted == printed:
+        return True
+    if NUMBER.sub("#", wanted).split() != NUMBER.sub("#", printed).split():
+        return False
+    pairs = zip(NUMBER.findall(wanted), NUMBER.findall(printed), strict=True)
+    return all(a == b or close(a, b) for a, b in pairs)
+
+
+def close(a: str, b: str) -> bool:
+    if a[0] == b[0] == "~":
+        return abs(float(a[1:]) - float(b[1:])) <= ROUGHLY * abs(float(a[1:]))
+    if "~" in a + b:
+        return False
+    if a.lstrip("+-").isdigit() or b.lstrip("+-").isdigit():
+        return False
+    return abs(float(a) - float(b)) <= TOLERANCE * max(abs(float(a)), abs(float(b))) + 1e-6
