@@ -234,7 +234,7 @@ def test_paths_to_an_element_are_products_of_derivatives():
     e = explain(loss, x, (1,))
     assert [round(path.value) for path in e.paths] == [90, -7, 3]
     assert [round(path.share, 3) for path in e.paths] == [0.9, 0.07, 0.03]
-    assert e.total[1] == 86 and "by sum <- sub <- add <- mul <- mul" in str(e.paths[0])
+    assert e.total[1] == 86 and "by sum <- sub <- add <- mul (2) <- mul" in str(e.paths[0])
     assert "90 (90.0%)" in str(e)
 
 

@@ -342,7 +342,7 @@ const distinct = rates.filter((rate, index) => rates.findIndex((other) => String
 if (distinct.length === 1) distinct[0].name = "learning rate";
 new Chart("Learning rate", "", distinct, {});
 new Chart("Total gradient norm", "", [{ name: "before clipping", values: DATA.norm_before }, { name: "after", values: DATA.norm }], { log: true, alarms: ["exploding gradients", "clipping"] });
-new Chart("Update ratio", "norm of the step / norm of the weights; 1e-3 is usual", curves(DATA.parameters, "ratio"), { ...parameters, guide: 1e-3, alarms: ["update ratio", "small updates"] });
+new Chart("Update ratio", "norm of the step / norm of the weights; 1e\u20113 is usual", curves(DATA.parameters, "ratio"), { ...parameters, guide: 1e-3, alarms: ["update ratio", "small updates"] });
 new Chart("Gradients", "root mean square", curves(DATA.parameters, "gradient_rms"), { ...parameters, alarms: ["vanishing gradients", "exploding through layers", "no gradient"] });
 new Chart("Weights", "root mean square", curves(DATA.parameters, "weight_rms"), { ...parameters, alarms: ["growing weights"] });
 if (DATA.activations.length) new Chart("Activations", "standard deviation", curves(DATA.activations, "std"), { ...activations, log: true, alarms: ["huge activations"] });
