@@ -167,17 +167,21 @@ class Builder:
         return names[0] if outputs == 1 else names
 
     def constant(self, array: Any, name: str | None = None) -> str:
-        """An initializer; equal small ones are the same."""
+        """The name of an array: a weight is an initializer under its own, another one a Constant, small ones once."""
         array = np.asarray(array)
         key = None if name is not None or array.size > 64 else (array.dtype.str, array.shape, array.tobytes())
         if key is not None and key in self._constants:
             return self._constants[key]
-        name = name or self.fresh("constant")
         code = CODES.get(array.dtype.name)
         if code is None:
             raise self.fail(f"ONNX has not the dtype {array.dtype}")
         raw = np.ascontiguousarray(array).tobytes()
-        self.initializers.append(self.onnx.helper.make_tensor(name, code, array.shape, raw, raw=True))
+        if name is not None:
+            self.initializers.append(self.onnx.helper.make_tensor(name, code, array.shape, raw, raw=True))
+            return name
+        name = self.fresh("constant")
+        value = self.onnx.helper.make_tensor(name, code, array.shape, raw, raw=True)
+        self.nodes.append(self.onnx.helper.make_node("Constant", [], [name], name=name, value=value))
         if key is not None:
             self._constants[key] = name
         return name

@@ -18,7 +18,7 @@ from .loading import load
 from .recording import Recording, record, resized
 from .writing import PRIMITIVES, WHOLE
 
-OLDEST, DEFAULT = 13, 17
+OLDEST, DEFAULT = 14, 17
 
 _IGNORED = {
     "autograd_inlining", "custom_opsets", "do_constant_folding", "dynamo", "export_modules_as_functions",
@@ -54,7 +54,7 @@ def export(
         output_names: of the Tensors that the model returns; by default ``output``, or ``output_0`` and so on.
         dynamic_axes: per input or output the axes whose length may change: ``{"x": {0: "batch"}}``, or ``{"x": [0]}``.
             Axes of one name have one length.
-        opset_version: the version of ONNX's operators, from 13 on; 17 unless told.
+        opset_version: the version of ONNX's operators, from 14 on; 17 unless told.
         kwargs: further arguments of the model, by name.
         f: PyTorch's name of ``path``.
         options: PyTorch's further options (``export_params``, ``do_constant_folding``), which change nothing.
