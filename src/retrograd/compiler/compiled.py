@@ -93,6 +93,40 @@ class Compiled:
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
         return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
 
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """The programs in words: instructions by line, what was fused, memory, guards.
+
+        With arguments it makes one more call with them, a real one, which is measured.
+
+        Returns:
+            The text.
+
+        >>> @rg.compile
+        ... def f(x):
+        ...     return (x * 2).sum()
+        >>> print(f.explain())
+        f: no program yet; call it
+        >>> f(rg.ones(3))
+        tensor(6.)
+        >>> "mul" in f.explain(rg.ones(3))
+        True
+        """
+        from .explain import explanation
+
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        if self.eager:
+            return f"{name}: runs eagerly: {self.eager}"
+        leaves, structure = flatten((args, kwargs))
+        if args or kwargs:
+            self(*args, **kwargs)  # traced, if need be
+            for entry in self.entries:
+                arrays = entry.enter(leaves) if entry.trace.structure == structure else None
+                if arrays is not None:
+                    return explanation(entry, leaves, arrays)
+        return (
+            "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
+        )
+
     # Tracing
 
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:

@@ -91,7 +91,9 @@ def expanded(instruction: Instruction) -> list[Instruction] | None:
     reference: Callable[..., Any] = function
     for candidate in _wrapped(function):
         if getattr(candidate, "loop", None):
-            reference = candidate.__wrapped__.__wrapped__ if hasattr(candidate.__wrapped__, "__wrapped__") else candidate
+            reference = (
+                candidate.__wrapped__.__wrapped__ if hasattr(candidate.__wrapped__, "__wrapped__") else candidate
+            )
             break
     tracer = Tracer(strict=False)
     given: list[Any] = []

@@ -88,7 +88,9 @@ class _Fusion:
             return False
         (dtype,) = floats
         steps = self._steps_of(instruction, dtype)
-        if steps is None or not all(self._takes(x, out.shape, dtype, steps) for _, _, operands in steps for x in operands):
+        if steps is None or not all(
+            self._takes(x, out.shape, dtype, steps) for _, _, operands in steps for x in operands
+        ):
             return False
         key = out.shape, dtype
         inner = {step[0] for step in steps}
@@ -256,8 +258,10 @@ def _source(arrays: int, numbers: int, outs: int, sums: int, lines: list[str], d
         "from retrograd.kernels.native import shared\n\n"
         f"real = np.{dtype}\nzero = real(0)\n\n\n@shared()\n"
     )
-    return head + f"def loop({', '.join([*given, 'totals', 'size', 'start', 'stop'])}):\n" + "".join(
-        f"    {line}\n" for line in body
+    return (
+        head
+        + f"def loop({', '.join([*given, 'totals', 'size', 'start', 'stop'])}):\n"
+        + "".join(f"    {line}\n" for line in body)
     )
 
 

@@ -34,7 +34,25 @@ _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype,
 
 # Functions whose results have shapes that depend on elements, whatever these are.
 _SHAPED_BY_DATA = frozenset(
-    ["argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress", "repeat"]
+    [
+        "argwhere",
+        "extract",
+        "flatnonzero",
+        "intersect1d",
+        "nonzero",
+        "setdiff1d",
+        "setxor1d",
+        "trim_zeros",
+        "union1d",
+        "unique",
+        "bincount",
+        "unique_values",
+        "unique_counts",
+        "unique_inverse",
+        "unique_all",
+        "compress",
+        "repeat",
+    ]
 )
 
 

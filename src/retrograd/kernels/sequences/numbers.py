@@ -1,5 +1,5 @@
 """What the loops over sequences have in common: functions of one number in both precisions, arrays at an address."""
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined"
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ What is written here in NumPy is the reference of the compiled loops in kernels/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
+from ....core.layout import order_like
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import attention as loops
@@ -103,20 +104,12 @@ def _weights_again(s: Any, first: int | None, top: Any) -> Any:
     return np.exp(p, out=p)
 
 
-def _merged(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Memory for ``(..., H, L, E)`` in which a position's heads lie side by side, so that they are merged by a view."""
-    if len(shape) < 4:
-        return xp.empty(shape, dtype)
-    *lead, heads, rows, width = shape
-    return xp.empty((*lead, rows, heads, width), dtype).swapaxes(-2, -3)
-
-
-def _like_query(q: Any, shape: tuple[int, ...]) -> Any:
-    """Memory for the output, in the order of the query's as in PyTorch."""
-    xp = array_module(q)
-    if q.ndim >= 4 and q.shape == shape and q.strides[-3] < q.strides[-2]:
-        return _merged(xp, shape, q.dtype)
-    return xp.empty(shape, q.dtype)
+def _like(x: Any, shape: tuple[int, ...]) -> Any:
+    """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
+    xp = array_module(x)
+    if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize:
+        return xp.empty_like(x, order=order_like(x))
+    return xp.empty(shape, x.dtype)
 
 
 def _forward(
@@ -193,10 +186,9 @@ def _backward(
 
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
     """The output, and the maxima and sums of exponentials."""
-    xp = array_module(q)
     lead = _leading(q, k, v)
-    out = _like_query(q, (*lead, q.shape[-2], v.shape[-1]))
-    top, total = xp.empty((2, *lead, q.shape[-2], 1), q.dtype)
+    out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
+    top, total = array_module(q).empty((2, *lead, q.shape[-2], 1), q.dtype)
     fill = loops.forward if loops.takes(q, k, v, mask) else _forward
     fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
     return out, top, total
@@ -218,16 +210,13 @@ def _attention_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     """The gradients of the wanted ones among q, k, v and mask."""
-    xp = array_module(q)
     lead = np.broadcast_shapes(dout.shape[:-2], out.shape[:-2])  # inside vmap dout alone may have the examples
-    found = [_merged(xp, lead + x.shape[-2:], q.dtype) for x in (q, k, v)]
-    args = (dout, q, k, v, mask, keep, out, top, total, *found, scale, causal, dropout_p)
+    found = [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
+    fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
     if wanted[3]:
-        found.append(xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
-        _backward(*args, dmask=found[3])
-    else:
-        fill = loops.backward if loops.takes(q, k, v, mask) else _backward
-        fill(*args)
+        found.append(array_module(q).zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
+        fill = partial(_backward, dmask=found[3])
+    fill(dout, q, k, v, mask, keep, out, top, total, *found[:3], scale, causal, dropout_p)
     inputs = q, k, v, mask
     return tuple([unbroadcast(dx, x.shape) for dx, x, want in zip(found, inputs, wanted, strict=False) if want])
 

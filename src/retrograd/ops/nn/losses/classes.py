@@ -76,7 +76,7 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
         if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
             index = target.astype(np.int64, copy=False)
             factor = 1 if weight is None else weight[index]
-            divisor = None if reduction == "none" else 1
+            divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
                 number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
                 divisor = number(target.size) if weight is None else _sum(factor)
