@@ -25,13 +25,14 @@ class Job:
             [sys.executable, "-I", "-S", hub.__file__, str(listener.fileno()), str(size)],
             pass_fds=[listener.fileno()],
             stderr=subprocess.PIPE,
+            env={**os.environ, hub.TOKEN: "word"},
             text=True,
         )
         self.ranks = [socket.create_connection(listener.getsockname()) for _ in range(size)]
         self.files = [one.makefile("r") for one in self.ranks]
         listener.close()
         for rank in range(size):
-            self.say(rank, "hello", rank=rank, pid=2**30 + rank, host="elsewhere")
+            self.say(rank, "hello", token="word", rank=rank, pid=2**30 + rank, host="elsewhere")
         for file in self.files:
             assert file.readline() == "complete\n"
 
@@ -69,6 +70,19 @@ def test_the_first_rank_that_died_is_named_and_no_other():
     os.kill(job.process.pid, 18)
     process = f"(process {2**30 + 1} on elsewhere)"
     assert job.end() == f"retrograd: rank 1 died: its process was killed or crashed {process}\n"
+
+
+def test_strangers_are_not_heard():
+    job = Job(2)
+    address = job.ranks[0].getpeername()
+    for text in (b"GET / HTTP/1.1\n", b'{"do": "hello", "rank": 0, "token": "guess"}\n', b'{"do": "fault"}\n'):
+        stranger = socket.create_connection(address)
+        stranger.sendall(text)
+        stranger.close()
+    for rank in (0, 1):
+        job.say(rank, "left")
+        job.gone(rank)
+    assert job.end() == ""
 
 
 def test_ranks_that_say_farewell_are_not_missed():

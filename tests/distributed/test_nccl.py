@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import types
@@ -152,7 +153,7 @@ def on_ranks(monkeypatch, size, function):
     def run(rank):
         threading.current_thread().rank = rank
         try:
-            carrier = NCCLCarrier(cupy, size, rank, lambda identity: ("id",))
+            carrier = NCCLCarrier(cupy, contextlib.nullcontext(), size, rank, lambda identity: ("id",))
             found[rank] = function(carrier, rank)
             assert carrier.stream.waited
         except BaseException as error:

@@ -78,7 +78,8 @@ class ProcessGroup:
         if backend_of(array) is NUMPY:
             return self._host
         if self._devices is None:
-            self._devices = NCCLCarrier(backend_of(array).xp, self.size(), self.rank(), self._comm.bcast)
+            xp, share = backend_of(array).xp, self._comm.bcast
+            self._devices = NCCLCarrier(xp, array.device, self.size(), self.rank(), share)
         return self._devices
 
     def run(self, text: str, start: Callable[[], Sequence[Any]] | None) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import secrets
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from .errors import DistError
+from .hub import TOKEN
 from .launcher import launched, local_size
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -57,13 +59,13 @@ class Guard:
 
     # Opening and closing
 
-    def open(self, address: tuple[str, int], rank: int) -> None:
+    def open(self, address: tuple[str, int], rank: int, token: str) -> None:
         """Connect to the hub at the address; from now on errors that nobody catches end the whole job."""
         self.connection = socket.create_connection(address, timeout=_ANSWER)
         self.connection.settimeout(None)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rank = rank
-        self._send("hello", rank=rank, pid=os.getpid(), host=socket.gethostname())
+        self._send("hello", token=token, rank=rank, pid=os.getpid(), host=socket.gethostname())
         threading.Thread(target=self._read, args=(self.connection,), name="retrograd.guard", daemon=True).start()
         self._answer()
         self._hook, sys.excepthook = sys.excepthook, self._excepthook
@@ -178,24 +180,26 @@ class Guard:
                         self._answers.put(answer)
 
 
-def start_hub(size: int) -> tuple[str, int]:
-    """Start the hub of a job of so many ranks; the address at which it listens."""
+def start_hub(size: int) -> tuple[str, int, str]:
+    """Start the hub of a job of so many ranks; the address at which it listens, and the word by which it knows them."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     alone = local_size() == size
     host = "127.0.0.1" if alone else socket.gethostbyname(socket.gethostname())
     listener.bind((host if alone else "", 0))
     listener.listen(size)
+    token = secrets.token_hex(16)
     script = str(Path(__file__).with_name("hub.py"))
     subprocess.Popen(
         [sys.executable, "-I", "-S", script, str(listener.fileno()), str(size)],
         pass_fds=[listener.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        env={**os.environ, TOKEN: token},
         start_new_session=True,
     )
     port = listener.getsockname()[1]
     listener.close()
-    return host, port
+    return host, port, token
 
 
 def user_line(thread: int | None) -> str:

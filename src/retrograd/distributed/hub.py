@@ -19,6 +19,7 @@ import sys
 import time
 from typing import Any
 
+TOKEN = "RETROGRAD_HUB_TOKEN"  # the variable of the word by which ranks are known
 GRACE = 2.0  # seconds: for an answer, for a farewell that is still on its way, for an exit
 
 
@@ -52,11 +53,12 @@ class Peer:
 class Hub:
     """All connections, and the one fault that is told."""
 
-    def __init__(self, listener: socket.socket, size: int) -> None:
+    def __init__(self, listener: socket.socket, size: int, token: str) -> None:
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
         self.listener = listener
         self.size = size
+        self.token = token
         self.peers: list[Peer] = []
         self.ranks: dict[int, Peer] = {}
         self.speaker: Peer | None = None
@@ -65,14 +67,12 @@ class Hub:
     def run(self) -> None:
         while True:
             self.listen(0.25)
-            if len(self.ranks) == self.size and all(peer.closed for peer in self.ranks.values()):
-                return
-            if not self.peers and time.monotonic() - self.began > 60 or self.peers and self.all_gone():
+            if self.all_gone() if self.ranks else time.monotonic() - self.began > 60:
                 return
             self.look_for_deadlock()
 
     def all_gone(self) -> bool:
-        return all(peer.closed for peer in self.peers)
+        return all(peer.closed for peer in self.ranks.values())
 
     def listen(self, seconds: float) -> None:
         for key, _ in self.selector.select(seconds):
@@ -88,8 +88,11 @@ class Hub:
                 data = b""
             peer.buffer += data
             *lines, peer.buffer = peer.buffer.split(b"\n")
-            for line in lines:
-                self.hear(peer, json.loads(line))
+            try:
+                for line in lines:
+                    self.hear(peer, json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError):  # somebody else has found the port
+                data = b""
             if not data:
                 self.selector.unregister(peer.connection)
                 peer.closed = True
@@ -97,8 +100,10 @@ class Hub:
                     self.died(peer)
 
     def hear(self, peer: Peer, message: dict[str, Any]) -> None:
+        if peer.rank < 0 and message["do"] != "hello":
+            raise ValueError(message)
         match message["do"]:
-            case "hello":
+            case "hello" if message["token"] == self.token:
                 peer.rank, peer.pid, peer.host = message["rank"], message["pid"], message["host"]
                 self.ranks[peer.rank] = peer
                 if len(self.ranks) == self.size:
@@ -206,7 +211,7 @@ class Hub:
         with contextlib.suppress(OSError):
             while time.monotonic() < until and not self.all_gone():
                 self.drain()
-        for peer in self.peers:
+        for peer in self.ranks.values():
             if not peer.closed and peer.host == own:
                 with contextlib.suppress(OSError):
                     os.kill(peer.pid, signal.SIGKILL)
@@ -229,7 +234,7 @@ class Hub:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the ranks; it ends when their connections do
-    Hub(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).run()
+    Hub(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), os.environ[TOKEN]).run()
 
 
 if __name__ == "__main__":

@@ -99,15 +99,14 @@ def init_process_group(
         raise RuntimeError(f"init_process_group: the program takes itself for rank {expected[1]}, MPI for {world.rank}")
     group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_numbers))
     if world.size > 1:
-        address = np.zeros(64, np.uint8)
+        address = np.zeros(512, np.uint8)
         if world.rank == 0:
-            host, port = start_hub(world.size)
-            text = f"{host} {port}".encode()
+            text = " ".join(map(str, start_hub(world.size))).encode()
             address[: len(text)] = list(text)
         call = Call("init_process_group", "start", group.ranks)
         wait_for(world.Ibcast(address, 0), call, seconds)
-        host, port_text = bytes(address).rstrip(b"\0").decode().split()
-        guard.open((host, int(port_text)), world.rank)
+        host, port, token = bytes(address).rstrip(b"\0").decode().split()
+        guard.open((host, int(port)), world.rank, token)
     GroupMember.WORLD = group
 
 

@@ -32,6 +32,7 @@ class NCCLCarrier:
 
     Args:
         cupy: the module.
+        device: the GPU of this rank; threads have a current one each, so every call says it.
         size, rank: of the group.
         share: gives every rank the tuple of numbers that the first of them was called with.
 
@@ -39,22 +40,23 @@ class NCCLCarrier:
         RuntimeError: CuPy was built without NCCL.
     """
 
-    def __init__(self, cupy: Any, size: int, rank: int, share: Callable[[Any], Any]) -> None:
-        self.cupy, self.size, self.rank = cupy, size, rank
+    def __init__(self, cupy: Any, device: Any, size: int, rank: int, share: Callable[[Any], Any]) -> None:
+        self.cupy, self.device, self.size, self.rank = cupy, device, size, rank
         try:
             from cupy.cuda import nccl
         except ImportError:
             raise RuntimeError("collectives on GPUs: this CuPy has no NCCL; install nvidia-nccl") from None
         self.nccl = nccl
         identity = share(nccl.get_unique_id() if rank == 0 else None)
-        self.comm = nccl.NcclCommunicator(size, identity, rank)
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+        with device:
+            self.comm = nccl.NcclCommunicator(size, identity, rank)
+            self.stream = cupy.cuda.Stream(non_blocking=True)
 
     def _run(self, call: Callable[[int], Any], *held: Any) -> list[Any]:
-        ready = self.cupy.cuda.get_current_stream().record()
-        self.stream.wait_event(ready)
-        call(self.stream.ptr)
-        return [_Request(self.stream.record(), *held)]
+        with self.device:
+            self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
+            call(self.stream.ptr)
+            return [_Request(self.stream.record(), *held)]
 
     def _type(self, array: Any) -> int:
         dtype = array.dtype
