@@ -1,5 +1,7 @@
 """What a trace assumed: each change is seen, and numbers that vary become inputs."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -179,3 +181,31 @@ def test_programs_are_bounded():
     for size in range(1, 9):
         assert f(rg.ones(size)).tolist() == [2.0] * size
     assert len(f.entries) == 3
+
+
+def test_a_program_belongs_to_its_casts():
+    a, b = rg.randn(8, 8), rg.randn(8, 8)
+
+    @rg.compile
+    def product(a, b):
+        return a @ b
+
+    def under_autocast():
+        with rg.autocast("cpu", dtype=rg.bfloat16):
+            return product(a, b).dtype
+
+    pytest.importorskip("ml_dtypes")
+    dtypes = [product(a, b).dtype, product(a, b).dtype, under_autocast(), product(a, b).dtype, under_autocast()]
+    assert dtypes == [rg.float32, rg.float32, rg.bfloat16, rg.float32, rg.bfloat16]
+
+
+def test_a_function_that_seeds_a_generator_draws_the_same_numbers_in_every_call():
+    @rg.compile
+    def draw():
+        rg.manual_seed(3)
+        return rg.rand(4)
+
+    first = draw()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it runs eagerly
+        assert all(rg.equal(draw(), first) for _ in range(4))

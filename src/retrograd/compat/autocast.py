@@ -213,6 +213,11 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return _state.enabled.get(device_type, False)
 
 
+def casts() -> tuple[tuple[str, Any], ...]:
+    """The devices on which autocast is on, and its dtype there: what calls of operators depend on."""
+    return tuple((device, _state.dtypes.get(device)) for device, on in _state.enabled.items() if on)
+
+
 def is_autocast_cpu_enabled() -> bool:
     """Whether this thread is inside ``autocast`` for the CPU."""
     return is_autocast_enabled("cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -67,8 +68,9 @@ class Compiled:
         if self.eager or modes.observers or modes.level is not None or not turned_on():
             return self.function(*args, **kwargs)
         leaves, structure = flatten((args, kwargs))
+        casts = _casts()
         for entry in self.entries:
-            if entry.trace.structure != structure:
+            if entry.trace.structure != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
@@ -131,7 +133,7 @@ class Compiled:
     # Tracing
 
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
-        started = time.perf_counter()
+        started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
         if trace is None:
@@ -144,7 +146,9 @@ class Compiled:
             self._failures = 0
             if len(self.entries) >= self.limit:
                 self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
-            self.entries.insert(0, Entry(trace, self.function, getattr(self.function, "__name__", "program")))
+            entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
+            entry.casts = casts
+            self.entries.insert(0, entry)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
@@ -309,6 +313,12 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     return True
 
 
+def _casts() -> tuple[Any, ...]:
+    """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
+    autocast = sys.modules.get("retrograd.compat.autocast")
+    return autocast.casts() if autocast is not None else ()
+
+
 def turned_on() -> bool:
     """Whether functions are compiled: not so where the environment variable ``RETROGRAD_COMPILE`` is ``off``.
 
@@ -341,7 +351,7 @@ def compile(
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
             everything with it, and whose calls are compiled.
-        dynamic: let the lengths of the arguments' dimensions vary within one program.
+        dynamic: taken for PyTorch's sake; each shape has a program of its own.
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``.
         limit: how many programs are kept, for different shapes, modes and numbers.

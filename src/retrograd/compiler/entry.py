@@ -67,6 +67,7 @@ class Entry:
         self.label = label
         self.calls = 0
         self.seconds = 0.0  # in them
+        self.casts: tuple[Any, ...] = ()  # autocast's, when it was traced
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]

@@ -14,9 +14,16 @@ import numpy as np
 
 from ...core.devices import Device, backend_of
 from ...core.errors import describe
+from ...core.modes import modes, watchers
 from ...core.tensor import Tensor, new_tensor
 
 _MASK = (1 << 64) - 1
+
+
+def _not_in_a_program(what: str) -> None:
+    """Replays draw on from where a generator is, so what sets it elsewhere runs eagerly."""
+    if watchers and modes.tracer is not None:
+        modes.tracer.breaks(what)
 
 
 class Generator:
@@ -51,6 +58,7 @@ class Generator:
         seed = int(seed)
         if not -(1 << 63) <= seed <= _MASK:
             raise RuntimeError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
+        _not_in_a_program("a generator is seeded")
         self._seed = seed & _MASK
         self._counter = 0
         self.__dict__.pop("numpy", None)
@@ -107,6 +115,7 @@ class Generator:
         >>> bool(rg.rand(1, generator=generator.set_state(state)) == first)
         True
         """
+        _not_in_a_program("the state of a generator is set")
         if not isinstance(new_state, Tensor):
             raise TypeError(f"set_state: wanted a Tensor, got {type(new_state).__name__}")
         if new_state.array.dtype != np.uint8 or new_state.array.shape != (64,):
