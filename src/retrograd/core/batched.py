@@ -505,14 +505,20 @@ def _enter_operators() -> None:
 _enter_operators()
 
 
+# Functions that make arrays of what are none, which only the library itself can.
+MAKING = frozenset(
+    ("arange", "empty", "eye", "full", "identity", "indices", "linspace", "ones", "random", "tri", "zeros")
+)
+
+
 class BatchedModule:
-    """The array module of Batched arrays: that of the arrays they hold, but for what does not dispatch."""
+    """The array module of Batched arrays: NumPy's functions, which ask the arrays; new ones are their library's."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._xp, name)
+        return getattr(self._xp if name in MAKING or not hasattr(np, name) else np, name)
 
     def asarray(self, data: Any, dtype: Any = None) -> Any:
         """The data as an array."""
