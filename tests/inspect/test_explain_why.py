@@ -373,3 +373,11 @@ def test_a_leaf_is_known_whatever_it_is_called_and_though_it_was_written_since()
     assert t.records
     assert re.search(rf"by tolist\(\) at {HERE}", str(explain(losses[1], others[1])))
     assert "tolist" not in str(explain(losses[1], others[0]))
+
+
+def test_a_trace_without_a_name_tells_what_left_the_graph():
+    w = rg.randn(4, 3, requires_grad=True)
+    with trace():
+        p = (rg.randn(5, 3) @ w.T).argmax(1).float()
+        loss = (p.requires_grad_() * 2).sum()
+    assert "argmax at test_explain_why.py:" in str(explain(loss, w)) and "int64" in str(explain(loss, w))

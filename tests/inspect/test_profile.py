@@ -96,7 +96,7 @@ def test_what_sleeps_in_an_operator_is_measured_and_observers_are_not():
 def test_the_listing_has_the_programs_lines_with_their_figures(measured):
     text = str(measured)
     row = next(line for line in text.splitlines() if line.endswith("# residual"))
-    assert re.search(rf"[\d.]+ us +[\d.]+ us +[\d.]+ (B|KiB) +\S+ +{line_of('residual')} +x = x \+ block", row)
+    assert re.search(rf"[\d.]+ [mu]s +[\d.]+ [mu]s +[\d.]+ (B|KiB) +\S+ +{line_of('residual')} +x = x \+ block", row)
     assert __file__ in text and "# the loss" in text and "at most " in text and "kept for the walk" in text
     assert str(inspect.profile()) == "no operator ran"
 

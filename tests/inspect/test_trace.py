@@ -221,6 +221,12 @@ def test_tables_are_as_wide_as_the_terminal(monkeypatch, width):
     assert "grad max" in heading and "1 NaN" in text and (".2.0.qkv" in text) == (width >= 100)
 
 
+def test_columns_that_nothing_stands_in_are_not_there():
+    with inspect.trace() as t:
+        rg.ones(3).exp()
+    assert str(t).splitlines()[0].split() == ["operator", "output", "min", "mean", "max", "forward"]
+
+
 def test_groups_print_as_a_table():
     with inspect.trace() as t:
         (rg.ones(30, requires_grad=True).exp() * 2).sum().backward()

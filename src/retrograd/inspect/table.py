@@ -43,8 +43,8 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     rows = [_row(record) for record in records]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     widths = [min(width, limit) for width, limit in zip(widths, (*_WIDEST, *widths[_LEFT:]), strict=True)]
-    shown = [column for column, heading in enumerate(_HEADINGS) if heading or any(row[column] for row in rows)]
-    dropped = [column for column in _DROPPED if any(row[column] for row in rows)]
+    shown = [column for column in range(len(_HEADINGS)) if column in (0, _OUTPUT) or any(row[column] for row in rows)]
+    dropped = [column for column in _DROPPED if column in shown]
     gone: list[int] = []
     for least in (_NARROWEST, _LEAST):
         while _fit(widths, shown, width, least) > 0 and len(dropped) > 2 * (least is _NARROWEST):

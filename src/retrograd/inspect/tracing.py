@@ -226,6 +226,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
             raise ValueError(f"trace: keep must be 'values' or None, got {keep!r}")
         self.recorder = Recorder(keep)
         recorders.add(self.recorder)
+        _latest[:] = [self.recorder] if keep is None else []
         Mode.__init__(self)
         Records.__init__(self, self.recorder.records, self.recorder.departures)
 
@@ -268,6 +269,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
 
 # Those of the traces that are still there: what has lost its history is looked up in them.
 recorders: WeakSet[Recorder] = WeakSet()
+_latest: list[Recorder] = []  # is there, also where the program gave its trace no name; it holds numbers, and no array
 
 
 def site_of(node: Node) -> Any:
