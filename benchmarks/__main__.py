@@ -5,7 +5,8 @@
 
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
-Retrograd without Numba. Libraries that are not installed are left out.
+Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``. Libraries that are not installed are left
+out.
 
 A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
 and first steps, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
@@ -32,7 +33,7 @@ from .others import OTHERS
 from .workloads import PARTS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARIES = ("retrograd", "retrograd-numpy", "torch", "jax", "autograd", "mygrad")
+LIBRARIES = ("retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "jax", "autograd", "mygrad")
 PAUSE = 0.25  # seconds until the threads of the one before have gone to sleep: OpenMP's wait awake for a fifth
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -46,6 +47,8 @@ class Worker:
             environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
         if library == "retrograd-numpy":
             environment["RETROGRAD_KERNELS"] = "reference"
+        if library == "retrograd-compiled":
+            environment["BENCHMARK_COMPILED"] = "1"
         command = [sys.executable, "-m", "benchmarks.worker", library.partition("-")[0], workload]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,8 +1,8 @@
 """Memory by choice: a training step under memory budgets, beside checkpoints placed by hand and PyTorch's.
 
-    python -m benchmarks.memory_budget [--models transformer mlp] [--threads 2] [--rounds 3] [--steps 5] [--json FILE]
+    python -m benchmarks.memory_budget [--models transformer mlp] [--threads 2] [--rounds 1] [--steps 3] [--json FILE]
 
-The transformer has 8 blocks of 256 channels (16 texts of 128 characters); the MLP 64 layers of 512 (1,024 examples). By
+The transformer has 8 blocks of 256 channels (8 texts of 128 characters); the MLP 64 layers of 256 (1,024 examples). By
 hand, every block is a checkpoint, and every 8 layers of the MLP. Each way runs in a process of its own, all in
 alternation. ``graph`` is what the budget counts: the memory that nodes of the graph hold. ``process`` is by how much
 the steps raised the resident memory of the process beyond what it was with model and kernels loaded; gradients and the
@@ -39,21 +39,21 @@ Run = Callable[[Any, Any], Any]
 
 def transformer(lib: Any, layers: int, run: Run) -> Step:
     """A GPT of 256 channels."""
-    return gpt(lib, layers=layers, channels=256, heads=4, length=128, batch=16, run=run)
+    return gpt(lib, layers=layers, channels=256, heads=4, length=128, batch=8, run=run)
 
 
 def mlp(lib: Any, layers: int, run: Run) -> Step:
-    """Linear layers of width 512 with ReLU, in parts of 8."""
+    """Linear layers of width 256 with ReLU, in parts of 8."""
     nn = lib.nn
     parts = [
-        nn.Sequential(*[each for _ in range(min(8, layers)) for each in (nn.Linear(512, 512), nn.ReLU())])
+        nn.Sequential(*[each for _ in range(min(8, layers)) for each in (nn.Linear(256, 256), nn.ReLU())])
         for _ in range(max(1, layers // 8))
     ]
 
     class Parts(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.parts, self.head = nn.Sequential(*parts), nn.Linear(512, 10)
+            self.parts, self.head = nn.Sequential(*parts), nn.Linear(256, 10)
 
         def forward(self, x: Any) -> Any:
             for part in self.parts:
@@ -61,7 +61,7 @@ def mlp(lib: Any, layers: int, run: Run) -> Step:
             return self.head(x)
 
     model = same_weights(lib, Parts())
-    x, y = lib.from_numpy(floats(1, 1024, 512)), lib.from_numpy(classes(2, 10, 1024))
+    x, y = lib.from_numpy(floats(1, 1024, 256)), lib.from_numpy(classes(2, 10, 1024))
     return classifier(lib, model, lib.optim.SGD(model.parameters(), lr=0.01), x, y)
 
 
@@ -186,8 +186,8 @@ def main() -> None:
     )
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5, help="per process and round")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=3, help="per process and round")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", nargs=3, metavar=("LIBRARY", "MODEL", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -26,7 +26,7 @@ ROOMS = {
     "training": {"core", "ops", "nn", "optim", "data", "distributed", "serialization", "safetensors_format"},
     "models": {"core", "ops", "nn"},
     "weights": {"core", "ops", "nn", "models", "files", "serialization"},
-    "onnx": {"core", "ops", "nn", "files", "_generated"},
+    "onnx": {"core", "ops", "nn", "func", "files", "_generated"},
     "sklearn": {"core", "ops", "nn", "optim", "data", "serialization"},
     "distributions": {"core", "ops", "autograd", "_generated"},
 }

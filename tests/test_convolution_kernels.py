@@ -60,6 +60,8 @@ def with_gradients(function, *arrays, **options):
 def compiled(monkeypatch):
     monkeypatch.setattr(convolution, "WORTHWHILE", 1)
     monkeypatch.setattr(convolution, "CACHED", 1 << 14)  # several tiles
+    monkeypatch.setattr(convolution, "DEEP", 9)
+    convolution._tile.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])

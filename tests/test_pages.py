@@ -38,7 +38,7 @@ def test_a_chapter_is_a_notebook_of_the_same_programs(name):
     sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     programs = [block for block in read(PAGES[name]) if isinstance(block, Program) and block.runs]
     plain = [source for source in sources if not source.startswith(("%", "!"))]
-    assert plain == [block.code.rstrip("\n") for block in programs if not block.value("file")]
+    assert plain == [block.code.rstrip("\n") for block in programs if not block.file]
     for source in plain:
         ast.parse(source)
 

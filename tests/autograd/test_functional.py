@@ -103,6 +103,7 @@ WRONG = {
     "strict input": lambda m, AF, x: AF.jacobian(lambda x, y: x * 2, (x, x), strict=True),
     "strict jvp": lambda m, AF, x: AF.jvp(constant(m), x, x, strict=True),
     "strict hvp": lambda m, AF, x: AF.hvp(lambda x: x.sum(), x, x, strict=True),
+    "strict, recorded hvp": lambda m, AF, x: AF.hvp(lambda x: x.sum(), x, x, strict=True, create_graph=True),
     "strict and vectorized": lambda m, AF, x: AF.jacobian(single(m), x, strict=True, vectorize=True),
     "strict and vectorized hessian": lambda m, AF, x: AF.hessian(scalar(m), x, strict=True, vectorize=True),
     "forward alone": lambda m, AF, x: AF.jacobian(single(m), x, strategy="forward-mode"),

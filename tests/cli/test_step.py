@@ -73,6 +73,29 @@ def test_it_goes_to_places_and_conditions(debug):
     assert "nothing ahead is prog.py:8" in out and "nothing ahead is 77" in out and "nothing ahead is nans" in out
 
 
+GRADIENTS = """\
+import torch
+from torch.autograd import grad
+
+x, w, unused = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
+(penalty,) = grad((x**3).sum(), x, create_graph=True)
+g, none = grad((x**2 * w).sum(), [x, unused], allow_unused=True)
+print(g.tolist(), none, x.grad)
+(w * 4).sum().backward()
+print(w.grad.tolist())
+"""
+
+
+def test_it_stops_at_gradients_that_fill_no_grad_too(debug, tmp_path):
+    path = tmp_path / "prog.py"
+    path.write_text(GRADIENTS)
+    code, out, err = debug("to pow", "n 9", "c", "n", "c", script=path)
+    assert (code, err) == (0, "")
+    assert stops(out) == ["prog.py:6 sum", "prog.py:6 square", "prog.py:8 sum", "prog.py:8 mul"]
+    assert "[2.0, 2.0, 2.0] None None" in out and out.rstrip().endswith("[4.0, 4.0, 4.0]")
+    assert "autograd.grad gives its gradients to the program" in out
+
+
 def test_continue_goes_on_with_the_program_to_its_next_walk(debug):
     code, out, _ = debug("c", "n 99", "continue")
     assert code == 0 and out.count("grad True") == 2

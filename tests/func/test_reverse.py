@@ -318,6 +318,9 @@ def test_a_long_chain_at_second_order():
         (lambda: hvp(lambda: X.sum(), (), ()), RuntimeError, "hvp: primals is empty"),
         (lambda: jacrev(lambda x: x, chunk_size=0), ValueError, "chunk_size must be a positive int or None, got 0"),
         (lambda: jacfwd(lambda x: x, randomness="some"), RuntimeError, "jacfwd: randomness must be"),
+        (lambda: jacrev(lambda z: z)(rg.ones(2, dtype=rg.complex64)), RuntimeError, "jacrev: .* real .* argument"),
+        (lambda: jacfwd(lambda z: z * 1j)(X), RuntimeError, "jacfwd: wanted real .* got the output complex128"),
+        (lambda: func.hessian(f, argnums=5)(X, Y), RuntimeError, "hessian: argnums=5, but there are 2"),
     ],
 )  # fmt: skip
 def test_an_error_names_the_transform_the_argument_and_what_was_wanted(call, error, message):

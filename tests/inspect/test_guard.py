@@ -149,6 +149,8 @@ def test_bounds_must_be_positive():
         inspect.guard(vanishing=-1)
     with pytest.raises(ValueError, match="guard: exploding must be positive, got 0"):
         inspect.guard(exploding=0)
+    with pytest.raises(TypeError, match="guard: vanishing must be a number or None, got str"):
+        inspect.guard(vanishing="a")
 
 
 def test_forward_and_backward_can_be_left_out():

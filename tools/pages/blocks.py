@@ -7,6 +7,7 @@ right after it is what it prints. A comment on the line before the program says 
     <!-- not run -->         it is only shown
     <!-- data: mnist -->     it needs this folder of RETROGRAD_DATA, and with it all that follows; left out without one
     <!-- file: name.py -->   it is a file of its own, run as a program, as is seen in what it prints
+    <!-- two: name.py -->    the same, run by two processes under MPI; left out, with all that follows, without mpi4py
     <!-- slow -->            it takes more than a few seconds, and with it all that follows
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FENCE = re.compile(
-    r"(?:^<!-- (?P<note>raises|not run|slow|data: [\w-]+|file: [\w.]+) -->\n)?"
+    r"(?:^<!-- (?P<note>raises|not run|slow|data: [\w-]+|file: [\w.]+|two: [\w.]+) -->\n)?"
     r"^```python\n(?P<code>.*?)^```\n"
     r"(?P<gap>\n*^```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
@@ -44,6 +45,11 @@ class Program:
     def runs(self) -> bool:
         """Whether the page means it to be run."""
         return self.note != "not run"
+
+    @property
+    def file(self) -> str | None:
+        """The name under which it is a file of its own."""
+        return self.value("file") or self.value("two")
 
     def value(self, name: str) -> str | None:
         """What the comment says after ``name:``."""

@@ -24,8 +24,9 @@ def cells_of(block: Text | Program) -> list[dict[str, Any]]:
         return [markdown(linked(block.text))]
     if not block.runs:
         return [markdown(f"```python\n{block.code}```")]
-    if file := block.value("file"):
-        return [code(f"%%writefile {file}\n{block.code}"), code(f"!python {file}", block.output)]
+    if block.file:
+        launcher = "mpiexec -n 2 python" if block.value("two") else "python"
+        return [code(f"%%writefile {block.file}\n{block.code}"), code(f"!{launcher} {block.file}", block.output)]
     return [code(block.code, block.output, ["raises-exception"] if block.note == "raises" else [])]
 
 

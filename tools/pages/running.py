@@ -14,6 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,13 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
                 continue
             if (data := program.value("data")) and not has_data(data):
                 return
-            if program.note == "slow" and not slow:
+            if program.note == "slow" and not slow or program.value("two") and find_spec("mpi4py") is None:
                 return
             try:
-                if file := program.value("file"):
-                    yield Result(program, run_file(Path(folder) / file, program.code))
+                if program.file:
+                    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+                    launcher = [mpiexec, "-n", "2"] if program.value("two") else []
+                    yield Result(program, run_file(Path(folder) / program.file, program.code, launcher))
                 else:
                     start = written.count("\n")
                     written += program.code + "\n"
@@ -83,10 +86,10 @@ def has_data(name: str) -> bool:
     return bool(folder) and any(name in entry.name for entry in Path(folder).iterdir())
 
 
-def run_file(file: Path, code: str) -> str:
+def run_file(file: Path, code: str, launcher: list[str]) -> str:
     """Run a program as a file of its own, and return what it prints."""
     file.write_text(code, encoding="utf-8")
-    done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
+    done = subprocess.run([*launcher, sys.executable, file.name], capture_output=True, text=True, cwd=file.parent)
     if done.returncode:
         raise Failure(f"exit code {done.returncode}\n{done.stderr}")
     return done.stdout

@@ -56,8 +56,12 @@ def _gradients(
     create_graph: bool,
     strict: bool,
     retain: bool = True,
+    second: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Gradients of outputs by inputs; zeros where there is no way from one to the other, unless ``strict``."""
+    """Gradients of outputs by inputs; zeros where there is no way from one to the other, unless ``strict``.
+
+    Those that are constant are refused, too, if they are to be differentiated, but not ``second`` derivatives.
+    """
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(inputs)
     if pairs:
@@ -68,7 +72,7 @@ def _gradients(
             raise RuntimeError(
                 f"{caller}: the output of the function is independent of input {index}, which strict=True refuses"
             )
-        if strict and create_graph and g is not None and not g.requires_grad:
+        if strict and create_graph and not second and g is not None and not g.requires_grad:
             raise RuntimeError(f"{caller}: the derivative by input {index} is independent of it; strict=True refuses")
     return tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True))
 
@@ -281,7 +285,7 @@ def vhp(
         value = _one_number("vhp", func, points)
         _checked("vhp", [value], strict)
         first = _gradients("vhp", [value], points, [None], True, strict)
-        product = _gradients("vhp", first, points, vectors, create_graph, strict)
+        product = _gradients("vhp", first, points, vectors, create_graph, strict, second=True)
     return _result((value,), value, create_graph), _result(product, inputs, create_graph)
 
 
@@ -305,6 +309,6 @@ def hvp(
         _checked("hvp", [value], strict)
         first = _gradients("hvp", [value], points, [None], True, strict)
         dummies = tuple(zeros_like(x).requires_grad_() for x in points)
-        second = _gradients("hvp", first, points, dummies, True, strict)
-        product = _gradients("hvp", second, dummies, vectors, create_graph, False)
+        directed = _gradients("hvp", first, points, dummies, True, strict, second=True)
+        product = _gradients("hvp", directed, dummies, vectors, create_graph, False)
     return _result((value,), value, create_graph), _result(product, inputs, create_graph)

@@ -13,8 +13,6 @@ from typing import NoReturn, TextIO
 import retrograd
 from retrograd._command import quit_at_once
 from retrograd.data import DataError
-from retrograd.distributed.guard import guard
-from retrograd.distributed.launcher import launched
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
@@ -76,7 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _fail(message: str) -> int:
     """Say it, of several processes once."""
+    from retrograd.distributed.launcher import launched
+
     if launched()[1] > 1:
+        from retrograd.distributed.guard import guard
+
         guard.end(f"error: {message}", code=2)
     with contextlib.suppress(OSError):  # nobody reads the errors
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)

@@ -51,7 +51,8 @@ class Debugger(cmd.Cmd):
                 readline.set_completer_delims(" \t\n(,=")  # `model[0].wei` is completed as one word
         site = f"{os.path.basename(self.frame.f_code.co_filename)}:{self.frame.f_lineno}"
         if self.prompt:
-            self.say(f"backward() of {site}: {len(self.stepper)} operators; 'help' lists the commands")
+            walk = "backward()" if self.stepper.fills else "autograd.grad()"
+            self.say(f"{walk} of {site}: {len(self.stepper)} operators; 'help' lists the commands")
         self._move(self.stepper.next)
 
     def say(self, text: str) -> None:
@@ -88,7 +89,7 @@ class Debugger(cmd.Cmd):
             wanted: dict[str, Any] = {kind: int(value) if kind == "line" and value.isdigit() else value}
         elif argument.isdigit() or ":" in argument:
             wanted = {"line": int(argument) if argument.isdigit() else argument}
-        elif any(event.operator == argument for event in self.stepper.events):
+        elif any(argument in (event.operator, event.call) for event in self.stepper.events):
             wanted = {"operator": argument}
         else:
             wanted = {"module": argument}
@@ -112,7 +113,7 @@ class Debugger(cmd.Cmd):
             self._go(lambda event: event.reaches(tensor), argument)
 
     def do_continue(self, argument: str) -> bool:
-        """continue: go to the end of the walk and on with the program, to its next backward()."""
+        """continue: go to the end of the walk and on with the program, to its next backward() or autograd.grad()."""
         while self.stepper.next() is not None:
             pass
         return True
@@ -220,7 +221,9 @@ class Debugger(cmd.Cmd):
     def complete_to(self, text: str, *ignored: Any) -> list[str]:
         """Operators, modules and lines of the walk."""
         events = self.stepper.events
-        names = {event.operator for event in events} | {event.module or "" for event in events}
+        names = {name for event in events for name in (event.operator, event.call)} | {
+            event.module or "" for event in events
+        }
         names |= {str(event.line) for event in events if event.line is not None}
         return sorted(name for name in names if name and name.startswith(text))
 
@@ -253,7 +256,8 @@ class Debugger(cmd.Cmd):
         if event is not None:
             self.say(str(event))
         elif self.stepper.at_end:
-            self.say("the end of the walk: .grad is filled; 'continue' goes on with the program")
+            filled = ".grad is filled" if self.stepper.fills else "autograd.grad gives its gradients to the program"
+            self.say(f"the end of the walk: {filled}; 'continue' goes on with the program")
         else:
             self.say("the beginning of the walk")
         return event

@@ -35,8 +35,10 @@ class EngineTrainer:
         self.model = task.model.to(device)
         self.parallel = self.model
         if processes.count() > 1:
+            from retrograd.nn.parallel import DistributedDataParallel
+
             task.model = self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
-            self.parallel = nn.parallel.DistributedDataParallel(self.model)
+            self.parallel = DistributedDataParallel(self.model)
         self.optimizer = make_optimizer(self.model, recipe)
         self.compiled = rg.compile(self._step) if compiled else None
 

@@ -10,7 +10,7 @@ from ..nn.linear import Linear
 from ..nn.losses import NLLLoss
 from ..nn.module import Module
 from ..nn.normalization import LocalResponseNorm
-from ..nn.parallel.devices import DataParallel as DataParallel
+from ..nn.parallel.data_parallel import DataParallel as DataParallel
 from ..nn.state import IncompatibleKeys
 from ..nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 

@@ -21,6 +21,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.nn.init": ("init",),
     "retrograd.nn.parameter": ("modules",),
     "retrograd.nn.utils": ("nn_utils",),
+    "retrograd.onnx": ("onnx",),
     "retrograd.optim.optimizer": ("optimizers",),
     "retrograd.optim.lr_scheduler": ("schedulers",),
     "retrograd.serialization": ("object_files",),

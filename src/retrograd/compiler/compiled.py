@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tensor
 from ..core.backward import Walk
 from ..core.graph import edge_of, reachable
-from ..core.modes import Mode, modes
-from ..core import tensor
+from ..core.modes import modes
 from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
@@ -25,16 +25,10 @@ from .guards import Place, Surroundings
 from .program import Value
 from .replay import Miss
 from .traced import Number, Traced
-from .tracer import Tracer, as_real
+from .tracer import Tracer, as_real, tracing_with
 
 LIMIT = 8  # programs that a function keeps
 _tracing = RLock()  # Tensors are lifted for all threads
-
-
-class _tracing_with(Mode):
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.changes = {"observers": (tracer,), "tracer": tracer}
 
 
 class Compiled:
@@ -47,6 +41,7 @@ class Compiled:
         self.limit = limit
         self.entries: list[Entry] = []
         self.eager = ""  # why it runs eagerly, where it does
+        self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
         self.traces = 0
         self._failures = 0
@@ -98,6 +93,40 @@ class Compiled:
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
         return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
 
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """The programs in words: instructions by line, what was fused, memory, guards.
+
+        With arguments it makes one more call with them, a real one, which is measured.
+
+        Returns:
+            The text.
+
+        >>> @rg.compile
+        ... def f(x):
+        ...     return (x * 2).sum()
+        >>> print(f.explain())
+        f: no program yet; call it
+        >>> f(rg.ones(3))
+        tensor(6.)
+        >>> "mul" in f.explain(rg.ones(3))
+        True
+        """
+        from .explain import explanation
+
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        if self.eager:
+            return f"{name}: runs eagerly: {self.eager}"
+        leaves, structure = flatten((args, kwargs))
+        if args or kwargs:
+            self(*args, **kwargs)  # traced, if need be
+            for entry in self.entries:
+                arrays = entry.enter(leaves) if entry.trace.structure == structure else None
+                if arrays is not None:
+                    return explanation(entry, leaves, arrays)
+        return (
+            "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
+        )
+
     # Tracing
 
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
@@ -128,7 +157,7 @@ class Compiled:
         free = self._free_places(surroundings)
         places: list[tuple[Place, Any]] = []
         given = list(leaves)
-        mode = _tracing_with(tracer)
+        mode = tracing_with(tracer)
         try:
             for index, leaf in enumerate(leaves):
                 if isinstance(leaf, Tensor):

@@ -18,6 +18,7 @@ from ..core.storage import is_saved, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
+from .fusion import fused
 from .guards import Surroundings
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
@@ -71,9 +72,14 @@ class Entry:
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
         program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
-        program.instructions = live(program)
+        program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
+        handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
+        inside = {value for step in forward for value in step.outs}
+        forward = fused(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
+        backward = fused(backward, handed_over)
+        program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
         program.inputs = [(value, source) for value, source in program.inputs if value in read]

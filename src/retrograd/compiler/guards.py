@@ -219,6 +219,24 @@ class Surroundings:
                 return f"a {type(x).__name__} has other contents"
         return ""
 
+    def words(self, free: set[tuple[int, Any]]) -> list[str]:
+        """What is compared, by name, with how many places have it."""
+        plain: dict[str, int] = {}
+        objects: dict[str, int] = {}
+        for identity, (place, value) in self.places.items():
+            name = "a variable of an enclosing function" if place.key is None else str(place.key)
+            if identity in free:
+                name += " (an input)"
+            table = plain if isinstance(value, _PLAIN) else objects
+            table[name] = table.get(name, 0) + 1
+        found = []
+        for what, table in (("the values of", plain), ("the identities of", objects)):
+            if table:
+                found.append(f"{what} {', '.join(f'{n} ({k})' if k > 1 else n for n, k in table.items())}")
+        if self.lists:
+            found.append(f"the contents of {len(self.lists)} containers: parameters, buffers, children, hooks, lists")
+        return found
+
     def check(self, free: set[tuple[int, Any]], constants: dict[str, Any]) -> list[str]:
         """Expressions that are true while all is as it was, but for the places ``free``; and what they name."""
         lines: list[str] = []
@@ -241,7 +259,7 @@ class Surroundings:
             else:
                 lines.append(f"{read} is {wanted}")
         for x, contents in self.lists:
-            lines.append(f"contents({named(x)}) == {named(contents)}")
+            lines.append(f"contents({named(x)}) == {named(contents)}" if contents else f"not {named(x)}")
         for array in self.arrays:
             if array.nbytes <= _SMALL:
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")

@@ -23,6 +23,7 @@ tuples, lists, dicts and slices too; all else there is constant.
   - ``"primitive"``: the forward of ``primitive``, a kernel or a library's routine, or something elementwise that can
     be written out in NumPy's functions by ``expand``;
   - ``"whole"``: any other pure function of arrays;
+  - ``"loop"``: ``parts`` fused into a compiled loop;
   - ``"draw"``: random numbers from a generator: never removed, doubled or moved past another draw;
   - ``"guard"``: ``function(value)`` must be equal to what the trace saw, else the replay is given up (``Miss``) and
     what was written so far is undone;
@@ -104,7 +105,7 @@ class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "paths", "primitive", "several", "site",
+        "args", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths", "primitive", "several", "site",
         "view", "writes",
     )  # fmt: skip
 
@@ -133,6 +134,7 @@ class Instruction:
         self.paths: tuple[tuple[int, ...], ...] = ()  # with several, where in the result each of outs is found
         self.checks = checks  # whether the shapes of outs may depend on data, and are compared
         self.primitive = primitive
+        self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
         self.operator = ""
         self.site: Any = None
         self.backward = False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from .program import Instruction, Method, Program, Value, values_in
+from .program import Instruction, Method, Value, values_in
 
 _names = count()
 
@@ -165,17 +165,23 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def live(program: Program) -> list[Instruction]:
-    """The instructions that anything depends on: results, effects, guards, random numbers, memory from outside."""
-    outer = {value.root for value, _ in program.inputs}
-    wanted = {value.root for value in program.outputs} | outer
+def live(instructions: Sequence[Instruction], gives: Iterable[Value], outer: set[Value]) -> list[Instruction]:
+    """The instructions that anything depends on: results, effects, guards, random numbers, writes to memory outside.
+
+    Args:
+        instructions: in their order.
+        gives: the values that are wanted.
+        outer: the values whose memory is the user's.
+    """
+    wanted = set(gives)
+    roots = {value.root for value in (*wanted, *outer)}
     kept: list[Instruction] = []
-    for instruction in reversed(program.instructions):
+    for instruction in reversed(instructions):
         needed = instruction.kind in ("draw", "guard", "effect") or instruction.checks
-        needed = needed or any(value.root in wanted for value in (*instruction.outs, *instruction.writes))
-        if needed:
+        if needed or not wanted.isdisjoint(instruction.outs) or any(v.root in roots for v in instruction.writes):
             kept.append(instruction)
-            wanted.update(value.root for value in instruction.reads())
-            wanted.update(value.root for value in instruction.outs)
+            for value in (*instruction.reads(), *instruction.outs):
+                wanted.add(value)
+                roots.add(value.root)
     kept.reverse()
     return kept

@@ -360,7 +360,17 @@ class TracedModule:
 
 
 _PLAIN = frozenset(
-    "dtype finfo iinfo errstate broadcast_shapes result_type promote_types can_cast may_share_memory".split()
+    [
+        "dtype",
+        "finfo",
+        "iinfo",
+        "errstate",
+        "broadcast_shapes",
+        "result_type",
+        "promote_types",
+        "can_cast",
+        "may_share_memory",
+    ]
 )
 
 

@@ -24,18 +24,35 @@ from ..core.modes import Mode, modes
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
-from ..core.tensor import Tensor, new_tensor
+from ..core.tensor import Tensor
 from .effects import clear_grad, give_array, run_step, set_grad
 from .program import Instruction, Program, Value, replaced
-from .traced import BACKEND, Number, Traced, TracedModule
+from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
 _SHAPED_BY_DATA = frozenset(
-    "argwhere extract flatnonzero intersect1d nonzero setdiff1d setxor1d trim_zeros union1d unique bincount "
-    "unique_values unique_counts unique_inverse unique_all compress repeat".split()
+    [
+        "argwhere",
+        "extract",
+        "flatnonzero",
+        "intersect1d",
+        "nonzero",
+        "setdiff1d",
+        "setxor1d",
+        "trim_zeros",
+        "union1d",
+        "unique",
+        "bincount",
+        "unique_values",
+        "unique_counts",
+        "unique_inverse",
+        "unique_all",
+        "compress",
+        "repeat",
+    ]
 )
 
 
@@ -554,6 +571,14 @@ class Tracer(Observer):
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
+
+
+class tracing_with(Mode):
+    """Let a tracer write down what happens on this thread."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.changes = {"observers": (tracer,), "tracer": tracer}
 
 
 class without(Mode):

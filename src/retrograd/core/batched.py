@@ -158,7 +158,8 @@ class Batched(Wrapping):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         how = "calling .numpy() or .tolist() on a Tensor, or a function that wants a NumPy array"
-        self._same(how, "has no array for one of them: use NumPy's or Retrograd's functions of Tensors, or return it")
+        instead = "has no array for one of them: use functions of Tensors (stack for a list of them), or return it"
+        self._same(how, instead)
         return np.asarray(backend_of(self.value.array).to_numpy(self.value.array), dtype)
 
     # NumPy's functions, ufuncs and operators

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 
+class Given(tuple[Any, ...]):
+    """What a public operator is called with, in order; the last ones by ``names``."""
+
+    names: tuple[str, ...] = ()
+
+
 class Observer:
     """Told of what happens; each method does nothing until a subclass says otherwise.
 
@@ -46,7 +52,9 @@ class Observer:
         """It has raised, and ``called`` does not follow."""
 
     def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
-        """A call of a module begins, or of a public operator, by its name; the calls until ``closed`` are its parts."""
+        """A call of a module begins, or of a public operator, by its name; the calls until ``closed`` are its parts.
+
+        The inputs of an operator are ``Given``."""
 
     def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
         """It has ended; ``result`` is what it gave, or the exception that it raised."""

@@ -10,6 +10,7 @@ import numpy as np
 from .tracing import whole
 
 BLOCK = 512  # rows per block of a sum over leading dimensions
+SHORT = 64  # elements of a last dimension up to which NumPy's sum spends more on beginning than on adding
 LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
 
 
@@ -19,7 +20,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 
     NumPy sums pairwise only along contiguous memory; over other dimensions it adds row by row, with an error that grows
     with their number. There, a product of each block of rows with ones gives one row per block (by BLAS, which is
-    faster, too), and these rows are summed likewise. float16 is summed in float32.
+    faster, too), and these rows are summed likewise; so are short last dimensions. float16 is summed in float32.
     """
     dtype = x.dtype
     if dtype.kind in "biu":
@@ -31,10 +32,14 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         or x.__class__ is not np.ndarray  # a GPU's sums are trees already
         or x.size < LONG
         or dtype.kind != "f"
-        or x.ndim - 1 in dim
         or not x.flags.c_contiguous
+        or x.ndim - 1 in dim
+        and (len(dim) > 1 or x.shape[-1] > SHORT)
     ):
         return x.sum(axis=dim, keepdims=keepdim)
+    if x.ndim - 1 in dim:
+        out = np.matmul(x, np.ones(x.shape[-1], dtype))
+        return out[..., None] if keepdim else out
     out = x
     for axis in sorted(dim, reverse=True):
         out = _sum_rows(out.reshape(prod(out.shape[:axis]), out.shape[axis], -1)).reshape(
@@ -47,7 +52,7 @@ def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The sum over the middle one of three dimensions."""
     before, rows, width = x.shape
     if rows <= BLOCK:
-        return x.sum(axis=1)
+        return np.matmul(np.ones(rows, x.dtype), x)
     blocks, rest = divmod(rows, BLOCK)
     whole = x[:, : rows - rest].reshape(before, blocks, BLOCK, width)
     total = _sum_rows(np.matmul(np.ones(BLOCK, x.dtype), whole))

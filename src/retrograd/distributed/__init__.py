@@ -43,8 +43,9 @@ from .work import Work
 __all__ = [
     "DistBackendError", "DistError", "GroupMember", "ProcessGroup", "ReduceOp", "Work", "destroy_process_group",
     "get_backend", "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
-    "get_process_group_ranks", "get_rank", "get_world_size", "init_process_group", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available",
-    "is_nccl_available", "is_torchelastic_launched", "launched", "new_group",
+    "get_process_group_ranks", "get_rank", "get_world_size", "init_process_group", "is_available",
+    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched",
+    "launched", "new_group",
 ]  # fmt: skip
 __all__ += [*_collectives, *_objects, *_messages]
 

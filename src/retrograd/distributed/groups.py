@@ -22,6 +22,9 @@ from .nccl import NCCLCarrier
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 _TEXT = 512  # bytes of a call's description, where ranks compare theirs
 _SOON, _LONG = 2e-3, 0.5  # seconds of waiting after which a rank sleeps in between, and tells the hub
+_BESIDE = 5e-4  # seconds between questions that are asked beside the program
+
+urgent = threading.Event()  # whether the program waits for what is on its way beside it
 
 
 class ProcessGroup:
@@ -122,27 +125,30 @@ class ProcessGroup:
 
 
 def wait_for(request: Any, call: Call, timeout: float) -> None:
-    """Ask until the request is done: without a pause at first, then sleeping in between; beside the program's own
-    thread, which wants the interpreter, always sleeping.
+    """Ask until the request is done: without a pause at first, then sleeping in between; beside the program, which
+    wants the interpreter, seldom, until it waits itself.
 
     Raises:
         DistError: it was not done in time, and there is no hub to end the job.
         DistBackendError: MPI says that it failed.
     """
     try:
-        at_once = threading.current_thread() is threading.main_thread()
+        at_once = threading.current_thread() is threading.main_thread() or urgent.is_set()
         for _ in range(100 if at_once else 1):
             if request.Test():
                 return
         began, told = time.monotonic(), False
         while not request.Test():
+            if not at_once and urgent.wait(_BESIDE):
+                at_once, began = True, time.monotonic()
             waited = time.monotonic() - began
             if waited > timeout:
                 guard.late(call, timeout)
             if waited > _LONG and not told:
                 told = True
                 guard.waits(call)
-            time.sleep(0 if at_once and waited < _SOON else min(1e-3, max(1e-4, waited / 20)))
+            if at_once:
+                time.sleep(0 if waited < _SOON else min(1e-3, waited / 20))
         if told:
             guard.goes_on()
     except library().Exception as error:

@@ -110,7 +110,7 @@ class Guard:
         raise DistError(f"{call.text}: not all ranks came within {seconds:g} s")
 
     def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
-        """End all ranks for this reason, with this exit code; returns only where there is no hub, for the caller to speak.
+        """End all ranks for this reason, with this exit code; returns where there is no hub, for the caller to speak.
 
         The rank that comes first speaks for all: it calls ``show``, then the hub prints the text in one line.
 

@@ -38,7 +38,7 @@ class Peer:
         self.rank = -1
         self.pid = 0
         self.host = ""
-        self.left = False  # its program has ended in good order
+        self.left = 0.0  # when its program ended in good order
         self.closed = False
         self.waits: dict[str, Any] | None = None  # the call in which it has waited for long
         self.where: dict[str, Any] | None = None
@@ -109,9 +109,7 @@ class Hub:
             case "goes on":
                 peer.waits = None
             case "left":
-                peer.left = True
-            case "back":
-                peer.left = False
+                peer.left = time.monotonic()
             case "where":
                 peer.where = message
             case "late":
@@ -188,10 +186,11 @@ class Hub:
         now = time.monotonic()
         for peer in self.ranks.values():
             waits = peer.waits
-            if waits is None or peer.closed or now - waits["since"] < GRACE:
+            if waits is None or peer.closed:
                 continue
+            # What the others have sent before they left is still on its way.
             gone = [rank for rank in waits["members"] if rank in self.ranks and self.ranks[rank].left]
-            if gone:
+            if gone and now - max(waits["since"], *(self.ranks[rank].left for rank in gone)) > GRACE:
                 verb = "has" if len(gone) == 1 else "have"
                 place = f" at {waits['at']}" if waits["at"] else ""
                 their = "its program" if len(gone) == 1 else "their programs"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from .groups import seconds_of
+from .groups import seconds_of, urgent
 
 
 class Work:
@@ -42,8 +42,13 @@ class Work:
         Raises:
             RuntimeError: it failed, or ``timeout`` is over.
         """
-        if not self._done.wait(None if timeout is None else seconds_of("wait", timeout)):
-            raise RuntimeError(f"wait: not done within {timeout}")
+        if not self._done.is_set():
+            urgent.set()
+            try:
+                if not self._done.wait(None if timeout is None else seconds_of("wait", timeout)):
+                    raise RuntimeError(f"wait: not done within {timeout}")
+            finally:
+                urgent.clear()
         if self._error is not None:
             raise self._error
         return True

@@ -8,6 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
+from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..ops.make.filled import zeros
 from ..ops.make.ranges import arange
@@ -37,7 +38,7 @@ def jacrev(
         of this and of the second part.
 
     Raises:
-        RuntimeError: ``argnums`` names no argument; an argument or an output is not floating or complex.
+        RuntimeError: ``argnums`` names no argument; an argument or an output is not real floating.
         ValueError: ``chunk_size`` is not positive; an argument holds something that is no Tensor, array or number.
 
     >>> from retrograd.func import jacrev
@@ -45,30 +46,7 @@ def jacrev(
     {'square': tensor([[2., 0.],
             [0., 4.]]), 'sum': tensor([1., 1.])}
     """
-    _check_chunk("jacrev", chunk_size)
-
-    @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        function, chosen, paths = chosen_arguments("jacrev", func, argnums, args, kwargs)
-        points, structure = points_of("jacrev", chosen, paths)
-        recorded = record("jacrev", function, points, structure, has_aux)
-        check_outputs(recorded)
-
-        def rows(cotangents: list[Tensor]) -> list[Tensor]:
-            return pulled(recorded, cotangents, retain_graph=True)
-
-        columns = recorded.attached_only(_over_basis(rows, recorded.outputs, points, chunk_size))
-        blocks = []
-        for y, start, stop in _places(recorded.outputs):
-            leaves = [
-                column[start:stop].reshape((*y.shape, *x.shape)) for column, x in zip(columns, points, strict=True)
-            ]
-            block = structure.unflatten(leaves)
-            blocks.append(block[0] if isinstance(argnums, int) else block)
-        nest = recorded.structure.unflatten(blocks)
-        return (nest, recorded.aux) if has_aux else nest
-
-    return jacobian
+    return _by_rows("jacrev", func, argnums, has_aux, chunk_size)
 
 
 def jacfwd(
@@ -96,33 +74,9 @@ def jacfwd(
     >>> jacfwd(lambda x: rg.stack([x, x**2, x**3]))(rg.tensor(2.0))
     tensor([ 1.,  4., 12.])
     """
-    _check_chunk("jacfwd", chunk_size)
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"jacfwd: randomness must be 'error', 'different' or 'same', got {randomness!r}")
-
-    @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        function, chosen, paths = chosen_arguments("jacfwd", func, argnums, args, kwargs)
-        points, structure = points_of("jacfwd", chosen, paths)
-        recorded = record("jacfwd", function, points, structure, has_aux)
-
-        def columns(tangents: list[Tensor]) -> list[Tensor]:
-            return pushed(recorded, tangents)
-
-        places = _places(points)
-        blocks = []
-        found = recorded.attached_only(_over_basis(columns, points, recorded.outputs, chunk_size))
-        for y, rows in zip(recorded.outputs, found, strict=True):
-            leaves = []
-            for x, start, stop in places:
-                inputs, outputs = range(x.ndim), range(x.ndim, x.ndim + y.ndim)
-                leaves.append(rows[start:stop].reshape((*x.shape, *y.shape)).permute((*outputs, *inputs)))
-            block = structure.unflatten(leaves)
-            blocks.append(block[0] if isinstance(argnums, int) else block)
-        nest = recorded.structure.unflatten(blocks)
-        return (nest, recorded.aux) if has_aux else nest
-
-    return jacobian
+    return _by_columns("jacfwd", func, argnums, has_aux, chunk_size)
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -144,7 +98,81 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacfwd(jacrev(func, argnums), argnums)
+    return _by_columns("hessian", _by_rows("hessian", func, argnums), argnums)
+
+
+def _by_rows(
+    transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """``jacrev``, under the name of whoever calls it."""
+    _check_chunk(transform, chunk_size)
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
+        points, structure = points_of(transform, chosen, paths)
+        _check_real(transform, "argument", points)
+        recorded = record(transform, function, points, structure, has_aux)
+        check_outputs(recorded)
+        _check_real(transform, "output", recorded.outputs)
+
+        def rows(cotangents: list[Tensor]) -> list[Tensor]:
+            return pulled(recorded, cotangents, retain_graph=True)
+
+        columns = recorded.attached_only(_over_basis(rows, recorded.outputs, points, chunk_size))
+        blocks = []
+        for y, start, stop in _places(recorded.outputs):
+            leaves = [
+                column[start:stop].reshape((*y.shape, *x.shape)) for column, x in zip(columns, points, strict=True)
+            ]
+            block = structure.unflatten(leaves)
+            blocks.append(block[0] if isinstance(argnums, int) else block)
+        nest = recorded.structure.unflatten(blocks)
+        return (nest, recorded.aux) if has_aux else nest
+
+    return jacobian
+
+
+def _by_columns(
+    transform: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """``jacfwd``, under the name of whoever calls it."""
+    _check_chunk(transform, chunk_size)
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
+        points, structure = points_of(transform, chosen, paths)
+        _check_real(transform, "argument", points)
+        recorded = record(transform, function, points, structure, has_aux)
+        _check_real(transform, "output", recorded.outputs)
+
+        def columns(tangents: list[Tensor]) -> list[Tensor]:
+            return pushed(recorded, tangents)
+
+        places = _places(points)
+        blocks = []
+        found = recorded.attached_only(_over_basis(columns, points, recorded.outputs, chunk_size))
+        for y, rows in zip(recorded.outputs, found, strict=True):
+            leaves = []
+            for x, start, stop in places:
+                inputs, outputs = range(x.ndim), range(x.ndim, x.ndim + y.ndim)
+                leaves.append(rows[start:stop].reshape((*x.shape, *y.shape)).permute((*outputs, *inputs)))
+            block = structure.unflatten(leaves)
+            blocks.append(block[0] if isinstance(argnums, int) else block)
+        nest = recorded.structure.unflatten(blocks)
+        return (nest, recorded.aux) if has_aux else nest
+
+    return jacobian
+
+
+def _check_real(transform: str, what: str, tensors: Sequence[Tensor]) -> None:
+    """Refuse complex numbers: a derivative by one of them is no number, unless the function is holomorphic."""
+    for x in tensors:
+        if x.dtype.kind == "c":
+            raise RuntimeError(
+                f"{transform}: wanted real arguments and outputs, got the {what} {describe(x)}; use vjp or jvp"
+            )
 
 
 def _check_chunk(transform: str, chunk_size: int | None) -> None:

@@ -21,7 +21,7 @@ class Names:
     """Paths of modules relative to the outermost module that was called, and names of leaves.
 
     The outermost has its class's name, and its parameters none before them. Of a second model that has paths in common
-    with the first, all begin with its class's name.
+    with the first, all begin with what the program calls it (``discriminator.0``), or else with its class's name.
     """
 
     def __init__(self) -> None:
@@ -77,12 +77,13 @@ class Names:
 
     def _add(self, root: Any) -> None:
         """Name a module that is called from outside of all others, and everything in it."""
-        label, number = type(root).__name__, 1
+        modules = dict(root.named_modules())
+        clash = any(self._is_taken(path) for path in [type(root).__name__, *modules])
+        label = name = clash and variable_name(sys._getframe(1), root).removeprefix("self.") or type(root).__name__
+        number = 1
         while self._is_taken(label):
             number += 1
-            label = f"{type(root).__name__}_{number}"
-        modules = dict(root.named_modules())
-        clash = any(path and self._is_taken(path) for path in modules)
+            label = f"{name}_{number}"
         prefix = f"{label}." if clash else ""
         for path, module in modules.items():
             name = prefix + path if path else label
@@ -96,8 +97,8 @@ class Names:
         return path in self._taken and self._taken[path]() is not None
 
 
-def variable_name(frame: FrameType | None, x: Tensor) -> str:
-    """What the program calls a Tensor: a variable of its outermost function that has it, or what it is in one."""
+def variable_name(frame: FrameType | None, x: Any) -> str:
+    """What the program calls a Tensor or module: a variable of its outermost function that has it, or what it is in."""
     name = ""
     frame = user_frame(frame)
     for _ in range(_CALLERS):
@@ -128,8 +129,8 @@ def _within_program(frame: FrameType) -> FrameType | None:
     return None if frame.f_code.co_name == "<module>" else user_frame(frame.f_back)
 
 
-def _among(variables: dict[str, Any], x: Tensor) -> str:
-    array = x.array
+def _among(variables: dict[str, Any], x: Any) -> str:
+    array = getattr(x, "array", x)
     for name, value in variables.items():
         if value is x or value is array:
             return name

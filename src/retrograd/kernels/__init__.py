@@ -94,6 +94,7 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        run.loop = name  # type: ignore[attr-defined]
         return run
 
     return enter

@@ -9,7 +9,8 @@ import numpy as np
 from . import compiled, suits
 from .threads import in_shares
 
-WORTHWHILE = 1 << 12  # steps times places from which the loops gain more than their call costs
+WORTHWHILE = 1 << 9  # steps times places from which the loops gain more than their call costs
+SHARED = 1 << 12  # of which a thread is given at least so many
 
 
 def takes(log_probs: Any, labels: Any) -> bool:
@@ -23,7 +24,7 @@ def _barred(skips: Any) -> Any:
 
 def _least(log_probs: Any, labels: Any) -> int:
     """How many sequences a thread should at least be given."""
-    return max(1, WORTHWHILE // (log_probs.shape[0] * labels.shape[1]))
+    return max(1, SHARED // (log_probs.shape[0] * labels.shape[1]))
 
 
 def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> tuple[Any, Any]:

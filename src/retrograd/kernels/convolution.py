@@ -14,11 +14,12 @@ import numpy as np
 
 from . import multiplies
 from .threads import launch
-from .windows import in_three_axes
+from .windows import Window3, in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
+DEEP = 32  # rows of columns from which a product is as fast as one with more
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
 
 
@@ -48,14 +49,20 @@ def _flat(array: Any, groups: int) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _tile(n: int, lines: int, width: int, row_bytes: int) -> tuple[int, int, int]:
-    """Images and lines of a tile, and how many tiles there are."""
-    count, wanted = lines * width, max(NARROW, CACHED // row_bytes)
+def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool = True) -> tuple[int, int, int, int]:
+    """Images and lines of a tile, how many tiles there are, and in how many steps the kernel goes along H."""
+    kernel, stride, _, _, (planes, height, width) = window
+    lines, count = planes * height, planes * height * width
+    rows = channels * prod(kernel)
     if count >= NARROW:
+        in_steps = in_steps and stride[1] == planes == 1 and rows // kernel[1] >= DEEP
+        steps = kernel[1] if in_steps else 1
+        wanted = max(NARROW, CACHED // (rows // steps * itemsize))
         most = -(-lines // -(-count // wanted))
-        return 1, most, n * -(-lines // most)
+        return 1, most, n * -(-lines // most), steps
+    wanted = max(NARROW, CACHED // (rows * itemsize))
     images = max(1, min(wanted // count, max(-(-NARROW // count), n // PIECES)))
-    return images, lines, -(-n // images)
+    return images, lines, -(-n // images), 1
 
 
 def _block(channels: int, pieces: int) -> int:
@@ -70,19 +77,31 @@ def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
     launch(getattr(convolution_loops, name), items, least, *args)
 
 
+def _matrices(w: Any, groups: int, steps: int) -> Any:
+    """The weight as matrices ``(groups, steps, O, K)``, one per step of the kernel along H."""
+    shape = groups, len(w) // groups, -1, steps, w.shape[-1] if steps > 1 else 1
+    return np.ascontiguousarray(np.moveaxis(w.reshape(shape), 3, 1)).reshape(groups, steps, shape[1], -1)
+
+
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The convolution."""
     axes = in_three_axes(window)
     out = np.empty((len(x), len(w), *window.out), x.dtype)
-    x6, y = _grouped(x, groups, window), _flat(out, groups)
-    matrices = np.ascontiguousarray(w).reshape(groups, len(w) // groups, -1)
     b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
     b = b.reshape(groups, -1)
-    _, outs, rows = matrices.shape
-    images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
-    outs = _block(outs, tiles * groups)
-    items = tiles * groups * -(-matrices.shape[1] // outs)
-    _launch("forward", items, y.size * rows, x6, matrices, b, axes, (images, lines, outs), y)
+    if w.shape[1] == 1 and len(w) <= 2 * groups and max(axes[1]) <= 2:
+        kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
+        planes = len(x) * groups * axes[4][0]
+        args = _grouped(x, groups, window), kernels, b, axes, _flat(out, groups)
+        _launch("forward_by_planes", planes, out.size * w[0].size, *args)
+        return out
+    images, lines, tiles, steps = _tile(len(x), axes, w.shape[1], x.itemsize)
+    all_outs = len(w) // groups
+    outs = _block(all_outs, tiles * groups)
+    arrays = _grouped(x, groups, window), _matrices(w, groups, steps), b
+    items = tiles * groups * -(-all_outs // outs)
+    multiplications = out.size * w[0].size
+    _launch("forward", items, multiplications, *arrays, axes, (images, lines, outs), _flat(out, groups))
     return out
 
 
@@ -95,13 +114,15 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     else:
         out = np.empty(shape, y.dtype)
         out[:] = b.reshape((-1,) + (1,) * len(window.size))
-    y4, x6 = _flat(y, groups), _grouped(out, groups, window)
-    matrices = np.ascontiguousarray(w).reshape(groups, len(w) // groups, -1)
-    images, lines, _ = _tile(len(y), axes[4][0] * axes[4][1], axes[4][2], matrices.shape[2] * y.itemsize)
+    images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
     channels = _block(w.shape[1], pieces)
+    arrays = _flat(y, groups), _matrices(w, groups, 1)
     items = pieces * -(-w.shape[1] // channels)
-    _launch("transposed", items, y4.size * matrices.shape[2], y4, matrices, axes, (images, lines, channels), x6)
+    multiplications = y.size * w[0].size
+    _launch(
+        "transposed", items, multiplications, *arrays, axes, (images, lines, channels), _grouped(out, groups, window)
+    )
     return out
 
 
@@ -109,13 +130,14 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     """The correlation of x and y, summed over the batch."""
     axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
+    images, lines, tiles, _ = _tile(len(x), axes, channels, x.itemsize, in_steps=False)
     rows = channels * prod(window.kernel)
-    images, lines, tiles = _tile(len(x), axes[4][0] * axes[4][1], axes[4][2], rows * x.itemsize)
     parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))
     some = _block(channels, parts * groups)
-    totals = np.empty((parts, groups, rows, outs), x.dtype)
-    x6, y4 = _grouped(x, groups, window), _flat(y, groups)
+    room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # rows a power of two apart share their cache lines
+    totals = np.empty((parts, groups, rows, room), x.dtype)[..., :outs]
+    arrays = _grouped(x, groups, window), _flat(y, groups)
     items = parts * groups * -(-channels // some)
-    _launch("weight", items, y4.size * rows, x6, y4, axes, (images, lines, some), totals)
+    _launch("weight", items, y.size * rows, *arrays, axes, (images, lines, some), totals)
     total = totals[0] if parts == 1 else totals.sum(axis=0)
     return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)

@@ -1,11 +1,14 @@
 """The compiled loops of convolution: what windows read, unrolled into columns in cache, and products with these.
 
-Arrays are contiguous: ``x (N, G, C, D, H, W)``, ``w (G, O, K)`` with K numbering channel and element of the kernel, and
-``y (N, G, O, lines, W')``, whose lines are the last axis at all places of the axes before. ``window`` holds kernel,
-stride, padding, dilation and the number of windows, each for three axes.
+Arrays are contiguous: ``x (N, G, C, D, H, W)``, ``w (G, steps, O, K)`` with K numbering channel and element of the
+kernel, and ``y (N, G, O, columns)``, whose columns are lines of W' windows each. ``window`` holds kernel, stride,
+padding, dilation and the number of windows, each for three axes.
 
 A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
 depend on the number of threads, so neither do the sums.
+
+The windows of one image overlap as whole lines where the stride along H is 1. So they need not be unrolled along H:
+with as many ``steps`` as the kernel has rows, each step reads the same columns some lines later.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -20,7 +23,7 @@ from .blas import product
 from .native import shared
 
 _loop = shared("contract")
-_part = njit(error_model="numpy")
+_part = njit(error_model="numpy", fastmath={"contract"})
 
 
 @intrinsic
@@ -101,13 +104,13 @@ def _unpad(image, plane, row, window, x):
 
 
 @_part
-def _unroll(image, window, rows, columns, at):
-    """Write the columns of ``rows`` rows of windows from column ``at`` on."""
+def _unroll(image, window, rows, height, columns, at):
+    """Write the columns of ``rows`` rows of windows from column ``at`` on, of which ``height`` rows are unrolled."""
     kernel, stride, _, dilation, out = window
     number = 0
     for c in range(len(image)):
         for d in range(kernel[0]):
-            for u in range(kernel[1]):
+            for u in range(height):
                 for v in range(kernel[2]):
                     for h in range(rows):
                         source = image[c, d, h * stride[1] + u * dilation[1]]
@@ -142,15 +145,23 @@ def _roll(columns, at, window, rows, image):
 
 
 @_part
-def _columns_of(x, group, channels, window, images, lines, image, buffer):
-    """The columns of a tile: a part of x itself where each window is one element, in order."""
+def _reach(window, steps):
+    """The lines between what the first step reads and what the last one does."""
+    return (steps - 1) * window[3][1]
+
+
+@_part
+def _columns_of(x, group, channels, window, steps, images, lines, image, buffer):
+    """The columns of a tile, and those that the steps reach besides; x's own where each window is one element."""
     (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
     begin, stop = channels
     height, width = out[1], out[2]
     one = kernel[0] * kernel[1] * kernel[2] * stride[0] * stride[1] * stride[2] == 1
     if one and max(padding) == 0 and end - n == 1 and out == x.shape[3:]:
         return x[n, group].reshape(x.shape[2], out[0] * height * width)[begin:stop, first * width : last * width]
-    columns = buffer[: (stop - begin) * kernel[0] * kernel[1] * kernel[2], : (end - n) * (last - first) * width]
+    reach = _reach(window, steps)
+    rows_each = kernel[0] * (kernel[1] // steps) * kernel[2]
+    columns = buffer[: (stop - begin) * rows_each, : ((end - n) * (last - first) + reach) * width]
     for m in range(n, end):
         line = first
         while line < last:
@@ -158,7 +169,7 @@ def _columns_of(x, group, channels, window, images, lines, image, buffer):
             rows = min(height - row, last - line)
             part = image[: stop - begin, :, : _shape(window, rows)[1]]
             _pad(x[m, group, begin:stop], plane, row, window, part)
-            _unroll(part, window, rows, columns, at)
+            _unroll(part, window, rows + reach, kernel[1] // steps, columns, at)
             line += rows
     return columns
 
@@ -182,30 +193,33 @@ def _side_by_side(y, group, images, columns, gathered):
 def forward(x, w, b, window, tile, y, start, stop):
     """The items ``start`` to ``stop`` of the convolution: a block of channels of a tile of a group."""
     images, lines, outs = tile
-    all_outs, width = w.shape[1], window[4][2]
+    groups, steps, all_outs, rows = w.shape
+    width = window[4][2]
     count = y.shape[3]
     all_lines = count // width
     line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
     image = np.empty((x.shape[2], *_shape(window, lines)), x.dtype)
-    buffer = np.empty((w.shape[2], _room(images * lines * width)), x.dtype)
+    buffer = np.empty((rows, _room((images * lines + _reach(window, steps)) * width)), x.dtype)
     result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     filled, columns = -1, buffer[:, :]
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
-        group, number = rest % len(w), rest // len(w)
+        group, number = rest % groups, rest // groups
         n, first = number // line_tiles * images, number % line_tiles * lines
         end, last = min(n + images, len(x)), min(first + lines, all_lines)
         if rest != filled:
-            columns = _columns_of(x, group, (0, x.shape[2]), window, (n, end), (first, last), image, buffer)
+            columns = _columns_of(x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), image, buffer)
             filled = rest
         first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
         if end - n == 1:
             target = y[n, group, first_out:last_out, first * width : last * width]
         else:
-            target = result[: last_out - first_out, : columns.shape[1]]
+            target = result[: last_out - first_out, : (end - n) * count]
         for o in range(len(target)):
             target[o] = b[group, first_out + o]
-        product(w[group, first_out:last_out], columns, target, 1)
+        for step in range(steps):
+            at = step * window[3][1] * width
+            product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, 1)
         if end - n > 1:
             for m in range(n, end):
                 for o in range(len(target)):
@@ -219,17 +233,17 @@ def transposed(y, w, window, tile, x, start, stop):
     images, lines, channels = tile
     all_channels, height, width = x.shape[2], window[4][1], window[4][2]
     all_lines = y.shape[3] // width
-    size = w.shape[2] // all_channels
+    size = w.shape[3] // all_channels
     blocks = -(-all_channels // channels)
     image = np.empty((channels, *_shape(window, lines)), y.dtype)
     buffer = np.empty((channels * size, _room(images * lines * width)), y.dtype)
-    gathered = np.empty((w.shape[1], buffer.shape[1] if images > 1 else 0), y.dtype)
+    gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
         group, n = rest % len(w), rest // len(w) * images
         end = min(n + images, len(x))
         first_channel, last_channel = block * channels, min((block + 1) * channels, all_channels)
-        matrix = w[group, :, first_channel * size : last_channel * size]
+        matrix = w[group, 0, :, first_channel * size : last_channel * size]
         for first in range(0, all_lines, lines):
             last = min(first + lines, all_lines)
             columns = buffer[: matrix.shape[1], : (end - n) * (last - first) * width]
@@ -249,9 +263,9 @@ def transposed(y, w, window, tile, x, start, stop):
 
 @_loop
 def weight(x, y, window, tile, totals, start, stop):
-    """Fill the items of ``totals (P, G, K, O)``: a block of x's channels of a group, summed over a part of the tiles.
+    """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
 
-    Transposed, since BLAS is faster at wide times narrow matrices.
+    Transposed, since BLAS is faster at tall products.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -272,6 +286,57 @@ def weight(x, y, window, tile, totals, start, stop):
         for number in range(part * tiles // parts, (part + 1) * tiles // parts):
             n, first = number // line_tiles * images, number % line_tiles * lines
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
-            columns = _columns_of(x, group, some, window, (n, end), (first, last), image, buffer)
+            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), image, buffer)
             g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
             product(columns, g.T, total, 1)
+
+
+# One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.
+
+
+@_loop
+def forward_by_planes(x, w, b, window, y, start, stop):
+    """The planes ``start`` to ``stop`` of windows of all images and groups; ``w (G, O, kD, kH, kW)``.
+
+    Windows are computed as if the strides were 1, and also those that would go over the end of a line.
+    """
+    kernel, stride, _, dilation, out = window
+    depth, rows, width = _shape(window, out[1])
+    padded = np.zeros(depth * rows * width + kernel[2] * dilation[2], x.dtype)
+    image = padded[: depth * rows * width].reshape((1, depth, rows, width))
+    sums = np.empty((rows - (kernel[1] - 1) * dilation[1]) * width, x.dtype)
+    for item in range(start, stop):
+        plane, rest = item % out[0], item // out[0]
+        group, n = rest % len(w), rest // len(w)
+        _pad(x[n, group], plane, 0, window, image)
+        for o in range(w.shape[1]):
+            sums[:] = b[group, o]
+            for d in range(kernel[0]):
+                for u in range(kernel[1]):
+                    moved = padded[(d * rows + u * dilation[1]) * width :]
+                    _add_moved(sums, moved, w[group, o, d, u], dilation[2])
+            for h in range(out[1]):
+                at = (plane * out[1] + h) * out[2]
+                if stride[2] == 1:
+                    _copy(y[n, group, o], at, sums, h * stride[1] * width, out[2])
+                    continue
+                target, source = y[n, group, o, at : at + out[2]], sums[h * stride[1] * width :]
+                for j in range(len(target)):
+                    target[j] = source[j * stride[2]]
+
+
+@_part
+def _add_moved(sums, image, factors, apart):
+    """``sums[j] += sum_v factors[v] image[j + v * apart]``."""
+    v = 0
+    while v < len(factors):
+        x, a = image[v * apart :], factors[v]
+        if v + 3 <= len(factors):
+            y, z, b, c = x[apart:], x[2 * apart :], factors[v + 1], factors[v + 2]
+            for j in range(len(sums)):
+                sums[j] += a * x[j] + b * y[j] + c * z[j]
+            v += 3
+        else:
+            for j in range(len(sums)):
+                sums[j] += a * x[j]
+            v += 1

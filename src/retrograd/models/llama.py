@@ -12,6 +12,7 @@ from .. import nn
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
+from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
 from .cache import KeyValueCache, causal_attention, check_positions
 
@@ -152,9 +153,9 @@ class Llama(nn.Module):
         length = start + tokens.shape[1]
         check_positions("Llama", length, self.context)
         x = self.token(tokens)
-        angles = np.outer(np.arange(start, length), np.tile(self.frequencies, 2))
-        turns = tensor(np.stack([np.cos(angles), np.sin(angles)]), dtype=x.dtype, device=tokens.device)
-        cosine, sine = turns.unbind(0)
+        places = arange(start, length, dtype=np.float32, device=tokens.device)
+        angles = places.unsqueeze(1) * tensor(np.tile(self.frequencies, 2), dtype=np.float32, device=tokens.device)
+        cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blocks:
             x = block(x, cosine, sine, cache)
         return self.head(self.norm(x))

@@ -7,8 +7,6 @@ from typing import Any
 from .._generated.toplevel import cat
 from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..distributed.groups import get_world_size, is_initialized
-from ..distributed.nn.functional import all_reduce
 from .arguments import DeviceLike, DTypeLike
 from .module import Module
 from .normalization import _BatchNorm
@@ -53,8 +51,17 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"{type(self).__name__}: expected at least 2D input, got {describe(input)}")
 
     def forward(self, input: Tensor) -> Tensor:
-        if not (is_initialized() and self.training and get_world_size(self.process_group) > 1):
+        if not self.training:
             return super().forward(input)
+        from ..distributed.groups import get_world_size, is_initialized
+
+        if not is_initialized() or get_world_size(self.process_group) <= 1:
+            return super().forward(input)
+        return self._over_all_ranks(input)
+
+    def _over_all_ranks(self, input: Tensor) -> Tensor:
+        from ..distributed.nn.functional import all_reduce
+
         self._check_input_dim(input)
         rows = input.transpose(0, 1).reshape(input.shape[1], -1)
         count = input.new_tensor([float(rows.shape[1])])

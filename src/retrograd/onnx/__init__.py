@@ -7,6 +7,7 @@ from typing import Any as _Any
 from ..core.fallback import legacy_names as _legacy_names
 
 if TYPE_CHECKING:
+    from .exporting import export as export
     from .loading import ONNXModule as ONNXModule
     from .loading import UnsupportedError as UnsupportedError
     from .loading import load as load

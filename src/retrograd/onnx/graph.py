@@ -57,14 +57,14 @@ class Graph:
             array = array_of(initializer)
             self.constants[initializer.name] = enter(where + initializer.name, array, initializer.name not in settings)
         self.inputs = [name for name in self.inputs if name not in self.constants]
-        nodes = []
+        nodes: list[Any] = []
         for node in proto.node:
-            array = _large_constant(node)
-            if array is None:
+            weight = _large_constant(node)
+            if weight is None:
                 nodes.append(node)
             else:
                 name = node.output[0]
-                self.constants[name] = enter(where + name, array, name not in settings)
+                self.constants[name] = enter(where + name, weight, name not in settings)
         self.steps: list[Step] = []
         needed = set(self.outputs)
         for node in reversed(nodes):
@@ -158,7 +158,8 @@ def _loop(step: Step, values: dict[str, Any], scope: Scope, given: list[Any]) ->
     given = given + [None] * (2 - len(given))
     limit = None if given[0] is None else int(given[0].item())
     on = True if given[1] is None else bool(given[1].item())
-    carried, scanned, count = list(given[2:]), [[] for _ in body.outputs[len(given) - 1 :]], 0
+    carried, count = list(given[2:]), 0
+    scanned: list[list[Any]] = [[] for _ in body.outputs[len(given) - 1 :]]
     while on and (limit is None or count < limit):
         outputs = body.run(values, scope, [constant(count, np.int64), constant(on, bool), *carried])
         on = bool(outputs[0].item())

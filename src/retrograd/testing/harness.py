@@ -28,6 +28,7 @@ from ..autograd.gradcheck import (
 )
 from ..autograd.gradients import backward
 from ..autograd.numerical import as_real, numerical_jacobian, real_size
+from ..core.devices import is_array
 from ..core.dtypes import INEXACT, can_cast
 from ..core.errors import describe
 from ..core.modes import enable_grad, no_grad
@@ -77,6 +78,8 @@ def check_forward(operator: Operator, case: Case) -> None:
     for program in programs(operator, case):
         with no_grad():
             got = numbers(program(*program.inputs(False)))
+        for x in got:  # NumPy makes scalars of results without axes
+            assert not isinstance(x, Tensor) or is_array(x.array), f"{program}: gives a Tensor of {type(x.array)}"
         if case.random:
             wanted = numbers(program(*program.inputs(False)))
         elif case.reference is None:
@@ -434,21 +437,27 @@ def check_freed(operator: Operator, case: Case) -> None:
 
 
 def check_mutation(operator: Operator, case: Case) -> None:
-    """Inputs and integer results written in place after the call do not change its gradients; a result written does.
+    """Inputs, constants and integer results written in place after the call do not change its gradients.
 
     What the graph saved must be protected (copied on write), whichever way the operator saves it.
     """
     for program in programs(operator, case):
         _, wanted = evaluated(program, program.inputs())
         leaves = program.inputs()
+        constants: list[Tensor] = []  # indices, masks, weights that have no gradient
+
+        def make(array: Any, constants: list[Tensor] = constants) -> Tensor:
+            constants.append(make_tensor(array))
+            return constants[-1]
+
         with enable_grad():
             inputs = [apply1(CLONE, x) for x in leaves]
-            result = program(*inputs)
+            result = program_of(operator, case, program.call, make)(*inputs)
             outputs = differentiable_outputs(result)
             if not outputs:
                 continue
             results = list(tensors_of(result))
-            for x in inputs:
+            for x in inputs + constants:
                 if not any(aliased(x, y) for y in results):
                     apply_inplace(COPY, x, 0.0)
             for x in results:
@@ -457,7 +466,7 @@ def check_mutation(operator: Operator, case: Case) -> None:
             got = gradients(outputs, leaves, random_like(outputs, np.random.default_rng(3)))
         for index, (g, h) in enumerate(zip(got, wanted, strict=True)):
             if g is not None and h is not None:
-                what = f"{program}: gradient of input {index} after inputs or integer results were written in place"
+                what = f"{program}: gradient of input {index} after inputs or integer results were written"
                 assert_close(g, h, EXACT, what)
 
 

@@ -119,11 +119,12 @@ class Flow:
         name, least = min(below.items(), key=lambda item: item[1])
         places = self._places()
         dead = next((place for place in places if self._dead.get(place.record.index, (0, 0))[0] == 1), None)
-        steepest = dead or min(places, key=lambda place: place.factor)
-        record = steepest.record
+        alike = [dead] if dead else self._steepest(places)
+        record = alike[0].record
+        named = _named(record) if len(alike) == 1 else record.operator
         others = f" and {len(below) - 1} others" if len(below) > 1 else ""
         lines = [
-            f"{record.site}: the gradient vanished, most of all at {_named(record)}",
+            f"{record.site}: the gradient vanished, most of all at {named}",
             f"    {record.code}",
             f"  Its norm was {number(start)} at the beginning, and is {number(least)} where it reaches {name}{others}:",
             f"  less than {self.vanishing:g} of it.",
@@ -134,13 +135,21 @@ class Flow:
             lines.append(f"  All {count:,} outputs of {what}.")
             helps = "a lower learning rate, smaller biases, or leaky_relu"
         else:
-            lines.append(
-                f"  It fell most at {_named(record)}, {record.site}: to {number(steepest.factor)} of what came."
-            )
+            fell = number(math.prod(place.factor for place in alike))
+            together = f"{len(alike)} of them together, to" if len(alike) > 1 else "to"
+            lines.append(f"  It fell most at {named}, {record.site}: {together} {fell} of what came.")
             helps = (
                 "residual connections, normalization, larger initial weights, or relu where sigmoid and tanh saturate"
             )
         return "\n".join([*lines, self.chart(), f"what helps: {helps}"])
+
+    def _steepest(self, places: list[_Place]) -> list[_Place]:
+        """The places of one operator at one line at which, taken together, the norm fell most; the steepest first."""
+        alike: dict[tuple[str, str], list[_Place]] = {}
+        for place in places:
+            alike.setdefault((place.record.operator, str(place.record.site)), []).append(place)
+        group = min(alike.values(), key=lambda group: math.prod(place.factor for place in group))
+        return sorted(group, key=lambda place: place.factor)
 
     def _places(self) -> list[_Place]:
         """What reached each operator, with its factor, in the order of the walk."""

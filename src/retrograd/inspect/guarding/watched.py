@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from types import MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -58,7 +59,8 @@ class guard(Mode):
 
     Raises:
         GuardError: a ``RuntimeError`` whose text is the story.
-        ValueError: a bound that is not positive.
+        TypeError: a bound that is no number.
+        ValueError: one that is not positive.
 
     >>> x = rg.tensor([4.0, -1.0])
     >>> with rg.inspect.guard() as g:
@@ -78,6 +80,8 @@ class guard(Mode):
         backward: bool = True,
     ) -> None:
         for name, bound in (("vanishing", vanishing), ("exploding", exploding)):
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
+                raise TypeError(f"guard: {name} must be a number or None, got {type(bound).__name__}")
             if bound is not None and not bound > 0:
                 raise ValueError(f"guard: {name} must be positive, got {bound!r}")
         super().__init__()

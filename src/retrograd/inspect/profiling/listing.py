@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _AROUND = 2
 _PARTS = 12
-_MARGIN = 47  # columns of the figures beside a line's text
+_MARGIN = 48  # columns of the figures beside a line's text
 
 
 def listing(p: profile) -> str:

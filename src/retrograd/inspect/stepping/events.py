@@ -22,7 +22,7 @@ class Event:
 
     Attributes:
         index: its place in the walk, from 0.
-        operator: the operator's name, as ``grad_fn`` shows it.
+        operator: the operator's name, as ``grad_fn`` shows it; ``call`` is that of the public operator, under a trace.
         file, line, code, module: the user's line that ran it and the module it ran in; None where no trace knows them.
         incoming: the gradient of its output; of several outputs a tuple, with None where no gradient reached one.
         outgoing: per input the gradient that its rule gave, in the input's shape and dtype; None where none goes.
@@ -35,6 +35,7 @@ class Event:
         self.index = index
         self.operator = node.operator
         site = site_of(node)
+        self.call = getattr(site, "call", node.operator).strip("_")
         self.file = None if site is None else site.file
         self.line = None if site is None else site.line
         self.code = None if site is None else site.code

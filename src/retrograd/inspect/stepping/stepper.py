@@ -27,6 +27,7 @@ def step(
     *,
     inputs: Sequence[Tensor] | None = None,
     params: Module | None = None,
+    fill: bool = True,
 ) -> Stepper:
     """Walk backward from ``loss`` one operator at a time, forward and back in time.
 
@@ -38,6 +39,7 @@ def step(
         gradient: the cotangent, of the loss's shape; may be left out for a single element.
         inputs: as for ``backward``: only these Tensors get a gradient.
         params: a module whose parameters are shown by their names.
+        fill: add to ``.grad`` at the end, as ``backward`` does; with False not, as ``autograd.grad``.
 
     Returns:
         A ``Stepper`` that stands before the first operator.
@@ -63,7 +65,7 @@ def step(
                 f"step: {describe(output)} has no graph: it does not require grad, and no recorded operator made it"
             )
     gradients = list(gradient) if isinstance(gradient, (list, tuple)) else [gradient]
-    return Stepper(outputs, gradients, inputs, params)  # type: ignore[arg-type]
+    return Stepper(outputs, gradients, inputs, params, fill)  # type: ignore[arg-type]
 
 
 class Stepper:
@@ -74,6 +76,7 @@ class Stepper:
 
     Attributes:
         events: all events, in the order of the walk.
+        fills: whether its end fills ``.grad``.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Stepper:
         gradients: Sequence[Tensor | None],
         inputs: Sequence[Tensor] | None,
         params: Module | None,
+        fill: bool = True,
     ) -> None:
         roots = root_cotangents("step", outputs, gradients)
         order = check_graph("step", [edge for edge, _ in roots])
@@ -100,7 +104,8 @@ class Stepper:
             self._error = error
         self.events: list[Event] = self._record.events
         self._place = 0  # 0 before the first event, len(events) + 1 at the end
-        self._filled = False
+        self.fills = fill
+        self._filled = not fill
 
     def __repr__(self) -> str:
         where = "at the beginning" if self._place == 0 else "at the end" if self.event is None else repr(self.event)
@@ -166,7 +171,7 @@ class Stepper:
         Args:
             line: a line's number, or ``"file.py:31"``.
             module: a module's path; what lies inside of it fits, too.
-            operator: an operator's name.
+            operator: an operator's name, or under a trace that of the public operator (``pow`` for ``x**2``).
 
         Raises:
             TypeError: nothing is given.
@@ -263,7 +268,7 @@ def fitting(
         raise TypeError("to: wanted line=, module= or operator=")
 
     def fits(event: Event) -> bool:
-        if operator is not None and event.operator != operator:
+        if operator is not None and operator not in (event.operator, event.call):
             return False
         if line is not None and line != (event.line if isinstance(line, int) else event.place) and line != event.file:
             return False

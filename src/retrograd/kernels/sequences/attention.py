@@ -5,6 +5,8 @@ The references, of the same signatures, stand in ops/nn/attention/scaled_dot_pro
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -93,17 +95,22 @@ def _over_columns(mask: Any, columns: int) -> Any:
 
 
 def _addresses(arrays: tuple[Any, ...], lead: tuple[int, ...]) -> Any:
-    """Per problem the addresses of its matrices, 0 for None."""
-    table = np.zeros((*lead, len(arrays)), np.int64)
-    for place, x in enumerate(arrays):
-        if x is not None:
-            column = table[..., place]
-            column[...] = x.ctypes.data
-            skipped = len(lead) - (x.ndim - 2)
-            for axis, (length, step) in enumerate(zip(x.shape[:-2], x.strides[:-2], strict=True), skipped):
-                if length > 1:
-                    column += (np.arange(length) * step).reshape((-1,) + (1,) * (len(lead) - axis - 1))
-    return table.reshape(-1, len(arrays))
+    """Per problem the addresses of its matrices; whatever for None."""
+    steps = [[0] * len(lead) if x is None else _steps_of(x, len(lead)) for x in arrays]
+    starts = [0 if x is None else x.ctypes.data for x in arrays]
+    return _places(lead) @ np.array(steps, np.int64).T + np.array(starts, np.int64)
+
+
+def _steps_of(x: Any, axes: int) -> list[int]:
+    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
+    own = [step if length > 1 else 0 for length, step in zip(x.shape[:-2], x.strides[:-2], strict=True)]
+    return [0] * (axes - len(own)) + own
+
+
+@lru_cache(16)
+def _places(lead: tuple[int, ...]) -> Any:
+    """The problems' numbers along each leading axis."""
+    return np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
 
 
 def _form(q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, *others: Any) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..blas import product
-from ..loops import _dot, _inlined, _largest, _sum
+from ..loops import _dot, _largest, _loop, _sum
 from ..native import shared
 from .numbers import exp, matrix_at
 
@@ -18,7 +18,7 @@ NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), 
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
 
 
-@_inlined
+@_loop
 def _transposed(x, rows, width, scale):
     """``scale * x.T``, so that products read it along its rows."""
     out = np.empty((width, rows + _APART), x.dtype)
@@ -29,7 +29,7 @@ def _transposed(x, rows, width, scale):
     return out
 
 
-@_inlined
+@_loop
 def _mask(row, kind, address, i, step, columns, number):
     """A row of scores under row i of the mask."""
     if kind == CHOOSING:

@@ -54,24 +54,24 @@ def _sum_of_differences(row, top, weight):
 
 
 @shared("contract")
-def cross_entropy(x, index, class_weight, whole, smoothing, rows, top, total, start, stop):
+def cross_entropy(x, index, class_weight, whole, smoothing, rows, tops, totals, start, stop):
     """Losses before they are weighted: ``whole`` is the sum of the classes' weights, which may be left out (empty)."""
     number = x.dtype.type
     for n in range(start, stop):
         largest = _largest(x[n])
         exponentials = _sum_of_exponentials(x[n], largest)
         log_total = np.log(exponentials)
-        top[n, 0], total[n, 0] = largest, exponentials
+        tops[n, 0], totals[n, 0] = largest, exponentials
         rows[0, n] = log_total - (x[n, index[n]] - largest)
         if smoothing:
             rows[1, n] = number(whole * log_total - _sum_of_differences(x[n], largest, class_weight))
 
 
 @shared("contract")
-def cross_entropy_backward(x, top, total, index, factor, picked, spread, class_weight, dx, start, stop):
+def cross_entropy_backward(x, tops, totals, index, factor, picked, spread, class_weight, dx, start, stop):
     """``softmax(x) * factor``, less ``picked`` at the class and ``spread``, times their weights, at all; or empty."""
     for n in range(start, stop):
-        row, new, largest, share = x[n], dx[n], top[n, 0], factor[n] / total[n, 0]
+        row, new, largest, share = x[n], dx[n], tops[n, 0], factor[n] / totals[n, 0]
         for j in range(row.size):
             new[j] = exp(row[j] - largest) * share
         if spread.size:

@@ -1,5 +1,5 @@
 """What the loops over sequences have in common: functions of one number in both precisions, arrays at an address."""
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined"
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _pointer(typing_context, address, number):
     return types.CPointer(number)(types.int64, number), generate
 
 
-@njit(inline="always")
+@njit
 def matrix_at(address, rows, columns, number):
     """The row-major matrix of numbers like ``number`` at an address, for compiled loops."""
     return carray(_pointer(address, number), (rows, columns))

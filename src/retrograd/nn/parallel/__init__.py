@@ -3,8 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ...core.fallback import legacy_names
-from .devices import DataParallel, data_parallel, gather, parallel_apply, replicate, scatter
+from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
+from .parallel_apply import parallel_apply
+from .replicate import replicate
+from .scatter_gather import gather, scatter
 
 __all__ = [
     "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...core.devices import backend_of
 from ...core.dtypes import INEXACT
-from ...core.storage import is_saved
 from ...core.tensor import Tensor, new_tensor
 from ...distributed.collectives import carry
 from ...distributed.groups import ProcessGroup
@@ -44,10 +43,13 @@ class Bucket:
             self._row = backend_of(parameter.array).xp.empty(self.starts[-1], dtype)
         return self._row[self.starts[index] : self.starts[index + 1]].reshape(parameter.shape)
 
-    def put(self, index: int) -> None:
-        """Take over what the parameter's ``.grad`` is; zeros, where there is none."""
-        grad = self.parameters[index].grad
-        self.part(index)[...] = 0 if grad is None else grad.array
+    def put(self, index: int, size: int) -> None:
+        """Take over this rank's part of the mean: ``.grad`` over ``size`` ranks; zeros, where there is none."""
+        grad, part = self.parameters[index].grad, self.part(index)
+        if grad is None:
+            part[...] = 0
+        else:
+            np.multiply(grad.array, 1 / size, out=part, casting="same_kind")
         self.waiting -= 1
 
     def launch(self, group: ProcessGroup) -> None:
@@ -58,19 +60,17 @@ class Bucket:
             Work(lambda: carry(group, text, lambda c: c.all_reduce(row, row, ReduceOp.SUM), row))
         )
 
-    def collect(self, size: int, used: Sequence[bool] | None) -> None:
-        """Write the means to ``.grad``, save of parameters that no rank has used; and be ready for the next walk."""
+    def collect(self, used: Sequence[bool] | None) -> None:
+        """Let ``.grad`` be the means, save of parameters that no rank has used; and be ready for the next walk.
+
+        The gradients are views of the row, which is theirs from now on; the next walk has a new one.
+        """
         assert self.work is not None
         self.work.wait()
         for index, parameter in enumerate(self.parameters):
-            if used is not None and not used[index]:
-                continue
-            part, grad = self.part(index), parameter.grad
-            if grad is None or is_saved(grad) or grad.dtype != part.dtype:
-                parameter.grad = new_tensor((part / size).astype(parameter.dtype))
-            else:
-                np.divide(part, size, out=grad.array)
-        self.work = None
+            if used is None or used[index]:
+                parameter.grad = new_tensor(self.part(index).astype(parameter.dtype, copy=False))
+        self._row = self.work = None
         self.waiting = len(self.parameters)
 
 

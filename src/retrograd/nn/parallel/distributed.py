@@ -160,7 +160,7 @@ class DistributedDataParallel(Module):
                 )
             self._begun = True
             self._used[id(parameter)] = True
-            bucket.put(index)
+            bucket.put(index, self.process_group.size())
             self._send()
 
         return ready
@@ -182,7 +182,7 @@ class DistributedDataParallel(Module):
             used = dict(zip(map(id, parameters), flags.tolist(), strict=True))
         for bucket in self._buckets:
             flags_of = None if used is None else [used[id(p)] for p in bucket.parameters]
-            bucket.collect(self.process_group.size(), flags_of)
+            bucket.collect(flags_of)
         self._begun, self._next, self._used = False, 0, {}
 
     def _leave_out_unused(self, output: Any) -> None:
@@ -197,7 +197,7 @@ class DistributedDataParallel(Module):
             for index, parameter in enumerate(bucket.parameters):
                 if id(parameter) not in found:
                     self._used[id(parameter)] = parameter.grad is not None  # of walks without communication
-                    bucket.put(index)
+                    bucket.put(index, self.process_group.size())
         if not any(bucket.waiting for bucket in self._buckets):
             self._send()  # no walk will come here
 

@@ -14,7 +14,7 @@ from ..table import OPERATORS, Attributes, constant, operator, plain
 
 rg = _generated.toplevel
 
-_SAME = {
+_SAME: dict[str, Any] = {
     "Abs": rg.abs, "Acos": rg.acos, "Acosh": rg.acosh, "And": rg.logical_and, "Asin": rg.asin, "Asinh": rg.asinh,
     "Atan": rg.atan, "Atanh": rg.atanh, "BitwiseAnd": rg.bitwise_and, "BitwiseNot": rg.bitwise_not,
     "BitwiseOr": rg.bitwise_or, "BitwiseXor": rg.bitwise_xor, "Ceil": rg.ceil, "Cos": rg.cos, "Cosh": rg.cosh,

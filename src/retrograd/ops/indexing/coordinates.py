@@ -95,7 +95,7 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     coordinates = []
     for length in reversed(lengths):
         length = max(length, 1)
-        coordinates.append(new_tensor((rest % length).astype(places.dtype, copy=False)))
+        coordinates.append(new_tensor(array_module(places).asarray(rest % length, dtype=places.dtype)))
         rest = rest // length
     return tuple(reversed(coordinates))
 

@@ -192,21 +192,21 @@ def embedding_bag(
         raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
         raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
-    positions, factors = index.array.reshape(-1), per_sample_weights
+    positions, factors = index.reshape(-1), per_sample_weights
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)
     if factors is not None:
         factors = factors.reshape(-1)
     if padding is not None:
         real = positions != padding
-        positions, bag = positions[real], bag[real]
-        factors = None if factors is None else factors[new_tensor(real)]
-    rows = embedding(new_tensor(positions), weight, None, max_norm, norm_type, scale_grad_by_freq)
+        positions, bag = positions[real], bag[real.array]
+        factors = None if factors is None else factors[real]
+    rows = embedding(positions, weight, None, max_norm, norm_type, scale_grad_by_freq)
     if factors is not None:
         rows = rows * unsqueeze(factors, -1)
     xp = array_module(weight)
     empty = new_tensor(xp.zeros((bags, weight.array.shape[1]), weight.array.dtype))
-    if mode == "max" and positions.size:
+    if mode == "max" and positions.array.size:
         return _maxima(rows, bag, bags)
     total = apply(INDEX_ADD, (empty, rows), {"index": Index((bag,))})
     if mode == "sum":

@@ -17,6 +17,7 @@ from ...core.errors import GuardError, describe
 from ...core.fallback import legacy_call
 from ...core.modes import modes, watchers
 from ...core.mutation import COPY, apply_inplace, check_writable
+from ...core.observers import Given
 from ...core.primitive import Primitive
 from ...core.tensor import Tensor
 from .errors import failure
@@ -200,7 +201,8 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
 
 def _watched(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a public operator, told to the observers: what primitives it runs are its parts."""
-    observers, inputs = modes.observers, (*args, *kwargs.values())
+    observers, inputs = modes.observers, Given((*args, *kwargs.values()))
+    inputs.names = tuple(kwargs)
     for observer in observers:
         observer.opened(name, inputs)
     try:

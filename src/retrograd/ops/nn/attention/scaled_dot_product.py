@@ -13,8 +13,8 @@ What is written here in NumPy is the reference of the compiled loops in kernels/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
+from ....core.layout import order_like
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import attention as loops
@@ -46,6 +47,12 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
         yield slice(start, stop), slice(0, min(stop, columns) if causal else columns)
 
 
+def _leading(q: Any, k: Any, v: Any) -> tuple[int, ...]:
+    """The leading dimensions of the problems together."""
+    lead = q.shape[:-2]
+    return lead if lead == k.shape[:-2] == v.shape[:-2] else np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
+
+
 def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
     """A block of a mask, whose rows or columns may be of length 1."""
     i = rows if array.shape[-2] != 1 else slice(None)
@@ -55,7 +62,7 @@ def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
 
 def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice) -> Any:
     """A block of the scaled scores under the mask; what is masked out is -inf."""
-    s = np.matmul(q[..., rows, :] * q.dtype.type(scale), np.swapaxes(k[..., columns, :], -1, -2))
+    s = np.matmul(q[..., rows, :] * q.dtype.type(scale), k[..., columns, :].swapaxes(-1, -2))
     if mask is not None:
         part = _rows_of(mask, rows, columns)
         s = np.where(part, s, s.dtype.type(-np.inf)) if mask.dtype == bool_ else s + part
@@ -72,19 +79,22 @@ def _causally(s: Any, first: int) -> Any:
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
     """The exponentials of scores less their rows' maxima, these, and the exponentials' sums; may write over the scores.
 
-    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has 0 and 1.
+    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has a sum of 1.
     """
-    xp = array_module(s)
     p = s if first is None else _causally(s, first)
     if p.shape[-1]:
-        top = p.max(axis=-1, keepdims=True)
-        top = np.where(np.isneginf(top), xp.zeros_like(top), top)
+        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # lest rows of -inf become NaN
     else:
-        top = xp.zeros(p.shape[:-1] + (1,), p.dtype)
+        top = array_module(s).zeros(p.shape[:-1] + (1,), p.dtype)
     p -= top
     np.exp(p, out=p)
     total = p.sum(axis=-1, keepdims=True)
-    return p, top, np.where(total == 0, total.dtype.type(1), total)
+    return p, top, total + (total == 0)
+
+
+@cache
+def _lowest(dtype: Any) -> Any:
+    return dtype.type(np.finfo(dtype).min)
 
 
 def _weights_again(s: Any, first: int | None, top: Any) -> Any:
@@ -94,20 +104,12 @@ def _weights_again(s: Any, first: int | None, top: Any) -> Any:
     return np.exp(p, out=p)
 
 
-def _merged(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Memory for ``(..., H, L, E)`` in which a position's heads lie side by side, so that they are merged by a view."""
-    if len(shape) < 4:
-        return xp.empty(shape, dtype)
-    *lead, heads, rows, width = shape
-    return xp.empty((*lead, rows, heads, width), dtype).swapaxes(-2, -3)
-
-
-def _like_query(q: Any, shape: tuple[int, ...]) -> Any:
-    """Memory for the output, in the order of the query's as in PyTorch."""
-    xp = array_module(q)
-    if q.ndim >= 4 and q.shape == shape and q.strides[-3] < q.strides[-2]:
-        return _merged(xp, shape, q.dtype)
-    return xp.empty(shape, q.dtype)
+def _like(x: Any, shape: tuple[int, ...]) -> Any:
+    """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
+    xp = array_module(x)
+    if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize:
+        return xp.empty_like(x, order=order_like(x))
+    return xp.empty(shape, x.dtype)
 
 
 def _forward(
@@ -123,7 +125,7 @@ def _forward(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill the output, and of each row of scores the maximum and the sum of exponentials: 0 and 1 where all is masked.
+    """Fill the output, and of each row of scores the maximum and the sum of exponentials, 1 where all is masked.
 
     They are not joined in a log-sum-exp, whose rounding large scores feel.
     """
@@ -164,7 +166,7 @@ def _backward(
         g = dout[..., rows, :]
         s = _scores(q, k, mask, scale, rows, columns)
         p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
-        ds = np.matmul(g, np.swapaxes(v[..., columns, :], -1, -2))
+        ds = np.matmul(g, v[..., columns, :].swapaxes(-1, -2))
         if keep is None:
             dv[..., columns, :] += np.matmul(np.swapaxes(p, -1, -2), g)
         else:
@@ -184,10 +186,9 @@ def _backward(
 
 def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, dropout_p: float) -> Any:
     """The output, and the maxima and sums of exponentials."""
-    xp = array_module(q)
-    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    out = _like_query(q, (*lead, q.shape[-2], v.shape[-1]))
-    top, total = xp.empty((2, *lead, q.shape[-2], 1), q.dtype)
+    lead = _leading(q, k, v)
+    out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
+    top, total = array_module(q).empty((2, *lead, q.shape[-2], 1), q.dtype)
     fill = loops.forward if loops.takes(q, k, v, mask) else _forward
     fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
     return out, top, total
@@ -209,16 +210,13 @@ def _attention_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     """The gradients of the wanted ones among q, k, v and mask."""
-    xp = array_module(q)
     lead = np.broadcast_shapes(dout.shape[:-2], out.shape[:-2])  # inside vmap dout alone may have the examples
-    found = [_merged(xp, lead + x.shape[-2:], q.dtype) for x in (q, k, v)]
-    args = (dout, q, k, v, mask, keep, out, top, total, *found, scale, causal, dropout_p)
+    found = [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
+    fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
     if wanted[3]:
-        found.append(xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
-        _backward(*args, dmask=found[3])
-    else:
-        fill = loops.backward if loops.takes(q, k, v, mask) else _backward
-        fill(*args)
+        found.append(array_module(q).zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
+        fill = partial(_backward, dmask=found[3])
+    fill(dout, q, k, v, mask, keep, out, top, total, *found[:3], scale, causal, dropout_p)
     inputs = q, k, v, mask
     return tuple([unbroadcast(dx, x.shape) for dx, x, want in zip(found, inputs, wanted, strict=False) if want])
 
@@ -388,28 +386,31 @@ ATTENTION = Primitive(
 
 
 def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> None:
-    shown = f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
-    if min(x.array.ndim for x in (q, k, v)) < 2:
-        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown}")
-    if not q.array.dtype == k.array.dtype == v.array.dtype or q.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown}")
-    if q.array.shape[-1] != k.array.shape[-1]:
-        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown}")
-    if k.array.shape[-2] != v.array.shape[-2]:
-        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown}")
+    def shown() -> str:
+        return f"got query {describe(q)}, key {describe(k)}, value {describe(v)}"
+
+    x, y, z = q.array, k.array, v.array
+    if x.ndim < 2 or y.ndim < 2 or z.ndim < 2:
+        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown()}")
+    if not x.dtype == y.dtype == z.dtype or x.dtype.kind not in FLOATING:
+        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown()}")
+    if x.shape[-1] != y.shape[-1]:
+        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown()}")
+    if y.shape[-2] != z.shape[-2]:
+        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown()}")
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, got {dropout_p}")
     try:
-        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        lead = _leading(x, y, z)
         if mask is not None:
-            scores = (*lead, q.array.shape[-2], k.array.shape[-2])
+            scores = (*lead, x.shape[-2], y.shape[-2])
             if np.broadcast_shapes(scores, mask.array.shape) != scores:
                 raise RuntimeError(f"attn_mask {describe(mask)} does not broadcast to the scores {scores}")
     except ValueError:
-        shown += "" if mask is None else f", attn_mask {describe(mask)}"
-        raise RuntimeError(f"the shapes do not broadcast: {shown}") from None
-    if mask is not None and mask.array.dtype not in (bool_, q.array.dtype):
-        raise RuntimeError(f"wanted attn_mask of dtype bool or {q.array.dtype}, got {describe(mask)}")
+        masks = "" if mask is None else f", attn_mask {describe(mask)}"
+        raise RuntimeError(f"the shapes do not broadcast: {shown()}{masks}") from None
+    if mask is not None and mask.array.dtype not in (bool_, x.dtype):
+        raise RuntimeError(f"wanted attn_mask of dtype bool or {x.dtype}, got {describe(mask)}")
 
 
 @operator(namespace="nn.functional", method=False)
@@ -473,7 +474,7 @@ def scaled_dot_product_attention(
     _check_attention(q, k, v, mask, dropout_p)
     keep = None
     if dropout_p > 0:
-        lead = np.broadcast_shapes(*(x.array.shape[:-2] for x in (q, k, v)))
+        lead = _leading(q.array, k.array, v.array)
         keep = (rand(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
     if dropout_p == 1:
         dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up

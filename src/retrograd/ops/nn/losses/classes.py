@@ -16,6 +16,7 @@ from ....core.devices import all_examples, array_module, extent, is_array
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
+from ....core.storage import Storage, storage_of
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import lookups
 from ...indexing.selection import where
@@ -35,12 +36,14 @@ class Classes(NamedTuple):
 
     ``index`` are the targets (N, ...); ``weight`` is their class weight, 0 where ignored; ``counted`` says which rows
     are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a sum, None for no reduction.
+    While a node holds the ``storages`` of target and class weight, a write to these Tensors leaves it what it had.
     """
 
     index: Any
     weight: Any
     counted: Any
     divisor: Any
+    storages: tuple[Storage, ...] = ()
 
 
 def _at(index: Any) -> tuple[Any, ...]:
@@ -60,6 +63,10 @@ def _sum(rows: Any) -> Any:
     return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
 
 
+def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
+    return tuple([storage_of(x) for x in (target, weight) if isinstance(x, Tensor)])
+
+
 def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
     """Check the target's indices and lay out what they say."""
     xp = array_module(x)
@@ -69,9 +76,10 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
         if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
             index = target.astype(np.int64, copy=False)
             factor = 1 if weight is None else weight[index]
-            divisor = None if reduction == "none" else 1
+            divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
-                divisor = np.result_type(x, np.float32).type(target.size) if weight is None else _sum(factor)
+                number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
+                divisor = number(target.size) if weight is None else _sum(factor)
             return Classes(index, factor, None, divisor)
     wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= x.shape[1]))
     if numbers.size and bool(wrong.any()):
@@ -407,7 +415,7 @@ def cross_entropy(
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     params = {
-        "classes": _classes(x.array, index, w, ignore_index, reduction),
+        "classes": _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight)),
         "class_weight": w,
         "smoothing": label_smoothing,
     }
@@ -425,11 +433,11 @@ def _with_probabilities(
         raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
     classes = x.array.shape[dim]
-    w = _check_weight(weight, x, classes)
+    _check_weight(weight, x, classes)
     if label_smoothing > 0:
         y = y * (1 - label_smoothing) + label_smoothing / max(classes, 1)
-    if w is not None:
-        y = y * w.reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
+    if weight is not None:
+        y = y * operand(weight).detach().reshape((-1,) + (1,) * (x.array.ndim - dim - 1))
     rows = -(x.log_softmax(dim) * y).sum(dim)
     return reduced(rows, reduction)
 
@@ -475,5 +483,6 @@ def nll_loss(
         raise InvalidValue(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
-    loss = apply(NLL, (x,), {"classes": _classes(x.array, index, w, ignore_index, reduction)})
+    classes = _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight))
+    loss = apply(NLL, (x,), {"classes": classes})
     return loss.squeeze(0) if single and reduction == "none" else loss

@@ -261,7 +261,7 @@ def multi_margin_loss(
     index = t.array.reshape(n, 1)
     if n and bool(((index < 0) | (index >= c)).any()):
         raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
-    picked = x.gather(1, new_tensor(index.astype(np.int64, copy=False)))
+    picked = x.gather(1, t.reshape(n, 1).to(np.int64))
     hinge = (margin - picked + x).relu()
     hinge = hinge * hinge if p == 2 else hinge
     loss = _where(array_module(x).arange(c) != index, hinge)

@@ -48,7 +48,8 @@ def _max_unpool(
         size = wanted
     if min(size) < 0:
         raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
-    index = places.array[None] if single else places.array
+    index = places.array.copy()  # for the walk, whatever is written to the indices until then
+    index = index[None] if single else index
     if index.size and bool(((index < 0) | (index >= prod(size))).any()):
         raise RuntimeError(f"found an invalid max index (output volumes are of size {size}), in {describe(places)}")
     result = apply(WRITE_AT, (x,), {"index": index, "size": size})

@@ -1,0 +1,116 @@
+"""``explain``: a program in words: its instructions by the user's lines, what was fused, what it costs, what it assumes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .program import Instruction, Value
+
+
+class Timed:
+    """A replay that measures each of its lines."""
+
+    def __init__(self, replay: Any) -> None:
+        self.seconds = [0.0] * len(replay.lines)
+        self._last = 0.0
+        lines = replay.source.split("\n")
+        timed = [lines[0], "    begin()"]
+        for number, line in enumerate(lines[1:], start=2):
+            timed.append(line)
+            if not line.lstrip().startswith("return"):
+                timed.append(f"    tick({number})")
+        scope = {**replay._constants, "tick": self._tick, "begin": self._begin}
+        exec(compile("\n".join(timed), replay.file, "exec"), scope)
+        self.function = scope["replay"]
+
+    def _begin(self) -> None:
+        self._last = time.perf_counter()
+
+    def _tick(self, line: int) -> None:
+        self.seconds[line] += time.perf_counter() - self._last
+        self._last = time.perf_counter()
+
+
+def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
+    """The text; with arguments after a call with them that was measured."""
+    costs: dict[int, float] = {}
+    if leaves is not None:
+        timed = Timed(entry.replay)
+        plain, entry.replay.function = entry.replay.function, timed.function
+        try:
+            entry.run(leaves, arrays)
+        finally:
+            entry.replay.function = plain
+        for line, instruction in enumerate(entry.replay.lines):
+            if instruction is not None:
+                costs[id(instruction)] = costs.get(id(instruction), 0.0) + timed.seconds[line]
+    program = entry.trace.program
+    out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
+    out += [f"inputs: {_inputs(program.inputs)}"]
+    out += _lines(entry.replay.instructions, costs)
+    if entry.pull is not None:
+        out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
+    live, peak = 0, 0
+    last = {v.root: index for index, step in enumerate(program.instructions) for v in (*step.reads(), *step.outs)}
+    kept = {v.root for v in program.outputs}
+    held: dict[Value, int] = {}
+    for index, step in enumerate(program.instructions):
+        for v in step.outs:
+            if v.root is v and v.shape is not None:
+                held[v] = v.nbytes
+                live += v.nbytes
+        peak = max(peak, live)
+        for v in [v for v in held if last[v] <= index and v not in kept]:
+            live -= held.pop(v)
+    out.append(f"memory: {_bytes(peak)} at most for what the program makes, beside its inputs")
+    if costs:
+        out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
+    out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
+    out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
+    return "\n".join(out)
+
+
+def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
+    by_kind: dict[str, list[Value]] = {}
+    for value, source in inputs:
+        by_kind.setdefault(source[0], []).append(value)
+    words = {"argument": "arguments", "tensor": "Tensors from outside", "grad": "gradients", "place": "numbers"}
+    parts = [
+        f"{len(values)} {words.get(kind, kind + 's')} ({_bytes(sum(v.nbytes for v in values))})"
+        for kind, values in by_kind.items()
+        if kind not in ("object", "cotangent")
+    ]
+    return ", ".join(parts) or "none"
+
+
+def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
+    out: list[str] = []
+    site = None
+    for step in instructions:
+        where = None if step.site is None else str(step.site)
+        if where != site:
+            site = where
+            out.append(f"{where}: {step.site.code if step.site is not None else ''}")
+        cost = f"{1e6 * costs[id(step)]:9.1f} us  " if id(step) in costs else ""
+        backward = "backward of " if step.backward else ""
+        made = ", ".join(f"{v!r} {v.describe()}" for v in step.outs)
+        what = step.name
+        if step.parts:
+            what = f"one loop of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
+        elif step.kind == "guard":
+            what = "a check: the elements are as in the trace"
+        named = (
+            f" ({backward}{step.operator})" if step.operator and (step.backward or step.operator != step.name) else ""
+        )
+        out.append(f"  {cost}{what}{named}{' -> ' + made if made else ''}")
+    return out
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"

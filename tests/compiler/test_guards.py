@@ -1,0 +1,180 @@
+"""What a trace assumed: each change is seen, and numbers that vary become inputs."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn
+from retrograd.compiler import DataDependent
+
+scale = 1.0
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.factor = 1.0
+
+    def forward(self, x):
+        return self.linear(x) * self.factor
+
+
+@pytest.fixture
+def pair():
+    module = Scaled()
+    return module, rg.compile(module)
+
+
+def same(module, compiled, x=None):
+    x = rg.ones(4, 3) if x is None else x
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(x).detach().numpy(), module(x).detach().numpy())
+
+
+def test_arguments_that_are_numbers_become_inputs_at_their_second_value():
+    @rg.compile
+    def f(x, k):
+        return x * k
+
+    assert [f(rg.ones(2), float(k)).tolist() for k in range(6)] == [[k, k] for k in range(6)]
+    assert f.traces == 2
+
+
+def test_globals_and_attributes_that_are_numbers_do_too(pair):
+    global scale
+
+    @rg.compile
+    def f(x):
+        return x * scale
+
+    found = []
+    for scale in (1.0, 2.0, 3.0, 4.0):
+        found.append(f(rg.ones(1)).item())
+    assert found == [1.0, 2.0, 3.0, 4.0] and f.traces == 2
+    module, compiled = pair
+    for module.factor in (1.0, 2.0, 3.0, 4.0):
+        same(module, compiled)
+    assert compiled.compiled.traces == 2
+
+
+def test_choices_by_numbers_are_made_again():
+    @rg.compile
+    def f(x, k):
+        return x * k if k > 2 else -x
+
+    assert [f(rg.ones(1), k).item() for k in (1, 2, 3, 4, 1, 5)] == [-1, -1, 3, 4, -1, 5]
+
+
+def test_changes_of_a_module_are_seen(pair):
+    module, compiled = pair
+    same(module, compiled)
+    module.load_state_dict({name: x * 2 for name, x in module.state_dict().items()})
+    same(module, compiled)
+    handle = module.linear.register_forward_hook(lambda module, inputs, output: output + 1)
+    same(module, compiled)
+    handle.remove()
+    same(module, compiled)
+    module.linear.weight = nn.Parameter(rg.ones(2, 3))
+    same(module, compiled)
+    module.linear.weight.data = rg.full((2, 3), 3.0)
+    same(module, compiled)
+    module.linear = nn.Linear(3, 5)
+    same(module, compiled)
+    module.double()
+    same(module, compiled, rg.ones(4, 3, dtype=rg.float64))
+
+
+def test_frozen_parameters_get_no_gradient(pair):
+    module, compiled = pair
+    same(module, compiled)
+    module.linear.weight.requires_grad_(False)
+    compiled(rg.ones(4, 3)).sum().backward()
+    assert module.linear.weight.grad is None and module.linear.bias.grad.tolist() == [4, 4]
+    module.linear.weight.requires_grad_(True)
+    compiled(rg.ones(4, 3)).sum().backward()
+    assert module.linear.weight.grad is not None
+
+
+def test_modes_are_seen():
+    module = nn.Sequential(nn.Dropout(0.5))
+    compiled = rg.compile(module)
+    x = rg.ones(200)
+    assert (compiled(x) == 0).any() and (compiled(x) == 0).any()
+    module.eval()
+    assert compiled(x).tolist() == x.tolist()
+    linear = rg.compile(nn.Linear(2, 2))
+    assert linear(rg.ones(2)).requires_grad
+    with rg.no_grad():
+        assert not linear(rg.ones(2)).requires_grad
+    assert linear(rg.ones(2)).requires_grad
+
+
+def test_random_numbers_are_the_eager_ones():
+    dropout = nn.Dropout(0.5)
+    compiled = rg.compile(dropout)
+    compiled(rg.ones(30))
+    rg.manual_seed(3)
+    found = [compiled(rg.ones(30)).tolist() for _ in range(3)]
+    rg.manual_seed(3)
+    assert [dropout(rg.ones(30)).tolist() for _ in range(3)] == found
+
+
+def test_an_array_that_is_read_from_outside_is_read_again():
+    array = np.ones(3, np.float32)
+
+    @rg.compile
+    def f(x):
+        return x + array
+
+    f(rg.zeros(3))
+    array[:] = 5
+    assert f(rg.zeros(3)).tolist() == [5, 5, 5]
+
+
+def test_a_choice_by_elements_is_an_error_that_names_the_line():
+    @rg.compile
+    def f(x):
+        if x.sum() > 3:
+            return x
+        return -x
+
+    with pytest.raises(DataDependent, match=r"if x\.sum\(\) > 3:\n.*where\(condition, a, b\)"):
+        f(rg.ones(2))
+
+
+@pytest.mark.parametrize("read", [lambda x: float(x.sum()), lambda x: x.numpy()[0], lambda x: x.tolist()[0]])
+def test_so_is_whatever_reads_them(read):
+    with pytest.raises(DataDependent):
+        rg.compile(lambda x: x * read(x))(rg.ones(2))
+
+
+def test_with_fallback_it_runs_eagerly():
+    @rg.compile(fallback=True)
+    def f(x):
+        return x if x.sum() > 3 else -x
+
+    with pytest.warns(UserWarning, match="runs eagerly: reads the number"):
+        assert [f(rg.full((2,), k)).tolist() for k in (1.0, 2.0, 1.0, 3.0)] == [[-1, -1], [2, 2], [-1, -1], [3, 3]]
+
+
+def test_a_number_of_a_tensor_can_be_computed_with_and_returned():
+    @rg.compile
+    def f(x):
+        total = x.sum().item()
+        return x * total, total + 1
+
+    for k in (1.0, 2.0, 3.0):
+        y, total = f(rg.full((2,), k))
+        assert y.tolist() == [2 * k * k] * 2 and total == 2 * k + 1 and type(total) is float
+    assert f.traces == 1
+
+
+def test_programs_are_bounded():
+    @rg.compile(limit=3)
+    def f(x):
+        return x * 2
+
+    for size in range(1, 9):
+        assert f(rg.ones(size)).tolist() == [2.0] * size
+    assert len(f.entries) == 3

@@ -1,0 +1,153 @@
+"""Random programs and the operator table's calls, compiled: values and gradients are the eager ones."""
+
+import gc
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.compiler import Compiled
+from retrograd.core.tensor import Tensor
+from retrograd.func.nests import flatten
+from retrograd.ops.make.generators import manual_seed
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
+from retrograd.testing.fuzzing import FuzzedProgram
+from retrograd.testing.programs import programs
+
+CASES = {case.name: case for case in all_cases()}
+# What these read of their arguments decides what they do.
+EAGER = {
+    "isin", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "nn.functional.adaptive_max_pool2d", "spmm",
+    "sparse.mm", "sparse_coo_tensor", "sparse_csr_tensor",
+}  # fmt: skip
+
+
+def compiled(function: Any) -> Compiled:
+    return Compiled(function, fallback=False, dynamic=False)
+
+
+def check_fuzzed(seed: int) -> None:
+    program = FuzzedProgram(seed)
+    try:
+        wanted = [program.run(program.function, number) for number in range(3)]
+    except RuntimeError:
+        return  # what it writes may not be written
+    function = compiled(program.function)
+    for number in range(3):
+        for got, want in zip(program.run(function, number), wanted[number], strict=True):
+            assert (got is None) == (want is None)
+            if want is not None:
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    assert function.traces == 1 and function.entries
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs(seed):
+    check_fuzzed(seed)
+
+
+@pytest.mark.slow
+def test_thousands_of_random_programs():
+    for seed in range(24, 3000):
+        check_fuzzed(seed)
+
+
+def check_operator(name: str, all_calls: bool) -> None:
+    operator, case = OPERATORS[name], CASES[name]
+    for program in programs(operator, case):
+
+        def run(*tensors: Tensor, program: Any = program) -> Any:
+            rest = iter(tensors)
+            args = program._filled(program.call.args, rest)
+            kwargs = {key: program._filled(value, rest) for key, value in program.call.kwargs.items()}
+            return case.wrapped(operator.function)(*args, **kwargs)
+
+        def numbers(function: Any, program: Any = program) -> list[Any]:
+            manual_seed(0)
+            inputs = program.inputs(operator.differentiable)
+            leaves = flatten(function(*inputs))[0]
+            found = [np.array(x.detach().numpy()) if isinstance(x, Tensor) else x for x in leaves]
+            outputs = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+            if outputs:
+                rg.autograd.backward(outputs, [rg.ones_like(x) for x in outputs])
+            return found + [None if x.grad is None else np.array(x.grad.numpy()) for x in inputs]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wanted, function = numbers(run), compiled(run)
+            for _ in range(2):
+                for got, want in zip(numbers(function), wanted, strict=True):
+                    if isinstance(want, np.ndarray) and want.dtype.kind in "fc":
+                        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+                    elif isinstance(want, np.ndarray) and want.dtype.kind != "V":
+                        np.testing.assert_array_equal(got, want)
+        assert function.entries or name in EAGER, function.why
+        if not all_calls:
+            return
+
+
+NAMES = sorted(name for name in OPERATORS if name in CASES and CASES[name].calls is not None)
+
+
+@pytest.mark.parametrize("name", NAMES[::20])
+def test_operators_alone(name):
+    check_operator(name, all_calls=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_call_of_the_operator_table(name):
+    check_operator(name, all_calls=True)
+
+
+def test_recompiling_leaks_nothing():
+    def made() -> weakref.ref[Any]:
+        @rg.compile
+        def f(x):
+            return (x * 2).sum()
+
+        x = rg.ones(3, requires_grad=True)
+        f(x).backward()
+        f(x).backward()
+        return weakref.ref(f)
+
+    first = [made() for _ in range(20)]
+    gc.collect()
+    assert all(f() is None for f in first)
+    objects = len(gc.get_objects())
+    for _ in range(100):
+        made()
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 500
+
+
+def test_second_derivatives_go_through_a_compiled_function():
+    x = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    cube = rg.compile(lambda x: (x**3).sum())
+    for _ in range(2):
+        (first,) = rg.autograd.grad(cube(x), x, create_graph=True)
+        (second,) = rg.autograd.grad(first.sum(), x)
+        assert second.tolist() == [6, 12, 18]
+
+
+def test_views_of_arguments_are_views_of_them():
+    view = rg.compile(lambda x: x.reshape(3, 1))
+    for _ in range(3):
+        x = rg.ones(3)
+        view(x).zero_()
+        assert x.tolist() == [0, 0, 0]
+
+
+def test_an_argument_that_is_written_is_written():
+    @rg.compile
+    def add(x, y):
+        return x.add_(y)
+
+    for _ in range(3):
+        x = rg.ones(2)
+        assert add(x, rg.ones(2)) is x and x.tolist() == [2, 2] and x._version == 1

@@ -1,0 +1,235 @@
+"""Whole training steps, compiled: the same numbers as eager ones, bit for bit, in whatever order they are mixed."""
+
+import io
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn, optim
+from retrograd.nn import functional as F
+
+
+def model_of(seed: int) -> nn.Module:
+    rg.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.3),
+        nn.Linear(8, 3),
+    )  # fmt: skip
+
+
+OPTIMIZERS = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.01),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.01),
+    "NAdam": lambda p: optim.NAdam(p, lr=0.01),
+    "Adagrad": lambda p: optim.Adagrad(p, lr=0.05),
+}
+
+
+class Training:
+    """A model, its optimizer and schedule, and a step of it, eager or compiled."""
+
+    def __init__(self, optimizer: str = "AdamW", seed: int = 0):
+        self.model = model_of(seed)
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+        self.schedule = optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
+        self.data = np.random.default_rng(1)
+        self.compiled = rg.compile(self.step)
+        rg.manual_seed(5)
+
+    def step(self, x: rg.Tensor, y: rg.Tensor) -> rg.Tensor:
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        return loss
+
+    def run(self, kinds: str) -> list[float]:
+        """The losses of steps, ``c`` for a compiled one and ``e`` for an eager one."""
+        losses = []
+        for kind in kinds:
+            x, y = rg.tensor(self.data.standard_normal((5, 6))), rg.tensor(self.data.integers(0, 3, 5))
+            losses.append((self.compiled if kind == "c" else self.step)(x.float(), y).item())
+        return losses
+
+    def state(self) -> list[np.ndarray]:
+        """All that a step changes."""
+        tensors = [*self.model.state_dict().values(), *(p.grad for p in self.model.parameters())]
+        tensors += [x for entry in self.optimizer.state.values() for x in entry.values() if isinstance(x, rg.Tensor)]
+        return [np.array(x.numpy()) for x in tensors] + [np.array(self.schedule.get_last_lr())]
+
+
+def assert_same(first: list[np.ndarray], second: list[np.ndarray]) -> None:
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_compiled_step_is_the_eager_one_bit_for_bit(optimizer):
+    eager, compiled = Training(optimizer), Training(optimizer)
+    rg.manual_seed(7)
+    losses = eager.run("eeeeee")
+    rg.manual_seed(7)
+    assert compiled.run("cccccc") == losses
+    assert_same(eager.state(), compiled.state())
+    assert compiled.compiled.traces == 1 and not compiled.compiled.eager
+
+
+def test_eager_and_compiled_steps_can_be_mixed():
+    eager, mixed = Training(), Training()
+    rg.manual_seed(7)
+    losses = eager.run("eeeeeeee")
+    rg.manual_seed(7)
+    assert mixed.run("ceccecec") == losses
+    assert_same(eager.state(), mixed.state())
+
+
+def test_a_compiled_run_goes_on_from_what_a_checkpoint_holds():
+    first = Training()
+    first.run("ccc")
+    file = io.BytesIO()
+    rg.save({"model": first.model.state_dict(), "optimizer": first.optimizer.state_dict()}, file)
+    file.seek(0)
+    second = Training(seed=3)
+    second.run("c")
+    saved = rg.load(file)
+    second.model.load_state_dict(saved["model"])
+    second.optimizer.load_state_dict(saved["optimizer"])
+    second.data = np.random.default_rng(1)
+    third = Training()
+    third.run("eee")
+    third.data = np.random.default_rng(1)
+    rg.manual_seed(9)
+    losses = third.run("ee")
+    rg.manual_seed(9)
+    assert second.run("cc") == losses
+
+
+def test_the_last_smaller_batch_is_a_program_of_its_own():
+    t = Training()
+    for size in (5, 4, 5, 4, 5):
+        t.compiled(rg.randn(size, 6), rg.zeros(size, dtype=rg.int64))
+    assert t.compiled.traces == 2 and len(t.compiled.entries) == 2
+
+
+def test_gradients_are_accumulated_as_the_program_says():
+    w = rg.ones(3, requires_grad=True)
+
+    @rg.compile
+    def accumulate(x):
+        (w * x).sum().backward()
+
+    for _ in range(4):
+        accumulate(rg.ones(3))
+    assert w.grad.tolist() == [4, 4, 4]
+    kept, w.grad = w.grad, None
+    accumulate(rg.ones(3))
+    assert w.grad.tolist() == [1, 1, 1] and kept.tolist() == [4, 4, 4]
+
+
+def test_gradients_that_somebody_keeps_stay_as_they_were():
+    w = rg.ones(3, requires_grad=True)
+
+    @rg.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    grads = []
+    for k in range(4):
+        step(rg.full((3,), float(k)))
+        grads.append(w.grad)
+    assert [g.tolist() for g in grads] == [[float(k)] * 3 for k in range(4)]
+
+
+def test_the_batch_that_an_error_ends_changes_nothing():
+    embedding = nn.Embedding(4, 2)
+    optimizer = optim.SGD(embedding.parameters(), lr=0.1)
+
+    @rg.compile
+    def step(index):
+        optimizer.zero_grad()
+        loss = embedding(index).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    good = rg.tensor([0, 1, 2])
+    step(good), step(good)
+    before = embedding.weight.detach().numpy().copy()
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        step(rg.tensor([0, 1, 9]))
+    np.testing.assert_array_equal(embedding.weight.detach().numpy(), before)
+    step(good)
+    assert step.traces == 1 or len(step.entries) == 1
+
+
+def test_threads_may_compile_and_replay_models_of_their_own():
+    results: dict[int, list[float]] = {}
+
+    def work(number: int) -> None:
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        with rg.no_grad():
+            for p in model.parameters():
+                p.fill_(0.1 * (number + 1))
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        @rg.compile
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        results[number] = [step(rg.ones(2, 3)).item() for _ in range(20)]
+
+    for number in range(4):
+        work(number)
+    alone = dict(results)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == alone
+
+
+def test_compiling_can_be_turned_off(monkeypatch):
+    monkeypatch.setenv("RETROGRAD_COMPILE", "off")
+    calls = []
+
+    @rg.compile
+    def f(x):
+        calls.append(1)
+        return x * 2
+
+    for _ in range(3):
+        f(rg.ones(1))
+    assert len(calls) == 3 and f.traces == 0
+    monkeypatch.setenv("RETROGRAD_COMPILE", "perhaps")
+    with pytest.raises(RuntimeError, match="wanted on or off"):
+        f(rg.ones(1))
+
+
+def test_what_is_kept_outside_of_a_call_makes_it_an_eager_function():
+    kept = []
+
+    @rg.compile
+    def f(x):
+        y = x * 2
+        kept.append(y)
+        return y
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            f(rg.ones(1))
+    assert len(kept) == 5 and f.eager and len(told) == 1
+    assert [x.tolist() for x in kept] == [[2.0]] * 5

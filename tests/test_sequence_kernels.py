@@ -1,0 +1,186 @@
+"""Compiled loops of attention, recurrent layers, cross entropy and tables against their references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+import retrograd.nn.functional as F
+from retrograd import kernels
+from retrograd.kernels import threads
+from retrograd.kernels.sequences import attention, lookups, recurrent
+
+pytest.importorskip("numba")
+if not kernels.multiplies():
+    pytest.skip("NumPy's BLAS was not found", allow_module_level=True)
+
+TOLERANCE = {"float32": {"rtol": 2e-4, "atol": 2e-5}, "float64": {"rtol": 1e-9, "atol": 1e-11}}
+DTYPES = ["float32", pytest.param("float64", marks=pytest.mark.slow)]  # compiled for each
+CHOICES = [
+    (attention, "takes"),
+    (recurrent, "takes"),
+    (lookups, "takes_table"),
+    (lookups, "takes_logits"),
+]
+
+
+@pytest.fixture
+def compare(monkeypatch):
+    """Run a program by loops on one thread and on three, and by references: what it returns must agree."""
+
+    def run(program, dtype, loops=True):
+        with monkeypatch.context() as patch:
+            answers = []
+            for module, name in CHOICES:
+                takes = getattr(module, name)
+                patch.setattr(
+                    module, name, lambda *args, takes=takes: answers.append(loops and takes(*args)) or answers[-1]
+                )
+            found = [value.detach().numpy() for value in program(getattr(rg, dtype))]
+        assert any(answers) == loops
+        return found
+
+    def check(program, dtype):
+        results = []
+        for count in (1, 3):
+            monkeypatch.setattr(threads, "count", lambda count=count: count)
+            results.append(run(program, dtype))
+        for one, three, reference in zip(*results, run(program, dtype, False), strict=True):
+            assert one.dtype == reference.dtype == dtype and one.shape == reference.shape
+            np.testing.assert_array_equal(one, three)
+            np.testing.assert_allclose(one, reference, **TOLERANCE[dtype])
+
+    return check
+
+
+def draw(seed, *shape, dtype):
+    return rg.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=dtype)
+
+
+MASKS = {
+    "none": lambda dtype: {},
+    "causal": lambda dtype: {"is_causal": True},
+    "bool": lambda dtype: {"attn_mask": draw(5, 3, 1, 170, 170, dtype=dtype) > -0.5},
+    "keys": lambda dtype: {"attn_mask": draw(5, 3, 1, 1, 170, dtype=dtype) > -0.5},
+    "rows": lambda dtype: {"attn_mask": draw(5, 170, 1, dtype=dtype) > -2},
+    "added": lambda dtype: {"attn_mask": draw(5, 170, 170, dtype=dtype).log()},
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mask", MASKS)
+def test_attention_of_heads_split_off_one_projection(mask, dtype, compare):
+    def program(dtype):
+        qkv = draw(0, 3, 170, 3 * 2 * 9, dtype=dtype).requires_grad_()
+        q, k, v = qkv.view(3, 170, 3, 2, 9).permute(2, 0, 3, 1, 4).unbind(0)
+        options = MASKS[mask](dtype)
+        if mask == "added":
+            options["attn_mask"] = options["attn_mask"].nan_to_num(-float("inf"))
+        out = F.scaled_dot_product_attention(q, k, v, **options)
+        out.backward(draw(1, *out.shape, dtype=dtype))
+        return out, qkv.grad
+
+    compare(program, dtype)
+
+
+def test_attention_of_other_lengths_widths_and_groups_with_dropout(compare):
+    def program(dtype):
+        rg.manual_seed(0)
+        q, k, v = (
+            draw(seed, *shape, dtype=dtype).requires_grad_()
+            for seed, shape in enumerate([(2, 4, 70, 8), (2, 2, 150, 8), (1, 2, 150, 5)])
+        )
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3, enable_gqa=True, is_causal=True)
+        out.backward(draw(5, *out.shape, dtype=dtype))
+        return out, q.grad, k.grad, v.grad
+
+    compare(program, "float32")
+
+
+LAYERS = {
+    "LSTM": lambda **options: rg.nn.LSTM(20, 70, **options),
+    "GRU": lambda **options: rg.nn.GRU(20, 70, **options),
+    "tanh": lambda **options: rg.nn.RNN(20, 70, **options),
+    "relu": lambda **options: rg.nn.RNN(20, 70, nonlinearity="relu", **options),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_recurrent_layers_in_both_directions(name, dtype, compare):
+    def program(dtype):
+        rg.manual_seed(0)
+        layer = LAYERS[name](num_layers=2, bidirectional=True, bias=dtype == rg.float32, dtype=dtype)
+        x = draw(1, 30, 19, 20, dtype=dtype).requires_grad_()
+        out, states = layer(x)
+        states = states if isinstance(states, tuple) else (states,)
+        rg.autograd.backward(
+            (out, *states), [draw(seed, *y.shape, dtype=dtype) for seed, y in enumerate((out, *states))]
+        )
+        return out, *states, x.grad, *[weight.grad for weight in layer.parameters()]
+
+    compare(program, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_cross_entropy(dtype, weighted, smoothing, reduction, compare):
+    def program(dtype):
+        x = (10 * draw(0, 700, 50, dtype=dtype)).requires_grad_()
+        y = rg.arange(700) % 50
+        y[3:20] = -100
+        weight = draw(1, 50, dtype=dtype).exp() if weighted else None
+        loss = F.cross_entropy(x, y, weight, label_smoothing=smoothing, reduction=reduction)
+        loss.backward(draw(2, *loss.shape, dtype=dtype))
+        return loss, x.grad
+
+    compare(program, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_rows_of_a_table(dtype, compare):
+    def program(dtype):
+        table = draw(0, 40, 70, dtype=dtype).requires_grad_()
+        numbers = rg.from_numpy(np.random.default_rng(1).integers(40, size=(30, 20)))
+        rows = F.embedding(numbers, table, padding_idx=3)
+        rows.backward(draw(2, *rows.shape, dtype=dtype))
+        return rows, table.grad
+
+    compare(program, dtype)
+
+
+def test_a_number_that_is_out_of_range_is_told_as_ever():
+    x = rg.ones(100, 500)
+    with pytest.raises(IndexError):
+        x[rg.arange(50, 150)]
+    np.testing.assert_array_equal(x[rg.arange(-100, 0)].numpy(), x.numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_functions_of_one_number(dtype):
+    from retrograd.kernels.loops import _compiled
+    from retrograd.kernels.sequences import numbers
+
+    @_compiled("contract")
+    def both(x, exponentials, tangents):
+        for j in range(x.size):
+            exponentials[j] = numbers.exp(x[j])
+            tangents[j] = numbers.tanh(x[j])
+
+    edge = 1000 if dtype == np.float64 else 100
+    x = np.concatenate((np.linspace(-edge, edge, 9999), np.linspace(-1, 1, 9999), [np.inf, -np.inf])).astype(dtype)
+    found = np.empty((2, x.size), dtype)
+    both(x, *found)
+    exact = np.longdouble(x)
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.exp(exact).astype(dtype), np.tanh(exact).astype(dtype)
+    for values, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(
+            values, right, rtol=8 * np.finfo(dtype).eps, atol=2 * np.finfo(dtype).smallest_subnormal
+        )
+    both(np.full(1, np.nan, dtype), *found[:, :1])
+    assert np.isnan(found[:, 0]).all()
