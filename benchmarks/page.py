@@ -10,6 +10,7 @@ from .workloads import PARTS, STEPS
 NAMES = {
     "retrograd": "Retrograd",
     "retrograd-numpy": "without Numba",
+    "retrograd-compiled": "compiled",
     "jax": "JAX",
     "autograd": "HIPS autograd",
     "mygrad": "MyGrad",

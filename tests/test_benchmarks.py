@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import retrograd as rg
-from benchmarks.__main__ import ROOT, ratio, table
+from benchmarks.__main__ import ROOT, keep, load, ratio, table
+from benchmarks.page import written
 from benchmarks.workloads import PARTS, STEPS
 
 QUICK = ("mlp_small", "gpt_small", "cnn", "lstm", "chain")
@@ -37,3 +38,26 @@ def test_the_table_gives_ratios_to_pytorch_and_their_geometric_mean():
     }
     assert ratio(results["chain"], "retrograd", "seconds_median") == 0.5
     assert table(results, "seconds_median").splitlines()[-1].split()[:2] == ["mean", "2.00"]
+
+
+def test_the_page_tells_ratios_and_where_pytorch_is_faster():
+    def figures(seconds):
+        times = {f"seconds_{name}": seconds for name in ("lower", "median", "upper")}
+        return times | {"peak": 100 * seconds}
+
+    steps = {
+        "chain": {"retrograd": figures(1.0), "torch": figures(2.0)},
+        "cnn": {"retrograd": figures(6.0), "torch": figures(4.0)},
+    }
+    about = {"cores": 2, "processor": "P", "system": "S", "versions": {"numpy": "2"}}
+    text = written({"machine": about, "threads": 2, "steps": steps, "setup": {"import": {"retrograd": 0.05}}})
+    assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
+    assert "Where PyTorch is faster: cnn (1.50)." in text and "2 cores (P, S), numpy 2" in text and "50 ms" in text
+
+
+def test_a_run_in_pieces_adds_to_what_the_file_has(tmp_path):
+    path = tmp_path / "figures.json"
+    record = load(path, 2)
+    record["steps"]["chain"] = {"retrograd": {"seconds_median": 1.0}}
+    keep(record, path)
+    assert load(path, 2)["steps"] == record["steps"] and load(path, 1)["steps"] == {}
