@@ -23,12 +23,12 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     if kernels.compiled() is None:
         raise UserError("nothing to compile: Numba is not installed (pip install retrograd[fast]), or turned off")
-    from retrograd.kernels import cache
+    from retrograd.kernels.cache import compiled
 
     for name, exercise in exercises():
-        loops, seconds = cache.compiled.loops, cache.compiled.seconds
+        loops, seconds = compiled.loops, compiled.seconds
         exercise()
-        loops, seconds = cache.compiled.loops - loops, cache.compiled.seconds - seconds
+        loops, seconds = compiled.loops - loops, compiled.seconds - seconds
         print(f"{name}: " + (f"{loops} loops compiled in {seconds:.1f} s" if loops else "nothing to compile"))
     return 0
 
@@ -70,10 +70,10 @@ def _activations() -> None:
 
 def _normalization() -> None:
     rows, planes = _leaf(WIDE, WIDE), _leaf(16, 16, 16, 16)
-    for module in (nn.LayerNorm(WIDE), nn.LayerNorm(WIDE, bias=False), nn.RMSNorm(WIDE)):
-        _differentiate(module(rows))
-    for module in (nn.BatchNorm2d(16), nn.GroupNorm(4, 16), nn.InstanceNorm2d(16, affine=True)):
-        _differentiate(module(planes))
+    for norm in (nn.LayerNorm(WIDE), nn.LayerNorm(WIDE, bias=False), nn.RMSNorm(WIDE)):
+        _differentiate(norm(rows))
+    for channels in (nn.BatchNorm2d(16), nn.GroupNorm(4, 16), nn.InstanceNorm2d(16, affine=True)):
+        _differentiate(channels(planes))
 
 
 def _images() -> None:
