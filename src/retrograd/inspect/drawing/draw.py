@@ -10,6 +10,7 @@ from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
 from .grouping import group, shorten_names
+from .layout.layering import CircleError
 from .layout.scene import Scene
 from .picture import Picture
 from .recorded import named_outputs, parameter_names, picture_of
@@ -138,7 +139,12 @@ def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: 
     if repeats:
         picture = fold_repeats(picture)
     shorten_names(picture)
-    return Drawing(Scene(picture, depth))
+    try:
+        return Drawing(Scene(picture, depth))
+    except CircleError:
+        if not repeats:
+            raise
+        return draw(output, depth=depth, params=params, repeats=False)  # two repetitions that read each other
 
 
 def picture_for(output: Any, params: Any, call: str) -> Picture:

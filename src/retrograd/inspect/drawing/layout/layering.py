@@ -17,6 +17,10 @@ from .nesting import Level
 SWEEPS, PLACES = 12, 200_000
 
 
+class CircleError(RuntimeError):
+    """Folded items read each other, so there is no order of rows."""
+
+
 def arrange(level: Level, leaves: set[int]) -> None:
     """Fill ``level.rows``; ``leaves`` are the places of items that stand as far down as they can."""
     row = _rows_of(level, leaves)
@@ -73,7 +77,8 @@ def _rows_of(level: Level, leaves: set[int]) -> list[int]:
             waiting[target] -= 1
             if not waiting[target]:
                 order.append(target)
-    assert len(order) == count, "the items of a level close a circle"
+    if len(order) != count:
+        raise CircleError("the items of a level close a circle")
     for item in reversed(order):
         if gives[item] and (item in leaves or len(reads[item]) <= len(gives[item])):
             row[item] = min(row[target] for target in gives[item]) - 1
