@@ -10,6 +10,8 @@ import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.kernels import convolution, threads
 
+pytestmark = pytest.mark.slow  # all of them compile loops
+
 pytest.importorskip("numba")
 if not kernels.multiplies():
     pytest.skip("no BLAS of NumPy's found", allow_module_level=True)

@@ -11,6 +11,8 @@ from retrograd import kernels
 from retrograd.kernels import threads
 from retrograd.kernels.sequences import attention, lookups, recurrent
 
+pytestmark = pytest.mark.slow  # all of them compile loops
+
 pytest.importorskip("numba")
 if not kernels.multiplies():
     pytest.skip("NumPy's BLAS was not found", allow_module_level=True)
