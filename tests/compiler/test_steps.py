@@ -233,3 +233,24 @@ def test_what_is_kept_outside_of_a_call_makes_it_an_eager_function():
             f(rg.ones(1))
     assert len(kept) == 5 and f.eager and len(told) == 1
     assert [x.tolist() for x in kept] == [[2.0]] * 5
+
+
+def test_parameters_that_a_graph_still_needs_are_not_moved_under_the_program():
+    def parameters_after(wrap):
+        rg.manual_seed(0)
+        parameters = [nn.Parameter(rg.randn(3, 3)) for _ in range(2)]
+        for parameter in parameters:
+            parameter.grad = rg.ones(3, 3)
+        optimizer = rg.optim.AdamW(parameters, lr=0.1)
+
+        @wrap
+        def step():
+            optimizer.step()
+            return parameters[0][0, 0], (parameters[1] * parameters[1]).sum()
+
+        results = [step() for _ in range(5)]
+        return [value.item() for result in results for value in result], parameters
+
+    (eager, wanted), (compiled, found) = parameters_after(lambda f: f), parameters_after(rg.compile)
+    assert compiled == pytest.approx(eager, rel=1e-6)
+    assert all(rg.equal(a, b) for a, b in zip(wanted, found))

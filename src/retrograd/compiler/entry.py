@@ -18,6 +18,7 @@ from ..core.storage import is_saved, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
+from .effects import run_step
 from .fusion import fused
 from .guards import Surroundings
 from .program import Instruction, Program, Value
@@ -209,9 +210,15 @@ class Entry:
     # What a call given up in the middle has to take back
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
-        """The sources of the inputs in whose memory the program writes, but for an optimizer's step."""
+        """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
-        return [source for value, source in self.trace.program.inputs if value.root in roots and source[0] != "place"]
+        optimizers = [step.args[0] for step in instructions if step.function is run_step]
+        moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        return [
+            source
+            for value, source in self.trace.program.inputs
+            if value.root in roots and source[0] != "place" or source[0] == "tensor" and id(source[1]) in moved
+        ]
 
     def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
         last = -1
