@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..core.modes import modes, watchers
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .generator import generator_state, numpy_generator, set_generator_state
@@ -142,6 +143,8 @@ class DataLoader(Generic[T_co]):
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
 
     def __iter__(self) -> Iterator[T_co]:
+        if watchers and modes.tracer is not None:
+            modes.tracer.breaks("a DataLoader is iterated")
         self._epoch += 1
         epoch = self._epoch
         resumes, self._resumes = self._resumes, False

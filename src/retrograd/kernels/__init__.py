@@ -86,13 +86,19 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
     def enter(reference: Reference) -> Reference:
         @whole
         @wraps(reference)
-        def run(x: Any, *others: Any) -> Any:
+        def large(x: Any, *others: Any) -> Any:
             if not takes(x, *others) or any(other.shape != x.shape for other in others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
+
+        @wraps(reference)
+        def run(x: Any, *others: Any) -> Any:
+            if type(x) is np.ndarray and x.size < USEFUL:  # asked first, since it is asked most
+                return reference(x, *others)
+            return large(x, *others)
 
         run.loop = name  # type: ignore[attr-defined]
         return run

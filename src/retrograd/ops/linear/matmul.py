@@ -96,14 +96,16 @@ def _matmul_examples(call: Call) -> Any:
     return out.squeeze(-1 if n == 1 else -2) if m == 1 else out
 
 
+FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without another call
+
 # For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
 MM: Primitive = Primitive(
     "mm",
-    product,
+    lambda x, y: x.dot(y) if x.size < FEW > y.size else product(x, y),
     "x y",
     [
-        lambda g, y: product(g, y.T) if type(g) is ndarray else MM(g, y.T),
-        lambda g, x: product(x.T, g) if type(g) is ndarray else MM(x.T, g),
+        lambda g, y: (g.dot(y.T) if g.size < FEW > y.size else product(g, y.T)) if type(g) is ndarray else MM(g, y.T),
+        lambda g, x: (x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)) if type(g) is ndarray else MM(x.T, g),
     ],
     jvps=[lambda t, y: MM(t, y), lambda t, x: MM(x, t)],
     promote="strict",
