@@ -17,6 +17,8 @@ from retrograd import kernels
 from retrograd.kernels import products, threads
 from retrograd.ops.linear import matmul
 
+pytestmark = pytest.mark.slow  # all of them compile loops
+
 pytest.importorskip("numba")
 
 SHAPE = (331, 127)  # more than USEFUL, and no multiple of anything

@@ -74,8 +74,8 @@ def test_it_goes_to_places_and_conditions(debug):
 
 
 GRADIENTS = """\
-import torch
-from torch.autograd import grad
+import retrograd as torch
+from retrograd.autograd import grad
 
 x, w, unused = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
 (penalty,) = grad((x**3).sum(), x, create_graph=True)
