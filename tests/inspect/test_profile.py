@@ -93,7 +93,8 @@ def test_what_sleeps_in_an_operator_is_measured_and_observers_are_not():
     assert next(iter(p.by("operator"))) == "Sleeps"
 
 
-def test_the_listing_has_the_programs_lines_with_their_figures(measured):
+def test_the_listing_has_the_programs_lines_with_their_figures(measured, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     text = str(measured)
     row = next(line for line in text.splitlines() if line.endswith("# residual"))
     assert re.search(rf"[\d.]+ [mu]s +[\d.]+ [mu]s +[\d.]+ (B|KiB) +\S+ +{line_of('residual')} +x = x \+ block", row)

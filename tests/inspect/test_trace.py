@@ -194,7 +194,8 @@ def test_groups_and_filters():
         t.by("file")
 
 
-def test_the_table_is_readable():
+def test_the_table_is_readable(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     model, x = Model(), rg.randn(2, 5, 4)
     with inspect.trace() as t:
         step(model, x)

@@ -98,15 +98,29 @@ def _matmul_examples(call: Call) -> Any:
 
 FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without another call
 
+
+def _mm(x: Any, y: Any) -> Any:
+    return x.dot(y) if x.size < FEW > y.size else product(x, y)
+
+
+def _mm_vjp_x(g: Any, y: Any) -> Any:
+    if type(g) is not ndarray:
+        return MM(g, y.T)
+    return g.dot(y.T) if g.size < FEW > y.size else product(g, y.T)
+
+
+def _mm_vjp_y(g: Any, x: Any) -> Any:
+    if type(g) is not ndarray:
+        return MM(x.T, g)
+    return x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)
+
+
 # For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
 MM: Primitive = Primitive(
     "mm",
-    lambda x, y: x.dot(y) if x.size < FEW > y.size else product(x, y),
+    _mm,
     "x y",
-    [
-        lambda g, y: (g.dot(y.T) if g.size < FEW > y.size else product(g, y.T)) if type(g) is ndarray else MM(g, y.T),
-        lambda g, x: (x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)) if type(g) is ndarray else MM(x.T, g),
-    ],
+    [_mm_vjp_x, _mm_vjp_y],
     jvps=[lambda t, y: MM(t, y), lambda t, x: MM(x, t)],
     promote="strict",
     batch=_matmul_examples,
