@@ -121,10 +121,17 @@ def update_too_large(h: History) -> Iterator[Found]:
     told = len(h.now.losses) == 1  # then what a step has done to the loss shows in the next record
     losses = h.losses(3) or h.losses(2)
     fell = bool(losses) and losses[-1] < 0.9 * losses[0]
+    rose = len(losses) > 1 and losses[-1] > 2 * abs(losses[-2])
     calm = len(h.records) < 8 or h.records[-8].step < _FIRST
     for name in h.matrices:
         last = list(h.updates[name])[-8:]
         now, two = last[-1], last[-2:]
+        if told and len(two) == 2 and two[0] > 3 and rose:
+            ratio = h.records[-2].update_ratios[name]
+            yield Found(
+                name, ratio, f"update ratio of {name} {short(ratio)}", f"lower the learning rate ({_rates(h.now)})"
+            )
+            continue
         if not 0.1 < now < math.inf:
             continue
         huge = now > 3 if not told else len(two) == 2 and max(two) > 3 and not fell
