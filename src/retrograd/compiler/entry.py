@@ -23,7 +23,7 @@ from .fusion import fused
 from .guards import Surroundings
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
-from .sizes import Sizes, sized
+from .sizes import Sizes
 
 
 @dataclass(slots=True)
