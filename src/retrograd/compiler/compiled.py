@@ -26,7 +26,7 @@ from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
-from .sizes import Differs, Sizes, Varying, marks
+from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
 
@@ -70,11 +70,15 @@ class Compiled:
             return self.function(*args, **kwargs)
         leaves, structure = flatten((args, kwargs))
         casts = _casts()
+        other_sizes: list[Entry] = []
         for entry in self.entries:
             if entry.trace.structure != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
+                continue
+            if arrays is NEW:
+                other_sizes.append(entry)
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
@@ -86,7 +90,7 @@ class Compiled:
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
-        return self._trace(args, kwargs, leaves, structure)
+        return self._trace(leaves, structure, other_sizes)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
@@ -125,7 +129,7 @@ class Compiled:
             self(*args, **kwargs)  # traced, if need be
             for entry in self.entries:
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
-                if arrays is not None:
+                if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
         return (
             "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
@@ -133,7 +137,7 @@ class Compiled:
 
     # Tracing
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
+    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry]) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
@@ -145,31 +149,29 @@ class Compiled:
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
         else:
             self._failures = 0
-            self._keep(trace, casts)
+            self._keep(trace, casts, other_sizes)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
 
-    def _keep(self, trace: Trace, casts: Any) -> None:
+    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry]) -> None:
         """Make a program of a trace, or find that it is one that is there at another size."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
         if self.dynamic or self.dynamic is None and full or any(map(marks, trace.leaves)):
-            for place, entry in enumerate(self.entries):
-                sizes = entry.trace.sizes
-                if sizes is None or entry.casts != casts or entry.trace.structure != trace.structure:
-                    continue
+            for entry in other_sizes:
+                assert entry.trace.sizes is not None
                 try:
                     with _tracing:
-                        changed = sizes.learn(trace)
+                        changed = entry.trace.sizes.learn(trace)
                 except Differs as why:
                     apart = apart or str(why)
                     continue
                 if changed:
-                    made = Entry(sizes.made(), self.function, label)
+                    made = Entry(entry.trace.sizes.made(), self.function, label)
                     for kept in ("casts", "calls", "seconds", "apart"):
                         setattr(made, kept, getattr(entry, kept))
-                    self.entries[place] = made
+                    self.entries = [made if other is entry else other for other in self.entries]
                 return
             trace = Sizes(trace, self._varying(trace)).made()
         if full:

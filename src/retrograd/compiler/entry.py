@@ -23,7 +23,7 @@ from .fusion import fused
 from .guards import Surroundings
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
-from .sizes import Sizes
+from .sizes import NEW, Sizes
 
 
 @dataclass(slots=True)
@@ -127,6 +127,7 @@ class Entry:
             names[name] = value
             return name
 
+
         def fits(array: str, value: Value) -> str:
             dtype = named(value.dtype)
             same_dtype = f"({array}.dtype is {dtype} or {array}.dtype == {dtype})"
@@ -210,7 +211,7 @@ class Entry:
             elif kind == "slot":
                 takes.append(f"slots[{what}]")
         if key:
-            names["sizes"] = trace.sizes
+            names.update(sizes=trace.sizes, NEW=NEW)
             parts = [
                 f"{'a' if isinstance(trace.leaves[index], Tensor) else 'x'}{index}.{what}, "
                 for index, value in by_argument.items()
@@ -218,7 +219,7 @@ class Entry:
                 if value.shape is not None
             ]
             body.append(f"slots = sizes.known.get(({''.join(parts)}))")
-            body.append("if slots is None: return None")
+            body.append("if slots is None: return NEW")
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
         source = "def enter(leaves):\n" + "\n".join("    " + line for line in body)
         exec(compile(source, f"<guards of {self.label}>", "exec"), names)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .entry import Trace
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
+NEW = "sizes that are not known yet"  # instead of arrays, where all else fits
 _NONE: frozenset[int] = frozenset()
 _MANY = 4096  # sizes that are remembered
 
@@ -51,7 +52,7 @@ class Sizes:
         self.slots: list[Value] = []
         self.known: dict[Any, tuple[Any, ...]] = {key_of(trace): ()}
         self.trace = replace(trace, sizes=self)
-        self.trace.program = _with_checks_apart(trace.program)
+        self.trace.program = _comparable(trace)
 
     def made(self) -> Trace:
         """The trace that a program is made of; the passes may change it."""
@@ -79,7 +80,7 @@ class Sizes:
                 if any(a != b and k not in free for k, (a, b) in enumerate(zip(now.shape, before.shape, strict=False))):
                     raise Differs("a dim that was not marked as dynamic has another length")
         comparison = _Comparison(self.slots)
-        changed = comparison.traces(self.trace, replace(other, program=_with_checks_apart(other.program)))
+        changed = comparison.traces(self.trace, replace(other, program=_comparable(other)))
         new = comparison.new
         constants = (*[comparison.found[slot] for slot in self.slots], *[now for _, _, now in new])
         if key in self.known:
@@ -145,9 +146,14 @@ def sized(trace: Trace) -> list[tuple[int, Value]]:
     return [(index, value) for index, value in arguments if value.shape is not None]
 
 
-def _with_checks_apart(program: Program) -> Program:
-    """The program with the comparisons of shapes as instructions, so that the shapes are constants of those."""
+def _comparable(trace: Trace) -> Program:
+    """The program without inputs that nobody reads, and with the comparisons of shapes as instructions."""
+    program = trace.program
     made = copy(program)
+    read = {value for instruction in program.instructions for value in instruction.reads()}
+    read.update(result.value for result in trace.results if type(result.value) is Value)
+    read.update(value for value, _ in trace.gradients if value is not None)
+    made.inputs = [(value, source) for value, source in program.inputs if value in read or source[0] == "argument"]
     made.instructions = []
     for index, instruction in enumerate(program.instructions):
         if index == program.split:
