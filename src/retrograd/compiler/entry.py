@@ -21,6 +21,7 @@ from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
 from .fusion import fused
 from .guards import Surroundings
+from .native import compiled_regions
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 
@@ -79,8 +80,10 @@ class Entry:
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
-        forward = fused(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
-        backward = fused(backward, handed_over)
+        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are in no region
+        forward = fused(compiled_regions(forward, needed, self.notes), needed)
+        backward = fused(compiled_regions(backward, handed_over, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
