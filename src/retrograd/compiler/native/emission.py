@@ -37,7 +37,7 @@ class Body:
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self._count = 0
-        self._block = "start"
+        self._block = "begin"
 
     def name(self) -> str:
         """A fresh register."""

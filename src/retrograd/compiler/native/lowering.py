@@ -7,23 +7,24 @@ so that they add in NumPy's order. What is none of these is traced, with stand-i
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from ..modes import tracing_with
-from ..program import Instruction, Method, Value, values_in
+from ..program import Instruction, Method, Value, replaced, values_in
 from ..traced import Traced
-from ..tracer import Tracer, as_real
-from .emission import TYPES, Body, Kernel, constant, type_of
+from ..tracer import Tracer
+from .emission import TYPES, Body, Kernel, broadcast_strides, constant, type_of
 from .loops import accumulation, gathering, loop_call, reduction
 from .products import product
 from .scalars import UFUNCS, choice, scalar
-from .steps import Buffer, Map, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major
+from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major
 
 LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
+_PACKAGE = __file__[: -len("compiler/native/lowering.py")]
 _NUMBERS = {float: np.dtype(np.float64), int: np.dtype(np.int64), bool: np.dtype(bool)}
 
 
@@ -197,8 +198,6 @@ class Lowering:
 
         def given(x: Any) -> Any:
             return stand_in if x is value else x
-
-        from ..program import replaced
 
         found = instruction.function(*replaced(instruction.args, given), **replaced(instruction.kwargs, given))
         low, high = np.lib.array_utils.byte_bounds(stand_in)
@@ -491,8 +490,6 @@ class Lowering:
             source = self._cast(source, x.dtype, x)
         if source.meets(x):
             raise Unlowered("what is written is read")
-        from .emission import broadcast_strides
-
         source = source._replace(shape=shape, strides=broadcast_strides(source.shape, source.strides, shape))
         self.add(gathering(x, indices, rest, source, how))
 
@@ -529,15 +526,11 @@ class Lowering:
                 stand_in = np.zeros(place.shape, place.dtype) if place.dense else _stand_in(place, np.zeros)
                 node = x
                 owner = stand_in if stand_in.base is None else stand_in.base
-                from weakref import ref
-
                 while owner.base is not None:
                     owner = owner.base
                 tracer._roots[id(owner)] = ref(owner), node
                 known[x] = Traced(tracer, stand_in, node)
             return known[x]
-
-        from ..program import replaced
 
         args, named = replaced(instruction.args, given), replaced(instruction.kwargs, given)
         try:
@@ -621,9 +614,8 @@ def _is_basic(key: Any) -> bool:
 
 
 def _is_ours(function: Any) -> bool:
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return str(getattr(function, "__module__", "")).startswith(__name__.partition(".")[0] + ".")
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(_PACKAGE)
 
 
 def _hashable(function: Any) -> bool:
@@ -646,4 +638,3 @@ _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     **dict.fromkeys(("sum", "mean", "prod", "max", "min", "amax", "amin", "all", "any"), Lowering._reduced),
     **dict.fromkeys(("add.reduce", "multiply.reduce", "maximum.reduce", "minimum.reduce"), Lowering._reduced),
 }  # fmt: skip
-_ = operator, as_real, Map

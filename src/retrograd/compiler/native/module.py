@@ -138,7 +138,7 @@ class Module:
         self.kernels = len(self._names)
         if self.threaded:
             self._declared.add("declare i64 @llvm.smin.i64(i64, i64)")
-        entry = "define i32 @entry(ptr %tuple) {\nstart:\n" + "\n".join(body.lines) + "\n}\n"
+        entry = "define i32 @entry(ptr %tuple) {\nbegin:\n" + "\n".join(body.lines) + "\n}\n"
         shared = _LAUNCH if self.threaded else ""
         self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry])
 
@@ -184,7 +184,7 @@ class Module:
             parameters = kernel.parameters + (", i64 %start, i64 %stop" if shared else "")
             lines = "\n".join(kernel.lines)
             self._functions.append(
-                f"define internal {kernel.result} @{name}({parameters}) noinline nounwind {{\nstart:\n{lines}\n}}\n"
+                f"define internal {kernel.result} @{name}({parameters}) noinline nounwind {{\nbegin:\n{lines}\n}}\n"
             )
             self._declared.update(kernel.declared)
             if shared:
