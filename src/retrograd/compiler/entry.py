@@ -82,8 +82,9 @@ class Entry:
         inside = {value for step in forward for value in step.outs}
         needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are in no region
-        forward = fused(compiled_regions(forward, needed, self.notes), needed)
-        backward = fused(compiled_regions(backward, handed_over, self.notes), handed_over)
+        sure = {value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")}
+        forward = fused(compiled_regions(forward, needed, sure, self.notes), needed)
+        backward = fused(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
