@@ -82,7 +82,8 @@ class Entry:
         inside = {value for step in forward for value in step.outs}
         needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are in no region
-        sure = {value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")}
+        compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
+        sure = {value for value in compared if value.shape is not None}
         forward = fused(compiled_regions(forward, needed, sure, self.notes), needed)
         backward = fused(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
