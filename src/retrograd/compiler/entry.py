@@ -21,6 +21,7 @@ from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
 from .fusion import fused
 from .guards import Surroundings
+from .native import compiled_regions
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 from .sizes import NEW, Sizes
@@ -82,9 +83,13 @@ class Entry:
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
+        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are in no region
         if not program.varies:
-            forward = fused(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
-            backward = fused(backward, handed_over)
+            compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
+            sure = {value for value in compared if value.shape is not None}
+            forward = fused(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = fused(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -126,7 +131,6 @@ class Entry:
             name = f"h{len(names)}"
             names[name] = value
             return name
-
 
         def fits(array: str, value: Value) -> str:
             dtype = named(value.dtype)
