@@ -102,14 +102,13 @@ class _Pool:
         functions = foreign("sched_yield", "clock_gettime")
         if functions is None:
             return False
-        from . import loop
+        from .machine import loops
 
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)
-        self.serve = loop("native", "serve").entry(
-            0
-        )  # here: a helper that compiles would hold locks when programs fork
+        # Here: a helper that compiles would hold locks when programs fork.
+        self.serve = loops("native").serve.entry(0)
         return True
 
     def _help(self) -> None:

@@ -390,7 +390,7 @@ class Lowering:
             steps.append(0 if d in axes else stride)
         length = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
         whole = Place(out.buffer, out.offset, x.shape, tuple(steps), out.dtype)
-        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and 0 < abs(x.strides[-1]):
+        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
             wide = self.new(out.shape, np.float64, [2 * s for s in out.strides])
             self.copy((0, wide.dtype), wide)
             self.add(accumulation(x, whole._replace(buffer=wide.buffer, offset=0, dtype=wide.dtype,
