@@ -56,17 +56,15 @@ class Rows:
         self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
     ) -> tuple[Any, Any, Any]:
         """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
-        from . import norm_loops
-
         width = prod(x.shape[x.ndim - self.axes :])
         gx, gw, gb = g
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
         mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
         by_dy, by_x = np.empty_like(flat), np.empty_like(flat)
-        by_w = np.empty((-(-len(flat) // norm_loops.BLOCK), width))
+        by_w = np.empty((-(-len(flat) // BLOCK), width))
         given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), dy.reshape(flat.shape), flat
         args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
-        launch(norm_loops.layer_norm_second, len(by_w), max(1, shortest(flat) // norm_loops.BLOCK), *args)
+        launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
         shape = x.shape[x.ndim - self.axes :]
         return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
 
