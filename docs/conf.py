@@ -70,7 +70,8 @@ def sections(app, what, name, obj, options, lines):
 def also(entry):
     """Under which other names an operator is found."""
     if entry.namespace == "Tensor":
-        return []
+        names = [f"Tensor.{alias}" for alias in entry.aliases]
+        return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
     names = [*entry.aliases]
     names += [f"Tensor.{entry.name}"] * entry.method + [f"Tensor.{entry.name}_"] * entry.inplace
     return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
