@@ -40,6 +40,7 @@ copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_inherit_docstrings = False  # a member that has none of its own is shown with the class that describes it
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
