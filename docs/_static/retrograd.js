@@ -16,7 +16,8 @@ for (const picture of document.querySelectorAll("img.picture")) {
 for (const table of document.querySelectorAll("article table")) {
   const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent);
   if (titles.length < 5) continue;
-  table.classList.add("cards", titles[0] || "plain");
+  table.classList.add("cards");
+  if (titles[0] === "operator") table.classList.add("operator");
   for (const row of table.querySelectorAll("tbody tr"))
     [...row.cells].forEach((cell, number) => {
       cell.dataset.title = titles[number];
