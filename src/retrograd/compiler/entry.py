@@ -127,7 +127,6 @@ class Entry:
             names[name] = value
             return name
 
-
         def fits(array: str, value: Value) -> str:
             dtype = named(value.dtype)
             same_dtype = f"({array}.dtype is {dtype} or {array}.dtype == {dtype})"
