@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import compiled
+from . import compiled, loop
 from .openblas import openblas
 from .threads import count, launch
 
@@ -52,8 +52,6 @@ def _shared_dot(x: Any, y: Any) -> Any:
     functions = _functions()
     if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
         return x.dot(y)
-    from .gemm import product
-
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
@@ -64,7 +62,7 @@ def _shared_dot(x: Any, y: Any) -> Any:
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * x.shape[1])
     given = functions[kind], rows, x_turned, columns, y_turned
-    launch(product, blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
+    launch(loop("gemm", "product"), blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
     return out
 
 

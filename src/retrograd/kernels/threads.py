@@ -102,14 +102,13 @@ class _Pool:
         functions = foreign("sched_yield", "clock_gettime")
         if functions is None:
             return False
-        from . import native
+        from .machine import loops
 
-        native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)
-        native.serve.compile("void(int64)")  # here, since a helper that compiles would hold a lock when a program forks
-        self.serve = native.serve
+        # Here: a helper that compiles would hold locks when programs fork.
+        self.serve = loops("native").serve.entry(0)
         return True
 
     def _help(self) -> None:

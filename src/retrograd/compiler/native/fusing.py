@@ -30,7 +30,12 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             continue
         for place in list(step.operands[1:]):
             made = makers.get(place.buffer)
-            if made is None or place.buffer.kind != "arena" or place.buffer in kept or sorted({*touched[place.buffer]}) != [made[0], number]:
+            if (
+                made is None
+                or place.buffer.kind != "arena"
+                or place.buffer in kept
+                or sorted({*touched[place.buffer]}) != [made[0], number]
+            ):
                 continue
             before, maker = made
             if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):

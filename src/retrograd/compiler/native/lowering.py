@@ -384,7 +384,9 @@ class Lowering:
         ufunc = _REDUCTIONS.get(name)
         if ufunc is None:
             raise Unlowered(name)
-        dtype = x.dtype if ufunc in (np.maximum, np.minimum) else np.dtype(bool) if name in ("all", "any") else out.dtype
+        dtype = (
+            x.dtype if ufunc in (np.maximum, np.minimum) else np.dtype(bool) if name in ("all", "any") else out.dtype
+        )
         if x.dtype != dtype:
             if x.dtype.kind == "f" and dtype.kind in "iu":
                 raise Unlowered("a cast")
@@ -397,7 +399,7 @@ class Lowering:
             steps.append(0 if d in axes else stride)
         length = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
         whole = Place(out.buffer, out.offset, x.shape, tuple(steps), out.dtype)
-        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and 0 < abs(x.strides[-1]):
+        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
             wide = self.new(out.shape, np.float64, [2 * s for s in out.strides])
             self.copy((0, wide.dtype), wide)
             self.add(accumulation(x, whole._replace(buffer=wide.buffer, offset=0, dtype=wide.dtype,

@@ -217,7 +217,10 @@ class Module:
 
 def _task(name: str, count: int) -> str:
     """A kernel of a range as a task of the pool."""
-    lines = [f"define internal i32 @{name}_task(i64 %data, i64 %start, i64 %stop) {{", "  %place = inttoptr i64 %data to ptr"]
+    lines = [
+        f"define internal i32 @{name}_task(i64 %data, i64 %start, i64 %stop) {{",
+        "  %place = inttoptr i64 %data to ptr",
+    ]
     for k in range(count):
         lines.append(f"  %s{k} = getelementptr inbounds ptr, ptr %place, i64 {k}")
         lines.append(f"  %p{k} = load ptr, ptr %s{k}, align 8")

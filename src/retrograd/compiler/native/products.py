@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...kernels.products import BLOCK, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of
 from .machine import gemm, width

@@ -81,7 +81,9 @@ class Region:
             if value not in self._sure and place.shape:
                 names[f"p{at}"] = place
                 as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
-                lines.append(f"if not ({as_it_was}): {f'b{at} = a{at}; ' if place.buffer.written else ''}a{at} = laid(a{at}, p{at})")
+                lines.append(
+                    f"if not ({as_it_was}): {f'b{at} = a{at}; ' if place.buffer.written else ''}a{at} = laid(a{at}, p{at})"
+                )
                 if place.buffer.written:
                     lines.insert(0, f"b{at} = None")
                     after.append(f"if b{at} is not None: b{at}[...] = a{at}")
@@ -123,7 +125,9 @@ class Region:
         made.several = len(self.values) != 1
         made.paths = tuple((index,) for index in range(len(self.values))) if made.several else ((),)
         made.parts = self.parts
-        made.writes = tuple(dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts)))
+        made.writes = tuple(
+            dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts))
+        )
         made.operator = "+".join(dict.fromkeys(part.operator or part.name for part in self.parts))[:60]
         made.site, made.backward = self.parts[-1].site, self.parts[-1].backward
         return made
