@@ -240,6 +240,7 @@ class Entry:
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
         """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
         optimizers = [step.args[0] for step in instructions if step.function is run_step]
         moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
@@ -250,7 +251,7 @@ class Entry:
         ]
 
     def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
-        last = -1
+        last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
                 last = index
@@ -417,6 +418,11 @@ class Entry:
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+
+def _parts(instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions, those that regions consist of in the place of regions."""
+    return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
 
 
 def generators_of(step: Instruction) -> list[Generator]:
