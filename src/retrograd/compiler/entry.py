@@ -19,8 +19,8 @@ from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
-from .fusion import fused
 from .guards import Surroundings
+from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 
@@ -79,8 +79,8 @@ class Entry:
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
-        forward = fused(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
-        backward = fused(backward, handed_over)
+        forward = optimized(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
+        backward = optimized(backward, handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)

@@ -84,7 +84,6 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
             if not takes(x, *others) or any(other.shape != x.shape for other in others):
@@ -94,13 +93,16 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        large.loop, large.reference = name, reference  # type: ignore[attr-defined]
+        shared = whole(large)
+
         @wraps(reference)
         def run(x: Any, *others: Any) -> Any:
             if type(x) is np.ndarray and x.size < USEFUL:  # asked first, since it is asked most
                 return reference(x, *others)
-            return large(x, *others)
+            return shared(x, *others)
 
-        run.loop = name  # type: ignore[attr-defined]
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter

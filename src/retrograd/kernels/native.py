@@ -16,6 +16,7 @@ import llvmlite.binding
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
@@ -221,14 +222,24 @@ def _now(words, clock_words):
 keep_on_disk(serve)
 
 
-def shared(*fastmath):
+class _NoAlias(Compiler):
+    """Numba's compiler, which is told that no argument shares memory with another that is written."""
+
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
+
+
+def shared(*fastmath, noalias=False):
     """Compile a loop for a part of its range, ``body(*args, start, stop)``, into one that ``threads.launch`` shares.
 
-    What comes first in the compiled loop says how: the words' address, threads, start, total, and the size of a part.
+    ``noalias`` promises that what it writes lies in no other argument. What comes first in the compiled loop says how:
+    the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
-        part = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(body)
+        pipeline = _NoAlias if noalias else Compiler
+        part = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
         names = ", ".join(signature(body).parameters)
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")

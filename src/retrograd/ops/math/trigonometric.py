@@ -41,7 +41,7 @@ def _tanh_vjp(g: Any, y: Any) -> Any:
 TANH = unary(
     "tanh",
     mapped("tanh")(np.tanh),
-    lambda g, ans: _tanh_vjp(g, ans) if type(g) is np.ndarray else TANH_BACKWARD(g, ans),
+    lambda g, ans: TANH_BACKWARD(g, ans) if isinstance(g, Tensor) else _tanh_vjp(g, ans),
 )
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
