@@ -43,14 +43,25 @@ def available() -> bool:
 
 @cache
 def compiled() -> Any:
-    """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
+    """The loops of ``loops.py``, or None where loops are turned off or Numba cannot be imported."""
     try:
         if not available():
             return None
-        from . import loops
+        from .cache import known
+        from .machine import loops
+
+        if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
+            from . import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
-    return loops
+    return loops("loops")
+
+
+def loop(module: str, name: str) -> Any:
+    """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
+    from .machine import loops
+
+    return getattr(loops(module), name)
 
 
 @cache
@@ -58,9 +69,9 @@ def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
     if compiled() is None:
         return False
-    from . import blas
+    from .cblas import available
 
-    return blas.available()
+    return available()
 
 
 def takes(x: Any, *others: Any) -> bool:
