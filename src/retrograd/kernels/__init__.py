@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
@@ -105,16 +106,26 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
-        @wraps(reference)
-        def run(x: Any, *others: Any) -> Any:
-            if type(x) is np.ndarray and x.size < USEFUL:  # asked first, since it is asked most
-                return reference(x, *others)
-            return large(x, *others)
+        if _arity(reference) == 1:
+
+            @wraps(reference)
+            def run(x: Any) -> Any:
+                return reference(x) if type(x) is ndarray and x.size < USEFUL else large(x)
+
+        else:
+
+            @wraps(reference)
+            def run(x: Any, *others: Any) -> Any:
+                return reference(x, *others) if type(x) is ndarray and x.size < USEFUL else large(x, *others)
 
         run.loop = name  # type: ignore[attr-defined]
         return run
 
     return enter
+
+
+def _arity(reference: Reference) -> int:
+    return reference.nin if isinstance(reference, np.ufunc) else reference.__code__.co_argcount
 
 
 def by_rows(name: str) -> Callable[[Reference], Reference]:

@@ -24,24 +24,13 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from . import store
+from .interface import DTYPES, OBJECTS, PREFIX, Kind
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
-PREFIX = "retrograd_"  # of names that machine code calls
-DTYPES = "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"
-# The objects that machine code knows by their addresses, in a table.
-OBJECTS = [np.ndarray, int, float, np.float64, np.float32, tuple, True, False, None, NotImplemented]
-OBJECTS += [np.dtype(name) for name in DTYPES]
 CALLED = (
     "PyLong_AsLongLong", "PyErr_Occurred", "PyErr_NoMemory", "PyTuple_Size", "PyTuple_GetItem", "Py_IncRef",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
 )  # fmt: skip
-HEAD = object.__basicsize__  # bytes of an object before its own fields; the last of them is its type
-TABLE_AT = bytes.__basicsize__ - 1  # where a bytes object has its bytes
-DATA, AXES, SHAPE, STRIDES, _, DTYPE, FLAGS = range(HEAD, HEAD + 56, 8)  # of an array: the fields of NumPy's interface
-CONTIGUOUS, ALIGNED = 0x1, 0x100  # of the flags
-
-Kind = Any  # of an argument: its name, or for an array dtype, axes, and whether it is contiguous and aligned
-
 _table = struct.pack(f"{len(OBJECTS)}P", *map(id, OBJECTS))
 _lock = RLock()
 

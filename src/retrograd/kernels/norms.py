@@ -20,7 +20,7 @@ SHORTEST = 16  # elements of one channel of one image from which the loops, whic
 
 def _or(value: Any, number: float, *shape: int) -> Any:
     """A weight or bias, or the one that changes nothing, in a shape."""
-    return np.full(shape, number, np.float32) if value is None else value.reshape(shape)
+    return np.full(shape, number, np.float32) if value is None else np.ascontiguousarray(value).reshape(shape)
 
 
 class Rows:
@@ -51,6 +51,22 @@ class Rows:
         dw, db = sums.sum(axis=1).astype(np.float32)
         shape = x.shape[x.ndim - self.axes :]
         return dx.reshape(x.shape), dw.reshape(shape), db.reshape(shape)
+
+    def normalize_second(
+        self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
+    ) -> tuple[Any, Any, Any]:
+        """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
+        width = prod(x.shape[x.ndim - self.axes :])
+        gx, gw, gb = g
+        flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
+        mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
+        by_dy, by_x = np.empty_like(flat), np.empty_like(flat)
+        by_w = np.empty((-(-len(flat) // BLOCK), width))
+        given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), dy.reshape(flat.shape), flat
+        args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
+        launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
+        shape = x.shape[x.ndim - self.axes :]
+        return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
 
 
 class Groups:

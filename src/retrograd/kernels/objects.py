@@ -23,7 +23,7 @@ from numba.core.registry import cpu_target
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
-from . import machine as at
+from . import interface as at
 
 _WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _POINTER = _BYTE.as_pointer()

@@ -75,6 +75,34 @@ def backward(
     _run("attention_backward", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
 
+def second(
+    g: tuple[Any, Any, Any],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    by_dout: Any,
+    by_q: Any,
+    by_k: Any,
+    by_v: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill what the rule of ``backward`` makes of the cotangents of dq, dk and dv; all have all leading axes."""
+    q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
+    top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
+    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
+    others = gq, gk, gv, by_q, by_k, by_v, by_dout
+    table = _addresses((q, k, v, mask, keep, dout, top, total, *others), by_q.shape[:-2])
+    form = _form(q, k, v, dout, mask, keep, *others)
+    _run("attention_second", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+
+
 def _by_rows(x: Any) -> Any:
     """The array itself where BLAS can read its matrices, else a copy."""
     step, along = x.strides[-2:]
@@ -124,11 +152,5 @@ def _step(mask: Any) -> int:
 
 
 def _run(name: str, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
-    launch(
-        loop("sequences.attention_loops", name),
-        len(table),
-        max(1, USEFUL // (form[0] * form[1])),
-        table,
-        form,
-        *numbers,
-    )
+    least = max(1, USEFUL // (form[0] * form[1]))
+    launch(loop("sequences.attention_loops", name), len(table), least, table, form, *numbers)

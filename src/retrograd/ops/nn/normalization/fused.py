@@ -167,9 +167,13 @@ def _backward_vjp(
     arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
     if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
         return second_order(partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs)
+    gx, gw, gb = where_needed(g, wanted)
+    loops = _loops(layout, x, w, dy, gx)
+    if isinstance(loops, norms.Rows):
+        by_dy, by_x, by_w = loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd)
+        return [by_dy, by_x, by_w, None]
     view = _viewed(x, layout)
     xhat = (view - mean if layout.centred else view) * rstd
-    gx, gw, gb = where_needed(g, wanted)
     weight = None if w is None else _broadcastable(w, layout)
     dyv = _viewed(dy, layout)
     by_xhat, by_rstd = 0, 0
