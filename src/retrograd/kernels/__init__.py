@@ -47,7 +47,7 @@ def compiled() -> Any:
     try:
         if not available():
             return None
-        from .cache import known
+        from .store import known
         from .machine import loops
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
