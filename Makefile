@@ -9,6 +9,8 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
+ON_LIBRARIES := $(addprefix tests/,autograd cli/test_console.py compiler core distributed distributions estimators func \
+	manual nn onnx ops optim scalar training/test_plots.py weights test_guarded.py test_operators.py)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -36,11 +38,12 @@ slow: export OPENBLAS_NUM_THREADS = 1
 slow: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
 
-# The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own.
+# The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
+# the rooms that stand on them.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
-	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
+	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(ON_LIBRARIES)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check

@@ -84,8 +84,7 @@ def write(folder: Path) -> None:
             if identity(value) in seen:
                 continue
             seen.add(identity(value))
-            if not inspect.getdoc(value):
-                missing.append(f"{room}.{name}")
+            missing += undocumented(f"{room}.{name}", value)
             entries.append((f"{room}.{name}", "class" if inspect.isclass(value) else "function"))
         page = room.replace(".", "_")
         write_page(folder / f"{page}.rst", title, entries, inspect.getdoc(module) or "")
@@ -93,6 +92,16 @@ def write(folder: Path) -> None:
     if missing:
         raise Undocumented("without a docstring: " + ", ".join(missing))
     write_contents(folder / "index.md", pages)
+
+
+def undocumented(name: str, value: object) -> list[str]:
+    """What has no docstring: a function, or a class and its public methods and properties."""
+    missing = [] if inspect.getdoc(value) else [name]
+    for own, member in vars(value).items() if inspect.isclass(value) else ():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if not own.startswith("_") and inspect.isfunction(function) and not inspect.getdoc(getattr(value, own)):
+            missing.append(f"{name}.{own}")
+    return missing
 
 
 def operators(family: str) -> list[str]:

@@ -20,8 +20,9 @@ from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, resul
 from .errors import call_error, describe, operator_error
 from .graph import Node, edge_of, new_node
 from .modes import modes, watchers
-from .primitive import Primitive, record_node
+from .primitive import Primitive
 from .quiet import silent
+from .record import record_node
 from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any, Protocol
 from weakref import ref
 
-from .devices import Wrapping, backend_of
+from .devices import Wrapping, array_module, backend_of
 
 
 class Storage:
@@ -155,6 +155,16 @@ def byte_span(array: Any) -> tuple[int, int]:
         else:
             high += reach
     return low, high + array.dtype.itemsize
+
+
+def shares_memory(view: Any, array: Any) -> bool:
+    """Whether a forward's result is a view of its input."""
+    if view is array:
+        return True
+    owner = view.base
+    if owner is None:
+        return False
+    return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
 
 
 def overlaps_itself(array: Any) -> bool:

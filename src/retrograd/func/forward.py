@@ -21,8 +21,8 @@ from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable, saved_by
 from ..core.modes import enable_grad, modes, recording
 from ..core.plan import pull
-from ..core.primitive import shares_memory
 from ..core.quiet import silent
+from ..core.storage import shares_memory
 from ..core.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten

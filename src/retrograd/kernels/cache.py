@@ -1,73 +1,55 @@
-"""Compiled loops on disk, such that nothing found there can break a call.
+"""Machine code on disk, such that nothing found there can break a call.
 
-Numba's own cache raises what reading and writing raise, from pickles cut short to a full disk, and runs whatever
-machine code it reads; two processes that compile at once may leave an index that leads to another signature's code.
-Here a file holds one loop for one signature and one processor, and begins with a digest over its content and all that
-the content depends on: a file that is damaged, old or another's does not match and the loop is compiled again. This
-guards against accidents, not against somebody who may write to the folder: as little as for Python's own ``.pyc``.
+A file holds one loop for one kind of arguments, and begins with a digest over its content and all that the content
+depends on: a file that is damaged, old or another's does not match and the loop is compiled again. Files of one state
+of sources, versions and processor lie in a folder of their own. This guards against accidents, not against somebody
+who may write to the folder: as little as for Python's own ``.pyc``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
+import shutil
 import sys
-import time
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import llvmlite
-import numba
-from numba.core.caching import FunctionCache
-from numba.core.serialize import dumps
+import numpy as np
 
 _DIGEST = hashlib.sha256
-PATIENCE = 1.0  # seconds of compiling that go without a word
+_STATES = 16  # of sources, versions and processors, whose loops are kept
+_NUMBA = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NUMBA_ENABLE_AVX"  # what changes the code it makes
 
 
-class LoopCache(FunctionCache):
-    """The cache of one function, in the folder that Numba chooses.
-
-    Raises:
-        RuntimeError: there is no folder that can be written.
-    """
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function of a signature, or None."""
-        target_context.refresh()
-        compiled.began = time.perf_counter()
-        try:
-            path, identity = self._file(sig, target_context.codegen())
-            with open(path, "rb") as file:
-                content = file.read()
-            digest, payload = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
-            if _DIGEST(identity + payload).digest() != digest:
-                return None
-            return self._impl.rebuild(target_context, pickle.loads(payload))
-        except Exception:
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled function of a signature, if that can be done."""
-        compiled.ended()
-        with suppress(Exception):
-            if self._impl.check_cachable(data):
-                path, identity = self._file(sig, data.codegen)
-                payload = dumps(self._impl.reduce(data))
-                _write(path, _DIGEST(identity + payload).digest() + payload)
-
-    def _file(self, sig: Any, codegen: Any) -> tuple[str, bytes]:
-        """Where a signature's code is kept on this processor, and all that the code depends on."""
-        key = repr((sig, codegen.magic_tuple(), self._py_func.__module__, self._py_func.__qualname__))
-        name = f"{self._impl.filename_base}.{_DIGEST(key.encode()).hexdigest()[:16]}.loop"
-        versions = numba.__version__, llvmlite.__version__, sys.version, _sources()
-        return os.path.join(self.cache_path, name), repr((key, versions)).encode()
+def folder() -> Path:
+    """Where everything compiled is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
+    named = os.environ.get("RETROGRAD_CACHE")
+    if named:
+        return Path(named)
+    beside = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return Path(beside or os.path.join(os.path.expanduser("~"), ".cache")) / "retrograd"
 
 
 @cache
+def _state() -> bytes:
+    """All that machine code depends on besides its source and arguments."""
+    import llvmlite.binding as llvm
+
+    processor = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    versions = sys.version, np.__version__, llvm.llvm_version_info, _numba(), _sources()
+    return repr((processor, versions, [os.environ.get(name) for name in _NUMBA])).encode()
+
+
+def _numba() -> bytes:
+    """Numba's version, from the file that says it: importing Numba takes longer than all loops of a program."""
+    spec = find_spec("numba")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).with_name("_version.py").read_bytes()
+
+
 def _sources() -> str:
     """A digest of this folder's files: loops are compiled from several, and one line may change them all."""
     digest = _DIGEST()
@@ -76,37 +58,55 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-class Compiled:
-    """What this process has compiled, and how long that took."""
-
-    def __init__(self) -> None:
-        self.loops, self.seconds = 0, 0.0
-        self.began = time.perf_counter()
-
-    def ended(self) -> None:
-        """A loop is compiled. Who waits at a terminal is told once what takes so long."""
-        before = self.seconds
-        self.loops, self.seconds = self.loops + 1, before + time.perf_counter() - self.began
-        if before <= PATIENCE < self.seconds and sys.stderr is not None and sys.stderr.isatty():
-            print("retrograd: compiling loops for this machine; they are kept for the next run", file=sys.stderr)
+@cache
+def _place() -> Path:
+    return folder() / "loops" / _DIGEST(_state()).hexdigest()[:24]
 
 
-compiled = Compiled()
-
-
-def _write(path: str, content: bytes) -> None:
-    """A whole file at once: another process reads the old one or the new one."""
-    new = f"{path}.{os.urandom(8).hex()}"
+def known() -> bool:
+    """Whether loops were compiled before in this state, by a Numba that works."""
     try:
-        with open(new, "xb") as file:
-            file.write(content)
-        os.replace(new, path)
-    finally:
-        with suppress(OSError):
-            os.unlink(new)
+        return _place().is_dir()
+    except OSError:
+        return False
 
 
-def keep_on_disk(dispatcher: Any) -> None:
-    """Let what Numba compiles of a function be kept on disk, where some folder can be written."""
-    with suppress(Exception):  # no such folder, or a Numba that works in another way
-        dispatcher._cache = LoopCache(dispatcher.py_func)
+def read(name: str, kinds: str) -> bytes | None:
+    """What was kept of a loop for a kind of arguments."""
+    try:
+        content = _file(name, kinds).read_bytes()
+    except OSError:
+        return None
+    digest, payload = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
+    return payload if digest == _seal(name, kinds, payload) else None
+
+
+def write(name: str, kinds: str, payload: bytes) -> None:
+    """Keep a loop for a kind of arguments, if that can be done: another process reads a whole file or none."""
+    with suppress(OSError):
+        path = _file(name, kinds)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+            _forget_old_states()
+        new = path.with_suffix(f".{os.urandom(8).hex()}")
+        try:
+            with open(new, "xb") as file:
+                file.write(_seal(name, kinds, payload) + payload)
+            os.replace(new, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(new)
+
+
+def _file(name: str, kinds: str) -> Path:
+    return _place() / f"{name}.{_DIGEST(kinds.encode()).hexdigest()[:16]}.loop"
+
+
+def _seal(name: str, kinds: str, payload: bytes) -> bytes:
+    return _DIGEST(repr((_state(), name, kinds)).encode() + payload).digest()
+
+
+def _forget_old_states() -> None:
+    states = sorted(_place().parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for state in states[_STATES:]:
+        shutil.rmtree(state, ignore_errors=True)

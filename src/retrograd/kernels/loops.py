@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from .cache import keep_on_disk
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 from .native import shared
+from .objects import njit
 
 f = np.float32
 i = np.int32
@@ -30,14 +29,9 @@ _ONE, _HALF = f(1.0), f(0.5)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiled at the first call, and kept on disk where a folder can be written."""
-
-    def compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-        dispatcher = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(loop)
-        keep_on_disk(dispatcher)
-        return dispatcher
-
-    return compile
+    """Compiled as a part of the loops that call it."""
+    found: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(fastmath=set(fastmath), error_model="numpy")
+    return found
 
 
 _loop = _compiled("contract")
@@ -121,9 +115,9 @@ def _sigmoid(x):
     return _ONE / (_ONE + _exp(-x))
 
 
-@_loop
-def outer(x, y, out):
-    for b in range(x.shape[0]):
+@shared("contract")
+def outer(x, y, out, start, stop):
+    for b in range(start, stop):
         for row in range(x.shape[1]):
             for column in range(y.shape[1]):
                 out[b, row, column] = x[b, row] * y[b, column]

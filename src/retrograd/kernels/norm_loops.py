@@ -7,14 +7,14 @@ Sums run in double precision, so squares do not overflow; where 1 / a standard d
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .loops import _dot, _dot_centred, _sum, _sum_of_squares
 from .native import shared
+from .norms import BLOCK
+from .objects import njit
 
 f = np.float32
 _SMALL = 1e-30
-BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 
 
 @njit(inline="always")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import compiled
+from . import compiled, loop
 from .openblas import openblas
 from .threads import count, launch
 
@@ -52,23 +52,21 @@ def _shared_dot(x: Any, y: Any) -> Any:
     functions = _functions()
     if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
         return x.dot(y)
-    from .gemm import product
-
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
-    block = _small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
+    block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
     if block:
         blocks = -(-longest // block)
         least = -(-blocks // (2 * count()))
     else:
         blocks = -(-longest // BLOCK)
-        least = _part(longest, shortest * x.shape[1])
+        least = part_of(longest, shortest * x.shape[1])
     given = functions[kind], rows, x_turned, columns, y_turned
-    launch(product, blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
+    launch(loop("gemm", "product"), blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
     return out
 
 
-def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
+def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
 
     0 where packing pays: for large results, and for products of short rows with rows.
@@ -78,7 +76,7 @@ def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
 
 
-def _part(longest: int, each: int) -> int:
+def part_of(longest: int, each: int) -> int:
     """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
 
     A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.

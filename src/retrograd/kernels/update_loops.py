@@ -8,10 +8,11 @@ bit for bit. ``start`` and ``stop`` count the elements of all parameters.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
 from .native import shared
+from .objects import njit
 
 _exact = shared()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled, suits
+from . import USEFUL, WORTH_SHARING, compiled, loop, suits
 from .threads import launch
 
 
@@ -30,9 +30,6 @@ def update(name: str, moved: Sequence[Sequence[Any]], rates: Any, factors: Seque
         factors: the numbers of the group.
         flags: whatever else the loop takes.
     """
-    from . import update_loops
-
-    loop = getattr(update_loops, name)
     width = max(map(len, moved))
     table = np.zeros((len(moved), width), np.intp)
     for row, arrays in zip(table, moved, strict=True):
@@ -40,4 +37,4 @@ def update(name: str, moved: Sequence[Sequence[Any]], rates: Any, factors: Seque
     bounds = np.zeros(len(moved) + 1, np.intp)
     np.cumsum([arrays[0].size for arrays in moved], out=bounds[1:])
     numbers = np.array(rates, np.float32), np.array(factors, np.float32)
-    launch(loop, int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers, *flags)
+    launch(loop("update_loops", name), int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers, *flags)

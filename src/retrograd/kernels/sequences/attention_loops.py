@@ -11,10 +11,10 @@ import numpy as np
 from ..blas import product
 from ..loops import _dot, _largest, _loop, _sum
 from ..native import shared
+from .attention import ADDED, CHOOSING
 from .numbers import exp, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
-NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
 
 
