@@ -266,4 +266,3 @@ def _define_allocation(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
-
