@@ -1,6 +1,5 @@
 """Batch sizes and lengths that vary within one program: every number is the eager one."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler import mark_dynamic, mark_static
 from retrograd.nn import functional as F
-from retrograd.testing.fuzzing import FuzzedProgram
 
 WORDS = 11
 SIZES = [(4, 6), (3, 5), (4, 6), (2, 3), (8, 8), (7, 12), (1, 5), (2, 1), (1, 1), (9, 11), (3, 5)]
@@ -171,27 +169,3 @@ def test_programs_by_shape_become_one_when_there_are_too_many():
         for size in range(1, 12):
             assert f(rg.ones(size)).tolist() == [size] * size
     assert len(f.entries) == 3 and f.traces <= 13
-
-
-def check_fuzzed(seed: int) -> None:
-    program = FuzzedProgram(seed, varied=True)
-    numbers = [0, 1, 2, 0, 1, 3, 2]
-    try:
-        wanted = [program.run(program.function, number) for number in numbers]
-    except RuntimeError:
-        return  # what it writes may not be written, or is not square
-    function = rg.compile(program.function, dynamic=True, fallback=False)
-    for number, want in zip(numbers, wanted, strict=True):
-        for got, expected in zip(program.run(function, number), want, strict=True):
-            assert (got is None) == (expected is None)
-            if expected is not None:
-                assert got.dtype == expected.dtype
-                np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    assert function.entries
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_random_programs_at_several_sizes(seed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check_fuzzed(seed)

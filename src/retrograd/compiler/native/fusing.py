@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .steps import Buffer, Map, Place, Step
+from .steps import Buffer, Map, Step
 
 MOST = 24  # nodes of a loop
 
@@ -38,10 +38,16 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             ):
                 continue
             before, maker = made
-            if not _same(place, maker.operands[0]) or len(maker.nodes) + len(step.nodes) > MOST:
+            if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):
+                continue  # also read in some other way
+            if len(maker.nodes) + len(step.nodes) > MOST:
                 continue
             sources = maker.operands[1:]
-            moved = any(before < at < number for source in sources for at in written.get(source.buffer, ()))
+            moved = any(
+                before < at < number and (buffer.kind == "input" or any(source.buffer is buffer for source in sources))
+                for buffer, times in written.items()
+                for at in times
+            )  # inputs may lie in each other's memory
             target = step.operands[0]
             clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
@@ -54,7 +60,3 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
         if len(written[out.buffer]) == 1:
             makers[out.buffer] = number, step
     return [step for number, step in enumerate(steps) if number not in gone]
-
-
-def _same(place: Place, made: Place) -> bool:
-    return place == made

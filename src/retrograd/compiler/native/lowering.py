@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..effects import run_step
 from ..modes import tracing_with
 from ..program import Instruction, Method, Value, replaced, values_in
 from ..traced import Traced
@@ -22,6 +23,7 @@ from .loops import accumulation, gathering, loop_call, reduction
 from .products import product
 from .scalars import UFUNCS, choice, scalar
 from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major
+from .updates import Update, lower_step
 
 LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
 _PACKAGE = __file__[: -len("compiler/native/lowering.py")]
@@ -42,6 +44,8 @@ class Lowering:
         self.places: dict[Value, Place] = {}
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
+        self.updates: list[Update] = []
+        self.unlimited = False  # whether the size of arrays does not matter
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -71,6 +75,9 @@ class Lowering:
         function, name = instruction.function, instruction.name
         if instruction.kind == "guard":
             self._guard(instruction)
+            return
+        if function is run_step:
+            self.updates.append(lower_step(self, instruction))
             return
         if instruction.kind not in ("array", "primitive", "whole", "new"):
             raise Unlowered(instruction.kind)
@@ -166,7 +173,7 @@ class Lowering:
     def add(self, step: Step) -> None:
         """A step more, of the instruction that is being lowered."""
         step.instruction = self._outer
-        if step.flops == 0 and max(place.size for place in step.operands) > LARGEST:
+        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > LARGEST:
             raise Unlowered("large")
         self.steps.append(step)
 
@@ -224,6 +231,8 @@ class Lowering:
         self.copy((first.item(), made.dtype) if same or (made == first).all() else self.known(made), self.result(out))
 
     def _guard(self, instruction: Instruction) -> None:
+        if len(instruction.args) != 2:
+            raise Unlowered("guard")
         value, seen = instruction.args
         if not isinstance(value, Value) or not isinstance(seen, (bool, int, float)) or seen != seen:
             raise Unlowered("guard")

@@ -127,7 +127,7 @@ class Module:
             size = body.give(f"getelementptr inbounds i64, ptr {pool}, i64 1")
             self._threads = body.give(f"load i64, ptr {size}, align 8")
             body.do("%shared = alloca [3 x ptr]")
-        self._check_overlaps(inputs)
+        self._check_overlaps(steps)
         for step in steps:
             self._step(step)
         body.do("ret i32 0")
@@ -150,18 +150,21 @@ class Module:
         field = body.give(f"getelementptr inbounds i8, ptr {item}, i64 {HEAD}")
         return body.give(f"load ptr, ptr {field}, align 8")
 
-    def _check_overlaps(self, inputs: Sequence[Buffer]) -> None:
+    def _check_overlaps(self, steps: Sequence[Step]) -> None:
         """Two inputs were in memory of their own when the function was traced; where one is written they must be so."""
-        body, bounds = self._body, {}
-        if len(inputs) > 1:
-            for buffer in inputs:
-                start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
-                low, high = [body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)]
-                bounds[buffer] = low, high
-        for index, buffer in enumerate(inputs):
-            for other_index, other in enumerate(inputs):
-                if buffer.written and other is not buffer and not (other.written and other_index < index):
-                    (low, high), (other_low, other_high) = bounds[buffer], bounds[other]
+        body, seen = self._body, set[tuple[Buffer, Buffer]]()
+        for step in steps:
+            for place in step.operands[: step.writes]:
+                for other in step.operands:
+                    pair = place.buffer, other.buffer
+                    if pair[0] is pair[1] or pair in seen or any(buffer.kind != "input" for buffer in pair):
+                        continue
+                    seen |= {pair, pair[::-1]}
+                    bounds = []
+                    for buffer in pair:
+                        start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
+                        bounds.append([body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)])
+                    (low, high), (other_low, other_high) = bounds
                     before = body.give(f"icmp ult i64 {low}, {other_high}")
                     behind = body.give(f"icmp ult i64 {other_low}, {high}")
                     both, label = body.give(f"and i1 {before}, {behind}"), body.name()[1:]

@@ -16,6 +16,7 @@ from .fusing import fused_maps
 from .lowering import Lowering
 from .module import Module
 from .steps import Buffer, Place, Unlowered
+from .updates import Update
 
 LEAST = 3  # calls of a region that spare Python as many
 QUICK = 200_000.0  # operations up to which Python's lock is kept
@@ -177,6 +178,8 @@ def compiled_regions(
         try:
             lowering.lower(instruction)
             parts.append(instruction)
+            if lowering.updates:  # what is checked afterwards could not undo the step
+                current = None
         except Unlowered as why:
             if instruction.kind in ("array", "primitive", "whole"):
                 notes.append(f"{instruction.name}: {why}")
@@ -199,7 +202,10 @@ def _assembled(groups: Sequence[Any], gives: Sequence[Value], sure: Collection[V
             later.update(instruction.reads())
         out += reversed(found)
     out.reverse()
-    return out
+    asked = [
+        step for step in out if step.kind == "guard" and isinstance(getattr(step.function, "__self__", None), Update)
+    ]
+    return [*asked, *[step for step in out if step not in asked]]  # before anything is written
 
 
 def _region(
@@ -234,7 +240,8 @@ def _region(
         region = Region(lowering, parts, order, sure)
     except Unlowered:
         return _in_order(parts, waiting)
-    return [region.instruction(), *[part for part in parts if id(part) in views], *waiting]
+    before = [instruction for update in lowering.updates for instruction in update.instructions()]
+    return [*before, region.instruction(), *[part for part in parts if id(part) in views], *waiting]
 
 
 def _in_order(parts: list[Instruction], waiting: list[Instruction]) -> list[Instruction]:
