@@ -19,8 +19,9 @@ from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
-from .fusion import fused
 from .guards import Surroundings
+from .native import compiled_regions
+from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 from .sizes import NEW, Sizes
@@ -82,9 +83,13 @@ class Entry:
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
+        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are in no region
         if not program.varies:
-            forward = fused(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
-            backward = fused(backward, handed_over)
+            compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
+            sure = {value for value in compared if value.shape is not None}
+            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -235,6 +240,7 @@ class Entry:
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
         """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
         optimizers = [step.args[0] for step in instructions if step.function is run_step]
         moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
@@ -245,7 +251,7 @@ class Entry:
         ]
 
     def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
-        last = -1
+        last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
                 last = index
@@ -412,6 +418,11 @@ class Entry:
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+
+def _parts(instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions, those that regions consist of in the place of regions."""
+    return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
 
 
 def generators_of(step: Instruction) -> list[Generator]:

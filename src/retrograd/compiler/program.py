@@ -35,8 +35,8 @@ tuples, lists, dicts and slices too; all else there is constant.
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
 the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
 ``("grad", tensor)`` that of its gradient, ``("place", place)`` a number that a variable holds, ``("object", index)`` an
-argument as a Tensor, for effects,
-``("slot", k)`` a constant that follows the sizes, ``("cotangent", index)`` what a walk brings to the backward part.
+argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("cotangent", index)`` what a
+walk brings to the backward part.
 Outputs are values; ``Program.results`` says what is made of them.
 """
 
@@ -144,6 +144,13 @@ class Instruction:
         """The values among the arguments, what is written among them."""
         yield from values_in(self.args)
         yield from values_in(self.kwargs)
+
+    def changed(self, **changes: Any) -> Instruction:
+        """A copy with other attributes."""
+        new = Instruction(self.kind, self.function, self.args, self.kwargs)
+        for name in Instruction.__slots__:
+            setattr(new, name, changes.get(name, getattr(self, name)))
+        return new
 
     @property
     def name(self) -> str:

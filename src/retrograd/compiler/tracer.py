@@ -93,6 +93,10 @@ class Tracer(Observer):
             self.breaks(f"{what} was called with an array that is being traced")
         return False
 
+    def takes_loops(self) -> bool:
+        """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
+        return self.refuses("a compiled loop")
+
     # Instructions
 
     def call(

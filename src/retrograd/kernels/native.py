@@ -14,12 +14,14 @@ from inspect import signature
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
-from .cache import keep_on_disk
+from .machine import Loop
+from .objects import njit
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
@@ -140,7 +142,7 @@ def _clock_words(typing_context):
     return types.int64(), generate
 
 
-@njit(nogil=True)
+@njit
 def _take_parts(words):
     function, data, total, part = (
         load(words + at.TASK),
@@ -155,7 +157,7 @@ def _take_parts(words):
         call(function, (data, start, min(total, start + part)))
 
 
-@njit(nogil=True)
+@njit
 def launch(words, threads, start, total, part, function, data):
     """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more."""
     if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
@@ -180,8 +182,8 @@ def launch(words, threads, start, total, part, function, data):
     store(words + at.BUSY, 0)
 
 
-@njit(nogil=True)
-def serve(words):
+@njit
+def _serve(words):
     """Join launches until there was none for some time, Python wants the thread, or somebody else needs the core."""
     clock_words = _clock_words()
     last = mode = 0
@@ -212,23 +214,34 @@ def serve(words):
             looked = now
 
 
-@njit(nogil=True)
+@njit
 def _now(words, clock_words):
     call(load(words + at.CLOCK), (_MONOTONIC, clock_words))
     return load(clock_words) * 1_000_000_000 + load(clock_words + 8)
 
 
-keep_on_disk(serve)
+serve = Loop(__name__, "serve", _serve)
 
 
-def shared(*fastmath):
-    """Compile a loop for a part of its range, ``body(*args, start, stop)``, into one that ``threads.launch`` shares.
+class _NoAlias(Compiler):
+    """Numba's compiler, which is told that no argument shares memory with another that is written."""
 
-    What comes first in the compiled loop says how: the words' address, threads, start, total, and the size of a part.
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
+
+
+def shared(*fastmath, noalias=False):
+    """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
+
+    It is compiled when it first meets arguments of a kind, and kept on disk under the names of its module and its own.
+    ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
+    the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
-        part = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(body)
+        pipeline = _NoAlias if noalias else Compiler
+        part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
         names = ", ".join(signature(body).parameters)
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")
@@ -239,8 +252,6 @@ def {body.__name__}(words_, threads_, start_, total_, part_, {names}):
 """
         scope = {"task": task, "launch_": launch, "body_": part, "__name__": body.__module__}
         exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
-        loop = njit(nogil=True)(scope[body.__name__])
-        keep_on_disk(loop)
-        return loop
+        return Loop(body.__module__, body.__name__, njit(scope[body.__name__]))
 
     return compile
