@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
+from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
 from .modes import tracing_with
@@ -68,11 +69,12 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.eager or modes.observers or modes.level is not None or not turned_on():
             return self.function(*args, **kwargs)
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
         for entry in self.entries:
-            if entry.trace.structure != structure or entry.casts != casts:
+            known = entry.trace.structure
+            if known is not structure and known != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
@@ -344,6 +346,21 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
         return False
     result.requires, result.spent = False, tracer.plan_of(node)
     return True
+
+
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+    """``flatten`` of a call's arguments, at once where all of them are leaves."""
+    if kwargs or not _LEAVES.issuperset(map(type, args)):
+        return flatten((args, kwargs))
+    return list(args), _structure_of(len(args))
+
+
+@cache
+def _structure_of(count: int) -> Structure:
+    return flatten(((0,) * count, {}))[1]
+
+
+_LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 
 def _casts() -> tuple[Any, ...]:
