@@ -24,6 +24,7 @@ from ..core.tracing import whole
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
@@ -93,13 +94,17 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
+    """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
+
+    The arrays are of one shape; the second of two may lack axes in front (as where only the first has the examples of
+    ``vmap``), and is then gone through again and again.
+    """
 
     def enter(reference: Reference) -> Reference:
         @whole
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
-            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+            if not takes(x, *others) or any(other.shape != x.shape for other in others) and not _repeats(x, *others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
@@ -122,6 +127,16 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
         return run
 
     return enter
+
+
+def _repeats(x: Any, *others: Any) -> bool:
+    """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
+    if len(others) != 1 or others[0].size < REPEATED:
+        return False
+    shape = others[0].shape
+    while shape[0] == 1:
+        shape = shape[1:]
+    return shape == x.shape[-len(shape) :]
 
 
 def _arity(reference: Reference) -> int:
