@@ -21,6 +21,9 @@ for (const table of document.querySelectorAll("article table")) {
     [...row.cells].forEach((cell, number) => { cell.dataset.title = titles[number]; });
 }
 
+// Cards are higher than rows: what the address names is somewhere else now.
+if (location.hash) addEventListener("load", () => document.getElementById(location.hash.slice(1))?.scrollIntoView());
+
 document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;

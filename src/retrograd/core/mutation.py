@@ -353,6 +353,9 @@ def _written_at_once(primitive: Primitive, x: Tensor, other: Any) -> bool:
         other = other.array
         if type(other) is not np.ndarray:
             return False
+    elif kind is np.ndarray:
+        if other.dtype is not x.array.dtype:
+            return False
     elif kind is not float and kind is not int or x.array.dtype.kind != "f":
         return False
     if primitive.floats and x.array.dtype.kind not in INEXACT:

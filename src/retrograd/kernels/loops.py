@@ -125,6 +125,8 @@ def outer(x, y, out, start, stop):
 
 # Maps of vectors
 
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
+
 
 def _map(function):
     """``out[j] = function(x[j])``."""
@@ -135,6 +137,7 @@ def _map(function):
             out[j] = function(x[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -151,6 +154,7 @@ def _map_pairs(function):
             start = end
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 

@@ -8,8 +8,8 @@ through functions of its own in the place of Numba's runtime, so that the code r
 
 from __future__ import annotations
 
+import ctypes
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -40,7 +40,8 @@ class _Library(CPUCodeLibrary):
         pass
 
     def get_pointer_to_function(self, name: str) -> int:
-        return 0
+        """What Python would run: a part has nothing for it, and says so by an error."""
+        return ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value or 0
 
     def translated(self, name: str) -> bytes:
         """All the code as an object file, in which one function is visible; before it, what it is and calls."""
@@ -265,6 +266,3 @@ def _define_allocation(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
-
-
-Body = Callable[..., Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .steps import Buffer, Map, Place, Step
+from .steps import Buffer, Map, Step
 
 MOST = 24  # nodes of a loop
 
