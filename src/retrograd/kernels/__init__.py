@@ -25,6 +25,7 @@ from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
 SEVERAL = 1 << 8  # those from which one does that stands for several calls of NumPy
+REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
@@ -94,12 +95,17 @@ def suits(x: Any) -> bool:
 
 
 def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
+    """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
+
+    The arrays are of one shape; the second of two may lack axes in front (as where only the first has the examples of
+    ``vmap``), and is then gone through again and again.
+    """
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
-            if not takes(x, *others, least=least) or any(other.shape != x.shape for other in others):
+            differ = any(other.shape != x.shape for other in others)
+            if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
@@ -124,6 +130,16 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
         return run
 
     return enter
+
+
+def _repeats(x: Any, *others: Any) -> bool:
+    """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
+    if len(others) != 1 or others[0].size < REPEATED:
+        return False
+    shape = others[0].shape
+    while shape[0] == 1:
+        shape = shape[1:]
+    return shape == x.shape[-len(shape) :]
 
 
 def _arity(reference: Reference) -> int:
