@@ -99,7 +99,10 @@ def module_steps(library: str) -> dict[str, Step]:
         gradient = layer_gradient(state)
         return sum((gradient[name] * directions[name]).sum() for name in gradient)
 
-    products = func.grad(inner)
+    def product() -> Any:
+        if hasattr(func, "hvp"):
+            return func.hvp(layer_loss, (layer_state,), (directions,))[1]
+        return func.grad(inner)(layer_state)
 
     return {
         "gradients per example, MLP": per_example(mlp, tensor(numbers(6, BATCH, 784))),
@@ -107,7 +110,7 @@ def module_steps(library: str) -> dict[str, Step]:
         "Hessian by 1,008 parameters": lambda: func.hessian(small_loss)(flat),
         "Jacobian of 256 to 256": lambda: func.jacrev(lambda x: func.functional_call(wide, wide_state, (x,)))(point),
         "gradient, transformer": lambda: layer_gradient(layer_state),
-        "Hessian-vector product, transformer": lambda: products(layer_state),
+        "Hessian-vector product, transformer": product,
     }
 
 

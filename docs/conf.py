@@ -21,7 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx-mathjax-offline",
 ]
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["conf.py"]
 
@@ -29,7 +29,11 @@ html_theme = "furo"
 html_title = "Retrograd"
 html_static_path = ["_static"]
 html_css_files = ["retrograd.css"]
+html_js_files = [("retrograd.js", {"defer": "defer"})]
+html_extra_path = ["404.html"]
 html_copy_source = False
+html_show_sourcelink = False
+html_show_search_summary = False  # which would be fetched, and files cannot be
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -79,7 +83,17 @@ def left_out(app, what, name, obj, skip, options):
     return True if skip or (obj in OPERATED if isinstance(obj, types.FunctionType) else False) else None
 
 
+FORMULA = re.compile(r'(<span class="math[^>]*>[^<]*</span>)([^\s<]+)')
+
+
+def held(app, pagename, templatename, context, doctree):
+    """Keep a formula and the punctuation behind it on one line."""
+    if "body" in context:
+        context["body"] = FORMULA.sub(r'<span class="held">\1\2</span>', context["body"])
+
+
 def setup(app):
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
+    app.connect("html-page-context", held)
     app.connect("autodoc-skip-member", left_out)
     app.connect("autodoc-process-docstring", sections, priority=400)

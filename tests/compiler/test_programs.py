@@ -15,8 +15,8 @@ from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
-from retrograd.testing.fuzzing import FuzzedProgram
 from retrograd.testing.programs import programs
+from tests.compiler.fuzz import check_fuzzed
 
 CASES = {case.name: case for case in all_cases()}
 # What these read of their arguments decides what they do.
@@ -33,31 +33,17 @@ def compiled(function: Any) -> Compiled:
     return Compiled(function, fallback=False, dynamic=False)
 
 
-def check_fuzzed(seed: int) -> None:
-    program = FuzzedProgram(seed)
-    try:
-        wanted = [program.run(program.function, number) for number in range(3)]
-    except RuntimeError:
-        return  # what it writes may not be written
-    function = compiled(program.function)
-    for number in range(3):
-        for got, want in zip(program.run(function, number), wanted[number], strict=True):
-            assert (got is None) == (want is None)
-            if want is not None:
-                assert got.dtype == want.dtype
-                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
-    assert function.traces == 1 and function.entries
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_random_programs(seed):
-    check_fuzzed(seed)
+@pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed, varied):
+    check_fuzzed(seed, varied)
 
 
 @pytest.mark.slow
-def test_thousands_of_random_programs():
-    for seed in range(24, 3000):
-        check_fuzzed(seed)
+@pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
+def test_hundreds_of_random_programs(varied):
+    for seed in range(16, 320):
+        check_fuzzed(seed, varied)
 
 
 def check_operator(name: str, all_calls: bool) -> None:

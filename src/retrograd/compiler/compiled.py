@@ -26,6 +26,7 @@ from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
+from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
 
@@ -36,7 +37,7 @@ _tracing = RLock()  # Tensors are lifted for all threads
 class Compiled:
     """What ``compile`` returns for a function: call it as the function."""
 
-    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool, limit: int = LIMIT) -> None:
+    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
         self.function = function
         self.fallback = fallback
         self.dynamic = dynamic
@@ -69,11 +70,15 @@ class Compiled:
             return self.function(*args, **kwargs)
         leaves, structure = flatten((args, kwargs))
         casts = _casts()
+        other_sizes: list[Entry] = []
         for entry in self.entries:
             if entry.trace.structure != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
+                continue
+            if arrays is NEW:
+                other_sizes.append(entry)
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
@@ -85,7 +90,7 @@ class Compiled:
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
-        return self._trace(args, kwargs, leaves, structure)
+        return self._trace(leaves, structure, other_sizes)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
@@ -124,7 +129,7 @@ class Compiled:
             self(*args, **kwargs)  # traced, if need be
             for entry in self.entries:
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
-                if arrays is not None:
+                if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
         return (
             "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
@@ -132,7 +137,7 @@ class Compiled:
 
     # Tracing
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
+    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry]) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
@@ -144,14 +149,42 @@ class Compiled:
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
         else:
             self._failures = 0
-            if len(self.entries) >= self.limit:
-                self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
-            entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
-            entry.casts = casts
-            self.entries.insert(0, entry)
+            self._keep(trace, casts, other_sizes)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
+
+    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry]) -> None:
+        """Make a program of a trace, or find that it is one that is there at another size."""
+        label, apart = getattr(self.function, "__name__", "program"), ""
+        full = len(self.entries) >= self.limit
+        if self.dynamic or self.dynamic is None and full or any(map(marks, trace.leaves)):
+            for entry in other_sizes:
+                assert entry.trace.sizes is not None
+                try:
+                    with _tracing:
+                        changed = entry.trace.sizes.learn(trace)
+                except Differs as why:
+                    apart = apart or str(why)
+                    continue
+                if changed:
+                    made = Entry(entry.trace.sizes.made(), self.function, label)
+                    for kept in ("casts", "calls", "seconds", "apart"):
+                        setattr(made, kept, getattr(entry, kept))
+                    self.entries = [made if other is entry else other for other in self.entries]
+                return
+            trace = Sizes(trace, self._varying(trace)).made()
+        if full:
+            self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
+        entry = Entry(trace, self.function, label)
+        entry.casts, entry.apart = casts, apart
+        self.entries.insert(0, entry)
+
+    def _varying(self, trace: Trace) -> Varying:
+        """Which dims may vary: those that are marked, and where nothing else is said all."""
+        if self.dynamic is False:
+            return {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
+        return None
 
     def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
@@ -334,7 +367,7 @@ def turned_on() -> bool:
 def compile(
     model: Any = None,
     *,
-    dynamic: bool | None = False,
+    dynamic: bool | None = None,
     fallback: bool | None = None,
     limit: int = LIMIT,
     disable: bool = False,
@@ -351,7 +384,9 @@ def compile(
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
             everything with it, and whose calls are compiled.
-        dynamic: taken for PyTorch's sake; each shape has a program of its own.
+        dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
+            what the program does at others (``compiler/sizes.py``). Left out, each shape has a program of its own
+            until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``.
         limit: how many programs are kept, for different shapes, modes and numbers.
@@ -380,7 +415,7 @@ def compile(
         fallback = not tensor.arrays_keep_dtype
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
-    made = Compiled(model, bool(fallback), bool(dynamic), limit)
+    made = Compiled(model, bool(fallback), dynamic, limit)
     return compiled_module(model, made) if isinstance(model, Module) else made
 
 

@@ -67,6 +67,10 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out.append(f"memory: {_bytes(peak)} at most for what the program makes, beside its inputs")
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
+    if entry.trace.sizes is not None:
+        out += entry.trace.sizes.words()
+    if entry.apart:
+        out.append(f"a program beside that for other sizes: {entry.apart}")
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
     out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
     return "\n".join(out)

@@ -7,9 +7,10 @@ other objects must be the same ones. ``Surroundings.holds`` is one compiled expr
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,7 @@ class Surroundings:
             return
         self._codes.add(code)
         self._names.update(code.co_names)
-        for name in code.co_names:
+        for name in _globals_of(code):
             if name in names:
                 self._place(Place(names, name), depth)
         for constant in code.co_consts:
@@ -265,6 +266,13 @@ class Surroundings:
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")
         constants.update(alike=_alike, contents=_contents, same_elements=_same_elements)
         return lines
+
+
+@lru_cache(1 << 14)
+def _globals_of(code: types.CodeType) -> tuple[str, ...]:
+    """The globals that the code reads, which ``co_names`` does not tell from attributes."""
+    found = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return tuple(dict.fromkeys(found))
 
 
 def _alike(now: Any, before: Any) -> bool:

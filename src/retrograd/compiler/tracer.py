@@ -23,6 +23,7 @@ from ..core.graph import reachable
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
+from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
@@ -30,6 +31,7 @@ from .program import Instruction, Program, Value, replaced
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
+_STORAGE = Storage()
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
@@ -90,6 +92,10 @@ class Tracer(Observer):
                 raise Whole
             self.breaks(f"{what} was called with an array that is being traced")
         return False
+
+    def takes_loops(self) -> bool:
+        """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
+        return self.refuses("a compiled loop")
 
     # Instructions
 
@@ -206,6 +212,8 @@ class Tracer(Observer):
                 self.known[id(x)] = x
                 return x
             return x.copy(order="K")
+        if kind is Storage:  # a node's, of which replays have no need
+            return _STORAGE
         if isinstance(x, Tensor):
             self.breaks("a Tensor as an argument of NumPy's")
         return x

@@ -35,7 +35,8 @@ from .mutation import (
     apply_inplace,
     rewrite_history,
 )
-from .primitive import Primitive, apply, apply1, apply2, as_array_like, record_node
+from .primitive import Primitive, apply, apply1, apply2, as_array_like
+from .record import record_node
 from .storage import storage_of
 from .tensor import Tensor, new_tensor
 

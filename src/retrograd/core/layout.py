@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, Literal
 
@@ -9,6 +10,20 @@ from typing import Any, Literal
 def row_major(array: Any) -> Any:
     """The array with its elements in row-major order: itself where they are so already, else a copy."""
     return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+    """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
+
+    def run(*arrays: Any, **params: Any) -> Any:
+        out = forward(*arrays, **params)
+        if type(out) is not tuple:
+            return out if out.flags.c_contiguous else out.copy(order="C")
+        if residuals:
+            return (row_major(out[0]), *out[1:])
+        return tuple(map(row_major, out))
+
+    return run
 
 
 def order_like(array: Any) -> Literal["C", "K"]:

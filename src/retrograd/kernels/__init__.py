@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
@@ -42,14 +43,25 @@ def available() -> bool:
 
 @cache
 def compiled() -> Any:
-    """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
+    """The loops of ``loops.py``, or None where loops are turned off or Numba cannot be imported."""
     try:
         if not available():
             return None
-        from . import loops
+        from .store import known
+        from .machine import loops
+
+        if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
+            from . import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
-    return loops
+    return loops("loops")
+
+
+def loop(module: str, name: str) -> Any:
+    """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
+    from .machine import loops
+
+    return getattr(loops(module), name)
 
 
 @cache
@@ -57,9 +69,9 @@ def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
     if compiled() is None:
         return False
-    from . import blas
+    from .cblas import available
 
-    return blas.available()
+    return available()
 
 
 def takes(x: Any, *others: Any) -> bool:
@@ -84,7 +96,6 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
             if not takes(x, *others) or any(other.shape != x.shape for other in others):
@@ -94,16 +105,28 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
-        @wraps(reference)
-        def run(x: Any, *others: Any) -> Any:
-            if type(x) is np.ndarray and x.size < USEFUL:  # asked first, since it is asked most
-                return reference(x, *others)
-            return large(x, *others)
+        large.loop, large.reference = name, reference  # type: ignore[attr-defined]
+        shared = whole(large)
+        if _arity(reference) == 1:
 
-        run.loop = name  # type: ignore[attr-defined]
+            @wraps(reference)
+            def run(x: Any) -> Any:
+                return reference(x) if type(x) is ndarray and x.size < USEFUL else shared(x)
+
+        else:
+
+            @wraps(reference)
+            def run(x: Any, *others: Any) -> Any:
+                return reference(x, *others) if type(x) is ndarray and x.size < USEFUL else shared(x, *others)
+
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter
+
+
+def _arity(reference: Reference) -> int:
+    return reference.nin if isinstance(reference, np.ufunc) else reference.__code__.co_argcount
 
 
 def by_rows(name: str) -> Callable[[Reference], Reference]:

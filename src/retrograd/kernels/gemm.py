@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from .native import shared
+from .objects import njit
 
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # from cblas.h
 
@@ -29,7 +30,7 @@ def _gemm(typing_context, function, of_x, of_y, m, n, k, x, x_width, y, y_width,
     return types.void(*[types.int64] * 12, one), generate
 
 
-@njit(nogil=True)
+@njit
 def _block(function, x, x_turned, y, y_turned, out, first, last, one):
     """The rows from ``first`` to ``last`` of the result, or its columns where it is wide."""
     m, n = out.shape

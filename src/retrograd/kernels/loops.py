@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from .cache import keep_on_disk
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 from .native import shared
+from .objects import njit
 
 f = np.float32
 i = np.int32
@@ -30,14 +29,9 @@ _ONE, _HALF = f(1.0), f(0.5)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiled at the first call, and kept on disk where a folder can be written."""
-
-    def compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-        dispatcher = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(loop)
-        keep_on_disk(dispatcher)
-        return dispatcher
-
-    return compile
+    """Compiled as a part of the loops that call it."""
+    found: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(fastmath=set(fastmath), error_model="numpy")
+    return found
 
 
 _loop = _compiled("contract")
@@ -121,15 +115,17 @@ def _sigmoid(x):
     return _ONE / (_ONE + _exp(-x))
 
 
-@_loop
-def outer(x, y, out):
-    for b in range(x.shape[0]):
+@shared("contract")
+def outer(x, y, out, start, stop):
+    for b in range(start, stop):
         for row in range(x.shape[1]):
             for column in range(y.shape[1]):
                 out[b, row, column] = x[b, row] * y[b, column]
 
 
 # Maps of vectors
+
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
 
 
 def _map(function):
@@ -141,6 +137,7 @@ def _map(function):
             out[j] = function(x[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -153,6 +150,7 @@ def _map_pairs(function):
             out[j] = function(x[j], y[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -222,11 +220,10 @@ def gelu_tanh_backward(g, x):
     return g * (_HALF + _HALF * t + slope)
 
 
-@shared("contract")
-def keep_where_not_zero(x, y, out, start, stop):
-    x, y, out = x[start:stop], y[start:stop], out[start:stop]
-    for j in range(x.size):
-        out[j] = f(0.0) if y[j] == f(0.0) else x[j]
+@_map_pairs
+@_inlined
+def keep_where_not_zero(x, y):
+    return f(0.0) if y == f(0.0) else x
 
 
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled
+from . import USEFUL, WORTH_SHARING, compiled, loop
 from .threads import launch
 from .windows import in_three_axes
 
@@ -23,10 +23,7 @@ def _planes(array: Any) -> Any:
 
 def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
     """A loop over the planes of some arrays, each of which takes so many steps."""
-    from . import pooling_loops
-
-    least = max(1, WORTH_SHARING // work)
-    launch(getattr(pooling_loops, name), len(planes[0]), least, *planes, *args)
+    launch(loop("pooling_loops", name), len(planes[0]), max(1, WORTH_SHARING // work), *planes, *args)
 
 
 def takes(x: Any, window: Any) -> bool:

@@ -9,15 +9,15 @@ are the same bit for bit.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
 from .loops import _compiled
 from .native import shared
+from .objects import njit
+from .updates import BLOCK
 
-BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
-
-_step = njit(nogil=True, error_model="numpy")
+_step = njit(error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled
+from . import USEFUL, WORTH_SHARING, compiled, loop
 from .threads import launch
+
+BLOCK = 1 << 14  # elements of an array whose squares are summed on their own
 
 
 def takes(rows: Sequence[Sequence[Any]]) -> bool:
@@ -38,23 +40,19 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequen
         rates: per parameter the numbers that differ from one to the other, or nothing.
         factors: the numbers for all.
     """
-    from . import update_loops
-
     dtype = rows[0][0].dtype
     table, bounds = _table(rows), _bounds([row[0].size for row in rows])
     numbers = np.array(rates, dtype).reshape(len(rows), -1), tuple(map(dtype.type, factors))
-    launch(getattr(update_loops, name), int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers)
+    launch(loop("update_loops", name), int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers)
 
 
 def sum_of_squares(arrays: Sequence[Any]) -> float:
     """Of all elements together, in double precision; the same for any number of threads."""
-    from .update_loops import BLOCK, squares
-
     sizes = np.array([array.size for array in arrays])
     bounds = _bounds(-(-sizes // BLOCK))
     out = np.empty(bounds[-1])
     table = _table([[array] for array in arrays])
-    launch(squares, len(out), 1, table, bounds, sizes, out, arrays[0].dtype.type(0))
+    launch(loop("update_loops", "squares"), len(out), 1, table, bounds, sizes, out, arrays[0].dtype.type(0))
     return float(out.sum())
 
 

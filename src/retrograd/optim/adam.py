@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -90,6 +90,16 @@ class Adam(Optimizer):
         beta1, beta2 = map(number, group["betas"])
         root = sqrt(1 - beta2**step)
         return lr * root / (1 - beta1**step), eps * root
+
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``adam``: the options, and what is made of them alone."""
+        lr, eps, weight_decay = numbers(group, "lr", "eps", "weight_decay")
+        beta1, beta2 = map(number, group["betas"])
+        if group["amsgrad"] or group["maximize"] or 1 - beta1 >= 0.5 or type(self)._update is not Adam._update:
+            return None
+        static = "adam", weight_decay != 0, bool(group.get("decoupled_weight_decay"))
+        made = 1 - lr * weight_decay, 1 - beta1, 1 - beta2
+        return UpdateForm(static, (lr, beta1, beta2, eps, weight_decay, *made), ("exp_avg", "exp_avg_sq", "step"))
 
     def _loop(self, group: dict[str, Any]) -> Any:
         return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.devices import backend_of
 from ..core.tensor import Tensor, new_tensor
 from .hyperparameters import Fraction, LearningRate, NotNegative, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
 
 
 class Adagrad(Optimizer):
@@ -217,6 +217,14 @@ class RMSprop(Optimizer):
                 velocity *= momentum
                 velocity += np.divide(d, b, out=b)
                 p -= np.multiply(velocity, lr, out=b)
+
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``rmsprop``: the options."""
+        lr, eps, alpha, momentum, decay = numbers(group, "lr", "eps", "alpha", "momentum", "weight_decay")
+        if group["maximize"] or group["centered"] or type(self)._update is not RMSprop._update:
+            return None
+        state = ("square_avg", "step", *(["momentum_buffer"] if momentum else []))
+        return UpdateForm(("rmsprop", decay != 0, momentum != 0), (lr, eps, alpha, 1 - alpha, momentum, decay), state)
 
     def _loop(self, group: dict[str, Any]) -> Any:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")

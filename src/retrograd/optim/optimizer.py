@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,23 @@ ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tupl
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
 BLOCK = 1 << 15
+
+
+class UpdateForm(NamedTuple):
+    """What ``_update`` computes, for compiled code that does the same, operation by operation.
+
+    ``static`` begins with the form's name and says what stands in the formula at all; ``numbers`` may differ from step
+    to step; ``state`` names the entries of a parameter's state.
+    """
+
+    static: tuple[Any, ...]
+    numbers: tuple[float, ...]
+    state: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Which formula it is."""
+        return str(self.static[0])
 
 
 class _Required:
@@ -361,6 +378,20 @@ class Optimizer:
         loop = self._loop(group)
         self._begin(parameter, *(loop[1] if loop else ()))
         return ()
+
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """What ``_update`` would compute now; None where no compiled code does the same."""
+        return None
+
+    def step_is_watched(self) -> bool:
+        """Whether ``step`` is more than a walk over the parameters with ``_update``: it has hooks, or is overridden."""
+        return bool(
+            _pre_hooks_of_all
+            or _post_hooks_of_all
+            or self._step_pre_hooks
+            or self._step_post_hooks
+            or type(self).step is not Optimizer.step
+        )
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
         """Move one parameter along its gradient, an array."""

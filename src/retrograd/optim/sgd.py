@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from .hyperparameters import LearningRate, NotNegative, hyperparameters, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, descent
 
 
 class SGD(Optimizer):
@@ -81,6 +81,15 @@ class SGD(Optimizer):
                 else:
                     d = velocity
             p -= np.multiply(d, lr, out=b)
+
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``sgd``: lr, weight decay, momentum and what of a gradient enters the buffer."""
+        if type(self)._update is not SGD._update:
+            return None
+        lr, momentum, dampening, weight_decay = numbers(group, "lr", "momentum", "dampening", "weight_decay")
+        flags = bool(momentum), dampening != 0, bool(group["nesterov"]), bool(group["maximize"])
+        state = ("momentum_buffer",) if momentum else ()
+        return UpdateForm(("sgd", weight_decay != 0, *flags), (lr, weight_decay, momentum, 1 - dampening), state)
 
     def _loop(self, group: dict[str, Any]) -> Any:
         lr, momentum = numbers(group, "lr", "momentum")

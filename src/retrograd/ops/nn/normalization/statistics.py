@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, .
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
         raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w
+
+
+@cache
+def _of_last_axes(count: int, centred: bool) -> Layout:
+    return Layout(None, tuple(range(-count, 0)), None, centred)
 
 
 def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
@@ -83,7 +89,7 @@ def layer_norm(
     shape = _normalized_shape(x, normalized_shape)
     w = _affine("weight", weight, x, shape, "the normalized shape")
     b = _affine("bias", bias, x, shape, "the normalized shape")
-    layout = Layout(None, tuple(range(-len(shape), 0)), None)
+    layout = _of_last_axes(len(shape), True)
     return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
@@ -114,7 +120,7 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     x = floating_operand(input)
     shape = _normalized_shape(x, normalized_shape)
     w = _affine("weight", weight, x, shape, "the normalized shape")
-    layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
+    layout = _of_last_axes(len(shape), False)
     eps = precision(x.array.dtype) if eps is None else number(eps, "eps")
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
