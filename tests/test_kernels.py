@@ -619,7 +619,8 @@ def greedy(length, out, start, stop):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(threads, monkeypatch):
-    from retrograd.kernels import native, threads as pool
+    from retrograd.kernels import native
+    from retrograd.kernels import threads as pool
 
     loop = native.shared()(greedy)
     monkeypatch.setattr(pool, "_wanted", [threads])
