@@ -237,7 +237,7 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = split
+        program.split = tracer.scalars([result.value for result in results if type(result.value) is Value], split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves

@@ -47,8 +47,8 @@ def compiled() -> Any:
     try:
         if not available():
             return None
-        from .store import known
         from .machine import loops
+        from .store import known
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
             from . import native  # noqa: F401

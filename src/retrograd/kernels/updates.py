@@ -14,7 +14,7 @@ import numpy as np
 from . import USEFUL, WORTH_SHARING, compiled, loop
 from .threads import launch
 
-BLOCK = 1 << 14  # elements of an array whose squares are summed on their own
+BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
 
 
 def takes(rows: Sequence[Sequence[Any]]) -> bool:

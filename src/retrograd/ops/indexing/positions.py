@@ -17,7 +17,6 @@ from ..table.arguments import dimension
 from ..table.types import Operand
 from .indexing import Index
 
-
 _POSITIONS = frozenset(np.dtype(kind).char for kind in (np.int32, np.int64, np.intc, np.int_, np.longlong))
 
 
