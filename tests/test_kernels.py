@@ -605,6 +605,30 @@ def test_a_launch_within_a_launch_and_launches_of_several_programs_threads_are_r
     assert len(found) == 200 and all((y == wanted).all() for y in found)
 
 
+def greedy(length, out, start, stop):
+    room = np.empty(length if start else 1)
+    for i in range(start, stop):
+        room[0] = 1.0
+        out[i] = room[0]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(threads, monkeypatch):
+    from retrograd.kernels import native
+    from retrograd.kernels import threads as pool
+
+    loop = native.shared()(greedy)
+    monkeypatch.setattr(pool, "_wanted", [threads])
+    out = np.zeros(100)
+    if threads > 1:
+        with pytest.raises(MemoryError):
+            pool.launch(loop, 100, 1, 1 << 45, out)
+    with pytest.raises(MemoryError):
+        loop(0, 1, 50, 100, 0, 1 << 45, out)
+    pool.launch(loop, 100, 1, 10, out)  # and the pool goes on
+    assert out.sum() == 100
+
+
 def test_denormal_numbers_are_set_to_zero_on_all_threads_and_in_products_or_nowhere(monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: 3)
     x = np.full((400, 400), 1e-30, np.float32)
