@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
 from weakref import WeakSet
@@ -22,6 +22,7 @@ from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
+from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
 from .modes import tracing_with
@@ -71,11 +72,12 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.eager or modes.observers or modes.level is not None or not turned_on():
             return self.function(*args, **kwargs)
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
         for entry in self.entries:
-            if entry.trace.structure != structure or entry.casts != casts:
+            known = entry.trace.structure
+            if known is not structure and known != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
@@ -349,6 +351,21 @@ def forget() -> None:
     """Let all compiled functions trace again."""
     for compiled in list(_all):
         compiled.entries, compiled.eager, compiled._failures = [], "", 0
+
+
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+    """``flatten`` of a call's arguments, at once where all of them are leaves."""
+    if kwargs or not _LEAVES.issuperset(map(type, args)):
+        return flatten((args, kwargs))
+    return list(args), _structure_of(len(args))
+
+
+@cache
+def _structure_of(count: int) -> Structure:
+    return flatten(((0,) * count, {}))[1]
+
+
+_LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 
 def _casts() -> tuple[Any, ...]:
