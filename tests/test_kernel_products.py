@@ -7,16 +7,20 @@ import pytest
 
 pytest.importorskip("numba")
 
-from retrograd.kernels import blas
-from retrograd.kernels.loops import _compiled
+from retrograd.kernels import blas, cblas
+from retrograd.kernels.machine import Loop
+from retrograd.kernels.objects import njit
 
-pytestmark = pytest.mark.skipif(not blas.available(), reason="no BLAS of NumPy's found")
+pytestmark = pytest.mark.skipif(not cblas.available(), reason="no BLAS of NumPy's found")
 product = blas.product
 
 
-@_compiled()
-def multiply(a, b, c, beta):
+@njit
+def multiplying(a, b, c, beta):
     product(a, b, c, beta)
+
+
+multiply = Loop(__name__, "multiply", multiplying)
 
 
 def transposed(a):

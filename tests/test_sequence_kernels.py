@@ -170,15 +170,17 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype):
-    from retrograd.kernels.loops import _compiled
+    from retrograd.kernels.machine import Loop
+    from retrograd.kernels.objects import njit
     from retrograd.kernels.sequences import numbers
 
-    @_compiled("contract")
-    def both(x, exponentials, tangents):
+    @njit(fastmath={"contract"}, error_model="numpy")
+    def loop(x, exponentials, tangents):
         for j in range(x.size):
             exponentials[j] = numbers.exp(x[j])
             tangents[j] = numbers.tanh(x[j])
 
+    both = Loop(__name__, "both", loop)
     edge = 1000 if dtype == np.float64 else 100
     x = np.concatenate((np.linspace(-edge, edge, 9999), np.linspace(-1, 1, 9999), [np.inf, -np.inf])).astype(dtype)
     found = np.empty((2, x.size), dtype)

@@ -19,9 +19,9 @@ from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
-from .fusion import fused
 from .guards import Surroundings
 from .native import compiled_regions
+from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 from .sizes import NEW, Sizes
@@ -88,8 +88,8 @@ class Entry:
         if not program.varies:
             compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
             sure = {value for value in compared if value.shape is not None}
-            forward = fused(compiled_regions(forward, needed, sure, self.notes), needed)
-            backward = fused(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -295,8 +295,8 @@ class Entry:
     def writable(self, leaves: Sequence[Any]) -> bool:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
-            x = self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (is_saved(x) or not x.array.flags.writeable):
+            x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
                 return False
         return True
 

@@ -145,6 +145,13 @@ class Instruction:
         yield from values_in(self.args)
         yield from values_in(self.kwargs)
 
+    def changed(self, **changes: Any) -> Instruction:
+        """A copy with other attributes."""
+        new = Instruction(self.kind, self.function, self.args, self.kwargs)
+        for name in Instruction.__slots__:
+            setattr(new, name, changes.get(name, getattr(self, name)))
+        return new
+
     @property
     def name(self) -> str:
         """What it calls, in a word."""

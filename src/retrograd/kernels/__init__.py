@@ -48,8 +48,8 @@ def compiled() -> Any:
     try:
         if not available():
             return None
-        from .cache import known
         from .machine import loops
+        from .store import known
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
             from . import native  # noqa: F401
@@ -97,7 +97,6 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
             if not takes(x, *others, least=least) or any(other.shape != x.shape for other in others):
@@ -107,19 +106,21 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        large.loop, large.reference = name, reference  # type: ignore[attr-defined]
+        shared = whole(large)
         if _arity(reference) == 1:
 
             @wraps(reference)
             def run(x: Any) -> Any:
-                return reference(x) if type(x) is ndarray and x.size < least else large(x)
+                return reference(x) if type(x) is ndarray and x.size < least else shared(x)
 
         else:
 
             @wraps(reference)
             def run(x: Any, *others: Any) -> Any:
-                return reference(x, *others) if type(x) is ndarray and x.size < least else large(x, *others)
+                return reference(x, *others) if type(x) is ndarray and x.size < least else shared(x, *others)
 
-        run.loop = name  # type: ignore[attr-defined]
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter

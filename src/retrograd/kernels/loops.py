@@ -125,6 +125,8 @@ def outer(x, y, out, start, stop):
 
 # Maps of vectors
 
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
+
 
 def _map(function):
     """``out[j] = function(x[j])``."""
@@ -135,6 +137,7 @@ def _map(function):
             out[j] = function(x[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -147,6 +150,7 @@ def _map_pairs(function):
             out[j] = function(x[j], y[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -216,11 +220,10 @@ def gelu_tanh_backward(g, x):
     return g * (_HALF + _HALF * t + slope)
 
 
-@shared("contract")
-def keep_where_not_zero(x, y, out, start, stop):
-    x, y, out = x[start:stop], y[start:stop], out[start:stop]
-    for j in range(x.size):
-        out[j] = f(0.0) if y[j] == f(0.0) else x[j]
+@_map_pairs
+@_inlined
+def keep_where_not_zero(x, y):
+    return f(0.0) if y == f(0.0) else x
 
 
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.

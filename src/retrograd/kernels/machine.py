@@ -23,7 +23,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from . import cache as kept
+from . import store
 from .interface import DTYPES, OBJECTS, PREFIX, Kind
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
@@ -87,7 +87,7 @@ class Loop:
 
     def _make(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
         full_name, key = f"{self.module.rpartition('.')[2]}.{self.name}", repr(kinds)
-        payload = kept.read(full_name, key)
+        payload = store.read(full_name, key)
         entry = None if payload is None else _linked(payload)
         if entry is None:
             began = time.perf_counter()
@@ -99,7 +99,7 @@ class Loop:
             if entry is None:
                 raise RuntimeError(f"the loop {full_name} calls what is not there: {payload[:400]!r}")
             compiled.add(time.perf_counter() - began)
-            kept.write(full_name, key, payload)
+            store.write(full_name, key, payload)
         else:
             compiled.found += 1
         self._entries.append(entry)

@@ -16,6 +16,7 @@ import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
@@ -222,15 +223,25 @@ def _now(words, clock_words):
 serve = Loop(__name__, "serve", _serve)
 
 
-def shared(*fastmath):
+class _NoAlias(Compiler):
+    """Numba's compiler, which is told that no argument shares memory with another that is written."""
+
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
+
+
+def shared(*fastmath, noalias=False):
     """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
 
     It is compiled when it first meets arguments of a kind, and kept on disk under the names of its module and its own.
-    What comes first among its arguments says how: the words' address, threads, start, total, and the size of a part.
+    ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
+    the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
-        part = njit(fastmath=set(fastmath), error_model="numpy")(body)
+        pipeline = _NoAlias if noalias else Compiler
+        part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
         names = ", ".join(signature(body).parameters)
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")

@@ -8,8 +8,8 @@ through functions of its own in the place of Numba's runtime, so that the code r
 
 from __future__ import annotations
 
+import ctypes
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.np.numpy_support import from_dtype
@@ -30,7 +30,7 @@ _POINTER = _BYTE.as_pointer()
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
 
 
-class _Library(CPUCodeLibrary):
+class _Library(JITCodeLibrary):
     """The code of a function, which waits for what calls it."""
 
     def _optimize_final_module(self) -> None:
@@ -40,7 +40,8 @@ class _Library(CPUCodeLibrary):
         pass
 
     def get_pointer_to_function(self, name: str) -> int:
-        return 0
+        """What Python would run: a part has nothing for it, and says so by an error."""
+        return ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value or 0
 
     def translated(self, name: str) -> bytes:
         """All the code as an object file, in which one function is visible; before it, what it is and calls."""
@@ -265,6 +266,3 @@ def _define_allocation(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
-
-
-Body = Callable[..., Any]

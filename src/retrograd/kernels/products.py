@@ -44,14 +44,26 @@ def dot(x: Any, y: Any) -> Any:
 
 
 def _shared_dot(x: Any, y: Any) -> Any:
+    given = prepared(x, y)
+    if given is None:
+        return x.dot(y)
+    blocks, least, args = given
+    launch(loop("gemm", "product"), blocks, least, *args)
+    return args[5]
+
+
+def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
+    """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
+    loop ``gemm.product`` takes, the array of the result in the sixth place; None where the product is NumPy's.
+    """
     kind = x.dtype.char
     if kind not in _ONE or y.dtype.char != kind:
-        return x.dot(y)
+        return None
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
     functions = _functions()
     if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
-        return x.dot(y)
+        return None
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
@@ -61,9 +73,8 @@ def _shared_dot(x: Any, y: Any) -> Any:
     else:
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * x.shape[1])
-    given = functions[kind], rows, x_turned, columns, y_turned
-    launch(loop("gemm", "product"), blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
-    return out
+    given = functions[kind], rows, x_turned, columns, y_turned, out
+    return blocks, least, (*given, block or BLOCK, block > 0, _ONE[kind])
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:

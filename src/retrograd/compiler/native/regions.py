@@ -15,8 +15,8 @@ from . import machine, memory
 from .fusing import fused_maps
 from .lowering import Lowering
 from .module import Module
-from .updates import Update
 from .steps import Buffer, Place, Unlowered
+from .updates import Update
 
 LEAST = 3  # calls of a region that spare Python as many
 QUICK = 200_000.0  # operations up to which Python's lock is kept
@@ -202,7 +202,9 @@ def _assembled(groups: Sequence[Any], gives: Sequence[Value], sure: Collection[V
             later.update(instruction.reads())
         out += reversed(found)
     out.reverse()
-    asked = [step for step in out if step.kind == "guard" and isinstance(getattr(step.function, "__self__", None), Update)]
+    asked = [
+        step for step in out if step.kind == "guard" and isinstance(getattr(step.function, "__self__", None), Update)
+    ]
     return [*asked, *[step for step in out if step not in asked]]  # before anything is written
 
 

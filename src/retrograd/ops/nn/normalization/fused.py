@@ -185,7 +185,7 @@ def _backward_vjp(
     if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
         return second_order(partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs)
     gx, gw, gb = where_needed(g, wanted)
-    loops = _loops(layout, x, w, dy, gx)
+    loops = _loops(layout, x, w)
     if isinstance(loops, norms.Rows):
         by_dy, by_x, by_w = loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd)
         return [by_dy, by_x, by_w, None]
