@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import compiled, loop
+from . import compiled, loop, multiplies
 from .openblas import openblas
 from .threads import count, launch
 
@@ -99,3 +99,35 @@ def part_of(longest: int, each: int) -> int:
         if last * each > SMALL:
             return part
     return blocks
+
+
+def stacked(x: Any, y: Any) -> Any:
+    """``x @ y`` of stacks of matrices, of NumPy or CuPy."""
+    if (
+        type(x) is not ndarray
+        or x.ndim < 3
+        or y.ndim != x.ndim
+        or x.shape[:-2] != y.shape[:-2]
+        or x.dtype.char not in _ONE
+        or y.dtype is not x.dtype
+        or x.size * y.shape[-1] < USEFUL
+        or x.shape[-1] != y.shape[-2]
+        or not multiplies()
+    ):
+        return np.matmul(x, y)
+    left, right = [z.reshape(-1, *z.shape[-2:]) for z in (x, y)]
+    if len(left) < 2 or not _for_blas(left) or not _for_blas(right):
+        return np.matmul(x, y)
+    out = np.empty((len(left), x.shape[-2], y.shape[-1]), x.dtype)
+    each = left[0].size * y.shape[-1]
+    launch(loop("ufunc_loops", "stack"), len(left), 1 + (USEFUL >> 2) // each, left, right, out)
+    return out.reshape(x.shape[:-1] + y.shape[-1:])
+
+
+def _for_blas(x: Any) -> bool:
+    """Whether each matrix has a contiguous axis, and rows or columns that lie one after the other."""
+    _, row, column = x.strides
+    _, rows, columns = x.shape
+    size = x.itemsize
+    by_rows = column == size and row >= columns * size
+    return x.flags.aligned and (by_rows or row == size and column >= rows * size)

@@ -17,11 +17,7 @@ from .native import shared
 from .objects import njit
 from .updates import BLOCK
 
-<<<<<<< HEAD
 _step = njit(error_model="numpy")
-=======
-_step = njit(nogil=True, error_model="numpy")
->>>>>>> main
 _inlined = njit(inline="always", error_model="numpy")
 
 
