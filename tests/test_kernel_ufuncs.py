@@ -1,11 +1,11 @@
-"""NumPy's ufuncs and stacked products on all threads of the pool: the same numbers as on one."""
+"""NumPy's ufuncs on all threads of the pool: the same numbers as on one."""
 
 import numpy as np
 import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import products, ufuncs
+from retrograd.kernels import ufuncs
 
 pytestmark = [
     pytest.mark.slow,  # loops are compiled
@@ -89,20 +89,3 @@ def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
     monkeypatch.setattr("retrograd.kernels.ufuncs.compiled", lambda: None)
     for mine, its in zip(ours, gradients(), strict=True):
         np.testing.assert_array_equal(mine, its)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(24, 64, 64, 32), (3, 100, 70, 90), (48, 5, 300, 7), (6, 1, 400, 300)])
-def test_products_of_stacks(dtype, shape, monkeypatch):
-    launches = []
-    monkeypatch.setattr(products, "launch", lambda *args: launches.append(1) or launch(*args))
-    from retrograd.kernels.threads import launch
-
-    b, n, k, m = shape
-    x, y = matrix(1, dtype, (b, n, k)), matrix(2, dtype, (b, k, m))
-    turned = [np.ascontiguousarray(z.swapaxes(1, 2)).swapaxes(1, 2) for z in (x, y)]
-    for left in (x, turned[0], matrix(1, dtype, (b, n, 2 * k))[:, :, :k]):
-        for right in (y, turned[1]):
-            expected = np.matmul(left.astype(np.float64), right)
-            np.testing.assert_allclose(products.stacked(left, right), expected, rtol=0, atol=1e-4)
-    assert len(launches) == 6

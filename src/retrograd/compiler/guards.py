@@ -260,7 +260,7 @@ class Surroundings:
             else:
                 lines.append(f"{read} is {wanted}")
         for x, contents in self.lists:
-            lines.append(f"contents({named(x)}) == {named(contents)}" if contents else f"not {named(x)}")
+            lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
         for array in self.arrays:
             if array.nbytes <= _SMALL:
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")
@@ -290,6 +290,18 @@ def _contents(x: Any) -> Any:
     if isinstance(x, dict):
         return tuple(x), tuple([value if isinstance(value, _PLAIN) else id(value) for value in x.values()])
     return tuple([value if isinstance(value, _PLAIN) else id(value) for value in x])
+
+
+def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
+    """The condition that ``contents`` of what the name stands for is as it was, without a call where that can be."""
+    items = contents[1] if isinstance(x, dict) else contents
+    values = list(x.values() if isinstance(x, dict) else x)
+    if type(x) not in (dict, list, tuple) or any(isinstance(value, _PLAIN) for value in values):
+        return f"contents({name}) == {named(contents)}"
+    if type(x) is dict:
+        keys, ids = named(list(contents[0])), named(list(items))
+        return f"list({name}) == {keys} and list(map(id, {name}.values())) == {ids}"
+    return f"list(map(id, {name})) == {named(list(items))}"
 
 
 def _same_elements(array: Any, before: Any) -> bool:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from . import compiled, loop, multiplies
+from . import compiled, loop
 from .openblas import openblas
 from .threads import count, launch
 
@@ -41,6 +43,47 @@ def dot(x: Any, y: Any) -> Any:
     if type(x) is not ndarray or x.size * y.shape[1] < USEFUL:
         return x.dot(y)
     return _shared_dot(x, y)
+
+
+def stack(x: Any, y: Any) -> Any:
+    """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
+    if type(x) is type(y) is ndarray and x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= USEFUL:
+        return _shared_stack(x, y)
+    return np.matmul(x, y)
+
+
+def _shared_stack(x: Any, y: Any) -> Any:
+    kind, functions = x.dtype.char, _functions()
+    if kind not in _ONE or y.dtype.char != kind or functions is None or x.shape[-1] != y.shape[-2]:
+        return np.matmul(x, y)
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x_form, y_form = _form(x, lead), _form(y, lead)
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    if x_form is None or y_form is None or min(m, n, k) == 1:
+        return np.matmul(x, y)
+    out = np.empty((*lead, m, n), x.dtype)
+    given = functions[kind], m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out, _ONE[kind]
+    launch(loop("gemm", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    return out
+
+
+def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
+    """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
+
+    A stack of one matrix is that matrix, again and again.
+    """
+    (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    turned = along != size
+    if turned:
+        rows, columns, down, along = columns, rows, along, down
+    if along != size or down % size or down < size * columns or not x.flags.aligned:
+        return None
+    count = prod(x.shape[:-2])
+    if count == 1:
+        return 0, turned, down // size
+    apart = [(length, stride) for length, stride in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
+    even = all(outer == length * inner for (_, outer), (length, inner) in pairwise(apart))
+    return (apart[-1][1], turned, down // size) if even and count == prod(lead) else None
 
 
 def _shared_dot(x: Any, y: Any) -> Any:
@@ -99,35 +142,3 @@ def part_of(longest: int, each: int) -> int:
         if last * each > SMALL:
             return part
     return blocks
-
-
-def stacked(x: Any, y: Any) -> Any:
-    """``x @ y`` of stacks of matrices, of NumPy or CuPy."""
-    if (
-        type(x) is not ndarray
-        or x.ndim < 3
-        or y.ndim != x.ndim
-        or x.shape[:-2] != y.shape[:-2]
-        or x.dtype.char not in _ONE
-        or y.dtype is not x.dtype
-        or x.size * y.shape[-1] < USEFUL
-        or x.shape[-1] != y.shape[-2]
-        or not multiplies()
-    ):
-        return np.matmul(x, y)
-    left, right = [z.reshape(-1, *z.shape[-2:]) for z in (x, y)]
-    if len(left) < 2 or not _for_blas(left) or not _for_blas(right):
-        return np.matmul(x, y)
-    out = np.empty((len(left), x.shape[-2], y.shape[-1]), x.dtype)
-    each = left[0].size * y.shape[-1]
-    launch(loop("ufunc_loops", "stack"), len(left), 1 + (USEFUL >> 2) // each, left, right, out)
-    return out.reshape(x.shape[:-1] + y.shape[-1:])
-
-
-def _for_blas(x: Any) -> bool:
-    """Whether each matrix has a contiguous axis, and rows or columns that lie one after the other."""
-    _, row, column = x.strides
-    _, rows, columns = x.shape
-    size = x.itemsize
-    by_rows = column == size and row >= columns * size
-    return x.flags.aligned and (by_rows or row == size and column >= rows * size)

@@ -1,4 +1,4 @@
-"""The compiled loops that call NumPy's own: its ufuncs' inner loops, by their addresses, and products of stacks."""
+"""The compiled loop that calls NumPy's own: its ufuncs' inner loops, by their addresses."""
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .blas import product
 from .native import shared
 
 
@@ -45,10 +44,3 @@ def rows(function, data, length, places, start, stop):
     for row in range(start, stop):
         at_x, at_y, at_z = x + row * places[0, 1], y + row * places[1, 1], z + row * places[2, 1]
         _inner_loop(function, data, length, at_x, at_y, at_z, places[0, 2], places[1, 2], places[2, 2])
-
-
-@shared()
-def stack(x, y, out, start, stop):
-    """``out = x @ y`` for stacks of matrices, each with one contiguous axis."""
-    for b in range(start, stop):
-        product(x[b], y[b], out[b], 0)

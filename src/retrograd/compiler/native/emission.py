@@ -75,6 +75,13 @@ class Body:
         self.do(f"br i1 {again}, label %loop{number}, label %done{number}")
         self.block(f"done{number}")
 
+    def part(self, block: int, length: int) -> tuple[str, str]:
+        """The range that is a thread's of ``length`` elements in blocks, of which it has ``%start`` to ``%stop``."""
+        first = self.give(f"mul nsw i64 %start, {block}")
+        end = self.give(f"mul nsw i64 %stop, {block}")
+        self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
+        return first, self.give(f"call i64 @llvm.smin.i64(i64 {end}, i64 {length})")
+
     def nest(self, lengths: Sequence[int], inner: Callable[[list[str]], None]) -> None:
         """``inner(indices)`` for all places of a box."""
 

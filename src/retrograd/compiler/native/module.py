@@ -126,7 +126,7 @@ class Module:
             self._words = body.give(f"load i64, ptr {pool}, align 8")
             size = body.give(f"getelementptr inbounds i64, ptr {pool}, i64 1")
             self._threads = body.give(f"load i64, ptr {size}, align 8")
-            body.do("%shared = alloca [3 x ptr]")
+            body.do(f"%shared = alloca [{max(len(step.operands) for step in steps)} x ptr]")
         self._check_overlaps(steps)
         for step in steps:
             self._step(step)

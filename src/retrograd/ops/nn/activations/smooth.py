@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.primitive import apply1, apply2, operand
 from ....core.tensor import Tensor
-from ....kernels import mapped
+from ....kernels import SEVERAL, mapped
 from ...math.arithmetic import ABS, MUL, SUB
 from ...math.error_function import ERF
 from ...math.exponential import EXP, SIGMOID
@@ -22,14 +22,14 @@ from ...table.registry import operator
 from .application import activate
 
 
-@mapped("silu")
+@mapped("silu", SEVERAL)
 @in_blocks
 @in_single
 def _silu(x: Any) -> Any:
     return x / (1 + np.exp(-x))
 
 
-_silu_backward = mapped("silu_backward")(lambda g, x: g * _silu_slope(x))
+_silu_backward = mapped("silu_backward", SEVERAL)(lambda g, x: g * _silu_slope(x))
 SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True)
 
 
@@ -166,7 +166,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
-@mapped("gelu")
+@mapped("gelu", SEVERAL)
 @in_blocks
 def _gelu(x: Any) -> Any:
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
@@ -177,14 +177,14 @@ def _gelu_slope(x: Any) -> Any:
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
 
 
-_gelu_backward = mapped("gelu_backward")(lambda g, x: g * _gelu_slope(x))
+_gelu_backward = mapped("gelu_backward", SEVERAL)(lambda g, x: g * _gelu_slope(x))
 GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True)
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
 
-@mapped("gelu_tanh")
+@mapped("gelu_tanh", SEVERAL)
 @in_blocks
 def _gelu_tanh(x: Any) -> Any:
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
@@ -199,7 +199,7 @@ def _gelu_tanh_slope(x: Any) -> Any:
     return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
 
 
-_gelu_tanh_backward = mapped("gelu_tanh_backward")(lambda g, x: g * _gelu_tanh_slope(x))
+_gelu_tanh_backward = mapped("gelu_tanh_backward", SEVERAL)(lambda g, x: g * _gelu_tanh_slope(x))
 GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True)
 
 
