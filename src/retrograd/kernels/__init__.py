@@ -30,6 +30,9 @@ WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
+# What is called once, when there turns out to be a use for compiled loops, and they are there.
+at_first_use: list[Callable[[], None]] = []
+
 
 def available() -> bool:
     """Whether loops are turned on and Numba is installed, which is not imported to know.
@@ -56,6 +59,8 @@ def compiled() -> Any:
             from . import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
+    for function in at_first_use:
+        function()
     return loops("loops")
 
 
