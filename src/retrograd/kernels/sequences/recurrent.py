@@ -55,7 +55,7 @@ def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -
 
 
 def _dense(x: Any) -> Any:
-    return np.require(x, requirements=("C", "A"))
+    return x if x.flags.carray else np.require(x, requirements=("C", "A"))
 
 
 def _vector(bias: Any, gates: Any) -> Any:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.primitive import apply1, apply2, operand
 from ....core.tensor import Tensor
@@ -62,9 +63,14 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(SILU, input, inplace)
 
 
+FEW = 128  # numbers for which one call of a slow function takes less time than several of fast ones
+
+
 @in_blocks
 def log1p_exp(x: Any) -> Any:
     """``log(1 + exp(x))``, without overflow."""
+    if type(x) is ndarray and x.size <= FEW:
+        return np.logaddexp(x, 0)
     # log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (W. Kahan): five times faster than np.log1p, as accurate.
     e = np.exp(-np.abs(x))
     u = 1 + e
@@ -74,6 +80,8 @@ def log1p_exp(x: Any) -> Any:
 
 
 def _softplus(x: Any, beta: float, threshold: float) -> Any:
+    if beta == 1:
+        return select(x > threshold, x, log1p_exp(x))
     z = beta * x
     return select(z > threshold, x, log1p_exp(z) * (1 / beta))
 

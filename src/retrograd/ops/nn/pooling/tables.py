@@ -83,7 +83,9 @@ def spread(g: Any, places: Any, window: Window) -> Any:
     if window.is_partition:
         out.ravel()[places] = g.ravel()
     else:
-        np.add.at(out.ravel(), places, g.ravel())
+        shares = np.empty(places.shape, g.dtype)
+        shares[:] = g.ravel()
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # which does not broadcast as it should
     return out
 
 
