@@ -78,6 +78,22 @@ def test_sums_of_large_arrays_are_accurate_and_do_not_depend_on_the_number_of_th
     assert results[0][2].shape == (1, 1)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_large_arrays_are_numpys(dtype):
+    values = matrix(1, dtype)
+    x = rg.from_numpy(values)
+    for ours, its in [
+        (x.amax(), values.max()),
+        (x.amin(1), values.min(1)),
+        (x.max(), values.max()),
+        (x.min(), values.min()),
+    ]:
+        np.testing.assert_array_equal(ours.numpy(), its)
+    assert x.amax((0, 1), keepdim=True).shape == (1, 1) and x.amin(-1, keepdim=True).shape == (700, 1)
+    values[3, 7] = np.nan
+    assert x.amax().isnan() and x.amin(1).isnan().nonzero().tolist() == [[3]]
+
+
 def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
     def gradients():
         x, y = [rg.from_numpy(matrix(seed, np.float32)).requires_grad_() for seed in (1, 2)]
