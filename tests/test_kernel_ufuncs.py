@@ -41,6 +41,20 @@ def test_a_ufunc_of_two_large_arrays_is_numpys_bit_for_bit(ufunc, dtype):
             np.testing.assert_array_equal(ours, its)
 
 
+def test_large_arrays_are_written_in_place_unless_they_read_themselves():
+    kernels.compiled()
+    values = matrix(1, np.float32)
+    for other in (2.5, matrix(2, np.float32), matrix(2, np.float32)[3], np.float32(3)):
+        x = rg.from_numpy(values.copy())
+        before = x.data_ptr()
+        x.mul_(other if isinstance(other, float) else rg.as_tensor(other)).add_(1.0)
+        np.testing.assert_array_equal(x.numpy(), values * other + np.float32(1))
+        assert x.data_ptr() == before
+    x = rg.from_numpy(values.copy())
+    x.mul_(x).sub_(x[0])  # the row that is subtracted changes meanwhile
+    np.testing.assert_array_equal(x.numpy(), values * values - (values * values)[0])
+
+
 @pytest.mark.parametrize("ufunc", [np.exp, np.log, np.sqrt, np.square, np.sin, np.negative, np.isnan, np.floor])
 def test_a_ufunc_of_a_large_array_is_numpys_bit_for_bit(ufunc):
     x = matrix(1, np.float64)

@@ -69,17 +69,17 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
 
         return run
 
-    def run_both(x: Any, y: Any) -> Any:
-        out = None
+    def run_both(x: Any, y: Any, *out: Any) -> Any:
+        found = None
         if type(x) is ndarray and x.size >= LARGE or type(y) is ndarray and y.size >= LARGE:
-            out = _applied(ufunc, (x, y))
-        return otherwise(x, y) if out is None else out
+            found = _applied(ufunc, (x, y), *out)
+        return otherwise(x, y, *out) if found is None else found
 
     return run_both
 
 
-def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """The ufunc's result, or None for what is not to be shared."""
+def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
+    """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
     dtype, arrays = like.dtype, []
     for x in inputs:
@@ -97,10 +97,20 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if laid_out is None:
         return None
     length, steps = laid_out
-    out = np.empty(shape, of_result)
+    if out is None:
+        out = np.empty(shape, of_result)
+    elif not _may_be_written(out, shape, of_result, arrays):
+        return None
     steps.append((length * out.itemsize, out.itemsize))
     _launch(function, data, length, [*arrays, out], steps, out.size)
     return out
+
+
+def _may_be_written(out: Any, shape: tuple[int, ...], dtype: Any, arrays: list[Any]) -> bool:
+    """Whether the result fits, and no input lies in its memory otherwise than element by element."""
+    if type(out) is not ndarray or out.shape != shape or out.dtype != dtype or not out.flags.carray:
+        return False
+    return all(x is out or not np.may_share_memory(x, out) for x in arrays)
 
 
 def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
