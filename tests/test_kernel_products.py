@@ -55,7 +55,8 @@ def turned(x):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("x_lead", "y_lead"), [((50,), (50,)), ((), (50,)), ((1,), (50,)), ((50, 1), ()), ((5, 10), (5, 10)), ((5, 1), (10,))]
+    ("x_lead", "y_lead"),
+    [((50,), (50,)), ((), (50,)), ((1,), (50,)), ((50, 1), ()), ((5, 10), (5, 10)), ((5, 1), (10,))],
 )
 def test_stacks_of_products_are_numpys_however_they_lie_in_memory(dtype, x_lead, y_lead):
     rng = np.random.default_rng(0)

@@ -295,8 +295,8 @@ class Entry:
     def writable(self, leaves: Sequence[Any]) -> bool:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
-            x = self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (is_saved(x) or not x.array.flags.writeable):
+            x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
                 return False
         return True
 

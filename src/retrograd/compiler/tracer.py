@@ -244,19 +244,16 @@ class Tracer(Observer):
             Where the backward part begins then, for ``split`` where it began.
         """
         instructions = self.program.instructions
-        owned = {value.root for step in instructions for value in (*step.outs, *step.writes) if value.root is not value}
-        owned |= {value for step in instructions for value in step.writes}
-        owned |= {value for value in outputs if outputs.count(value) > 1}
-        made: dict[Value, Value] = {}
+        outs = {out for step in instructions if step.kind == "primitive" or _keeps(step) for out in step.outs}
+        used = [v for step in instructions for v in (*step.outs, *step.writes) if v.root is not v or v in step.writes]
+        if any(value.root.shape == () and value.root in outs for value in used) or len(set(outputs)) < len(outputs):
+            return split  # copies of arrays are arrays, and those of scalars are not
+        made = {step.args[0]: step.outs[0] for step in instructions if _keeps(step)}
         for step in instructions:
-            if step.function is scalar_as_array and step.outs[0] not in owned:
-                made[step.args[0]] = step.outs[0]
-        for step in instructions:
-            if step.kind == "primitive" and not made.keys().isdisjoint(step.outs):
+            if not made.keys().isdisjoint(step.outs):
                 step.outs = tuple([made.get(out, out) for out in step.outs])
-        gone = {id(step) for step in instructions if step.function is scalar_as_array and step.outs[0] not in owned}
-        self.program.instructions = [step for step in instructions if id(step) not in gone]
-        return None if split is None else split - sum(id(step) in gone for step in instructions[:split])
+        self.program.instructions = [step for step in instructions if not _keeps(step)]
+        return None if split is None else split - sum(map(_keeps, instructions[:split]))
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
         """A primitive's in-place form on Traced arrays."""
@@ -592,6 +589,10 @@ def as_real(array: Any) -> Any:
 def scalar_as_array(x: Any) -> Any:
     """An array without dimensions of NumPy's scalar."""
     return np.asarray(x)
+
+
+def _keeps(step: Instruction) -> bool:
+    return step.function is scalar_as_array
 
 
 def _numbers_of(x: Any) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .emission import collapsed
 from .steps import Buffer, Map, Step
 
 MOST = 24  # nodes of a loop
+LONG = 1 << 15  # elements from which threads share it
+BLOCK = 1 << 12
 
 
 def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
@@ -59,4 +62,15 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
         out = step.operands[0]
         if len(written[out.buffer]) == 1:
             makers[out.buffer] = number, step
-    return [step for number, step in enumerate(steps) if number not in gone]
+    left = [step for number, step in enumerate(steps) if number not in gone]
+    for step in left:
+        if isinstance(step, Map):
+            _share(step)
+    return left
+
+
+def _share(step: Map) -> None:
+    """Let threads share a long loop over memory that is contiguous throughout."""
+    lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
+    if len(lengths) == 1 and lengths[0] >= LONG:
+        step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, False

@@ -379,7 +379,7 @@ class Lowering:
         x, out = self.place(options["a"]), self.result(instruction.outs[0])
         axis = options.get("axis", 0 if reduce else None)
         axes = tuple(range(len(x.shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        axes = tuple([a % len(x.shape) for a in axes])
+        axes = tuple([a % len(x.shape) for a in axes]) if x.shape else ()
         name = instruction.function.__self__.__name__ if reduce else instruction.name
         ufunc = _REDUCTIONS.get(name)
         if ufunc is None:
