@@ -349,9 +349,10 @@ def _batched(value: Any) -> Any:
 
 
 # Functions whose results have shapes that depend on values.
-DATA_DEPENDENT_SHAPES = frozenset(
-    "argwhere extract flatnonzero intersect1d nonzero setdiff1d setxor1d trim_zeros union1d unique".split()
-)
+DATA_DEPENDENT_SHAPES = frozenset((
+    "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d",
+    "unique",
+))  # fmt: skip
 
 
 def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:
