@@ -28,6 +28,7 @@ from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
+from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
@@ -238,7 +239,8 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = tracer.scalars([result.value for result in results if type(result.value) is Value], split)
+        made = [result.value for result in results if type(result.value) is Value]
+        program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves

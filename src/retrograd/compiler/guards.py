@@ -138,9 +138,7 @@ class Surroundings:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self._visit(item, depth + 1)
-        elif isinstance(x, types.ModuleType):
-            self._objects.append(x)
-        elif isinstance(x, type):
+        elif isinstance(x, (types.ModuleType, type)):
             self._objects.append(x)
         elif kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
