@@ -57,7 +57,7 @@ class Compiled:
         _all.add(self)
 
     def __repr__(self) -> str:
-        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+        return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -403,7 +403,8 @@ def compile(
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
     numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens while it is traced, and not in a replay.
+    (``print``, appending to a list) happens while it is traced, and not in a replay. Surroundings are what the code can
+    name; what it reads by names made while running, from files, the environment or a clock is kept as it was then.
 
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
