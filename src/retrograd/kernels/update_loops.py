@@ -17,7 +17,7 @@ from .native import shared
 from .objects import njit
 from .updates import BLOCK
 
-_step = njit(nogil=True, error_model="numpy")
+_step = njit(error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
 
 
