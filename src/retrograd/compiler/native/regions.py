@@ -81,9 +81,8 @@ class Region:
             if value not in self._sure and place.shape:
                 names[f"p{at}"] = place
                 as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
-                lines.append(
-                    f"if not ({as_it_was}): {f'b{at} = a{at}; ' if place.buffer.written else ''}a{at} = laid(a{at}, p{at})"
-                )
+                kept = f"b{at} = a{at}; " if place.buffer.written else ""
+                lines.append(f"if not ({as_it_was}): {kept}a{at} = laid(a{at}, p{at})")
                 if place.buffer.written:
                     lines.insert(0, f"b{at} = None")
                     after.append(f"if b{at} is not None: b{at}[...] = a{at}")
@@ -129,8 +128,8 @@ class Region:
             dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts))
         )
         self.run.note = (  # type: ignore[attr-defined]
-            f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, with an arena of "
-            f"{self.arena} bytes"
+            f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, "
+            f"with an arena of {self.arena} bytes"
         )
         made.operator = "+".join(dict.fromkeys(part.operator or part.name for part in self.parts))[:60]
         made.site, made.backward = self.parts[-1].site, self.parts[-1].backward
@@ -194,14 +193,17 @@ def compiled_regions(
     return _assembled(groups, gives, sure, notes)
 
 
-def _assembled(groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
+def _assembled(
+    groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+) -> list[Instruction]:
     out: list[Instruction] = []
     later = set(gives)
     for group in reversed(groups):
         if isinstance(group, Instruction):
             found = [group]
         else:
-            found = _region(*group, later, sure, notes)
+            lowering, parts, waiting = group
+            found = _region(lowering, parts, waiting, later, sure, notes)
         for instruction in found:
             later.update(instruction.reads())
         out += reversed(found)
