@@ -6,7 +6,6 @@ these name of kernels/ is what they hand arrays to when the arrays are large eno
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,8 +64,8 @@ def watched(found: set[str]) -> Iterator[None]:
 
 def loop_of(frame: FrameType) -> str:
     """The loop that a call of what ``mapped`` or ``by_rows`` made stands for."""
-    large = frame.f_locals.get("large")
-    return frame.f_locals["name"] if large is None else inspect.getclosurevars(large.__wrapped__).nonlocals["name"]
+    shared = frame.f_locals.get("shared")
+    return frame.f_locals["name"] if shared is None else shared.loop
 
 
 def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:

@@ -140,3 +140,19 @@ def test_an_argument_that_is_written_is_written():
     for _ in range(3):
         x = rg.ones(2)
         assert add(x, rg.ones(2)) is x and x.tolist() == [2, 2] and x._version == 1
+
+
+@pytest.mark.parametrize("seed", [14473, 14553])
+def test_programs_that_were_wrong_once(seed):
+    check_fuzzed(seed)
+
+
+def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views():
+    @rg.compile
+    def f(x):
+        total = x.sum()
+        total.reshape(1)[0] = 5.0
+        return total + x.prod(), total
+
+    for _ in range(3):
+        assert [y.item() for y in f(rg.ones(3))] == [6.0, 5.0]

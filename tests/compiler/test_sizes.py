@@ -169,3 +169,17 @@ def test_programs_by_shape_become_one_when_there_are_too_many():
         for size in range(1, 12):
             assert f(rg.ones(size)).tolist() == [size] * size
     assert len(f.entries) == 3 and f.traces <= 13
+
+
+def test_marks_stand_where_programs_of_pytorch_look_for_them():
+    f = rg.compile(lambda a, b: a.shape[0] * a * b)
+    for size in (4, 8, 3):
+        a, b = rg.ones(size, 3), rg.ones(size, 3)
+        if size == 4:
+            rg._dynamo.mark_dynamic(a, 0)
+            rg._dynamo.mark_dynamic(b, 0)
+        assert (f(a, b) == size).all()
+    assert len(f.entries) == 1
+    rg._dynamo.reset()
+    assert not f.entries
+    assert (f(rg.ones(2, 3), rg.ones(2, 3)) == 2).all()

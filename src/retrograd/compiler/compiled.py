@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from .traced import Number, Traced
 from .tracer import Tracer, as_real
 
 LIMIT = 8  # programs that a function keeps
+_all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 
 
@@ -51,6 +53,7 @@ class Compiled:
         self._failures = 0
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
+        _all.add(self)
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
@@ -160,7 +163,8 @@ class Compiled:
         """Make a program of a trace, or find that it is one that is there at another size."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
-        if self.dynamic or self.dynamic is None and full or any(map(marks, trace.leaves)):
+        every = bool(self.dynamic) or self.dynamic is None and full
+        if every or other_sizes or any(map(marks, trace.leaves)):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
                 try:
@@ -175,18 +179,13 @@ class Compiled:
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
-            trace = Sizes(trace, self._varying(trace)).made()
+            marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
+            trace = Sizes(trace, None if every else marked).made()
         if full:
             self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart = casts, apart
         self.entries.insert(0, entry)
-
-    def _varying(self, trace: Trace) -> Varying:
-        """Which dims may vary: those that are marked, and where nothing else is said all."""
-        if self.dynamic is False:
-            return {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
-        return None
 
     def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
@@ -239,7 +238,7 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = split
+        program.split = tracer.scalars([result.value for result in results if type(result.value) is Value], split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -346,6 +345,12 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
         return False
     result.requires, result.spent = False, tracer.plan_of(node)
     return True
+
+
+def forget() -> None:
+    """Let all compiled functions trace again."""
+    for compiled in list(_all):
+        compiled.entries, compiled.eager, compiled._failures = [], "", 0
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:

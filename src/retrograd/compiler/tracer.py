@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from threading import get_ident
 from types import FrameType
@@ -224,9 +224,36 @@ class Tracer(Observer):
         """A primitive's forward on Traced arrays."""
 
         def run(*arrays: Any, **params: Any) -> Any:
-            return self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            if type(result) is tuple:
+                return tuple([self._as_array(x) for x in result])
+            return self._as_array(result)
 
         return run
+
+    def _as_array(self, x: Any) -> Any:
+        """A Tensor's memory may be viewed and written, which NumPy's scalars have not."""
+        if type(x) is Traced and isinstance(x.numbers, np.generic):
+            return self.call(scalar_as_array, (x,), {}, kind="array")
+        return x
+
+    def scalars(self, outputs: Sequence[Value], split: int | None) -> int | None:
+        """Leave scalars scalars where nobody views or writes their memory.
+
+        Returns:
+            Where the backward part begins then, for ``split`` where it began.
+        """
+        instructions = self.program.instructions
+        outs = {out for step in instructions if step.kind == "primitive" or _keeps(step) for out in step.outs}
+        used = [v for step in instructions for v in (*step.outs, *step.writes) if v.root is not v or v in step.writes]
+        if any(value.root.shape == () and value.root in outs for value in used) or len(set(outputs)) < len(outputs):
+            return split  # copies of arrays are arrays, and those of scalars are not
+        made = {step.args[0]: step.outs[0] for step in instructions if _keeps(step)}
+        for step in instructions:
+            if not made.keys().isdisjoint(step.outs):
+                step.outs = tuple([made.get(out, out) for out in step.outs])
+        self.program.instructions = [step for step in instructions if not _keeps(step)]
+        return None if split is None else split - sum(map(_keeps, instructions[:split]))
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
         """A primitive's in-place form on Traced arrays."""
@@ -557,6 +584,15 @@ def as_real(array: Any) -> Any:
     if type(array) is Number:
         return array.numbers
     return np.asarray(array.numbers) if type(array) is Traced else array
+
+
+def scalar_as_array(x: Any) -> Any:
+    """An array without dimensions of NumPy's scalar."""
+    return np.asarray(x)
+
+
+def _keeps(step: Instruction) -> bool:
+    return step.function is scalar_as_array
 
 
 def _numbers_of(x: Any) -> Any:

@@ -12,6 +12,7 @@ import sys
 from functools import cache
 from glob import glob
 from os.path import dirname, join
+from typing import Any
 
 import llvmlite.binding
 import numpy as np
@@ -27,7 +28,7 @@ def available() -> bool:
     """Whether NumPy's BLAS was found, and loops that multiply may run."""
     for library in _libraries():
         for name in _NAMES:
-            functions = {kind: getattr(library, name.format(kind), None) for kind in ("sgemm", "dgemm")}
+            functions: Any = {kind: getattr(library, name.format(kind), None) for kind in ("sgemm", "dgemm")}
             if None in functions.values():
                 continue
             # Integers are passed in 64 bits. A function that takes 32 reads the lower halves, but for two systems.

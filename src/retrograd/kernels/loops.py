@@ -142,12 +142,16 @@ def _map(function):
 
 
 def _map_pairs(function):
-    """``out[j] = function(x[j], y[j])``."""
+    """``out[j] = function(x[j], y[j])``, y again and again where it is shorter."""
 
     def body(x, y, out, start, stop):
-        x, y, out = x[start:stop], y[start:stop], out[start:stop]
-        for j in range(x.size):
-            out[j] = function(x[j], y[j])
+        while start < stop:
+            at = start % y.size
+            end = min(stop, start + y.size - at)
+            xs, ys, results = x[start:end], y[at : at + end - start], out[start:end]
+            for j in range(xs.size):
+                results[j] = function(xs[j], ys[j])
+            start = end
 
     body.__name__ = function.py_func.__name__.strip("_")
     BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)

@@ -109,6 +109,8 @@ def call(typing_context, address, arguments):
 def task(typing_context, body, arguments):
     """``body(*arguments, start, stop)`` as a C function of (arguments' address, start, stop): its address, and theirs.
 
+    It returns whether the body failed, which it does only where there is no memory for what it allocates.
+
     The arguments stand in the caller's frame, so that a task lasts no longer than the call that makes it.
     """
     kinds = (*arguments, types.int64, types.int64)
@@ -123,8 +125,9 @@ def task(typing_context, body, arguments):
         inner = ir.IRBuilder(function.append_basic_block())
         unpacked = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(function.args[0], data.type)))
         called = context.declare_function(module, compiled.fndesc)
-        context.call_conv.call_function(inner, called, types.none, kinds, [*unpacked, *function.args[1:]])
-        inner.ret(ir.IntType(32)(0))
+        values = [*unpacked, *function.args[1:]]
+        status, _ = context.call_conv.call_function(inner, called, types.none, kinds, values)
+        inner.ret(inner.zext(status.is_error, ir.IntType(32)))
         context.active_code_library.add_linking_library(compiled.library)
         pair = [builder.ptrtoint(function, _WORD), builder.ptrtoint(data, _WORD)]
         return context.make_tuple(builder, signature.return_type, pair)
@@ -154,14 +157,19 @@ def _take_parts(words):
         start = add(words + at.NEXT, part)
         if start >= total:
             return
-        call(function, (data, start, min(total, start + part)))
+        if call(function, (data, start, min(total, start + part))) != 0:
+            store(words + at.FAILED, 1)
 
 
 @njit
 def launch(words, threads, start, total, part, function, data):
-    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more."""
+    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more.
+
+    Raises MemoryError where a part did.
+    """
     if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
-        call(function, (data, start, total))
+        if call(function, (data, start, total)) != 0:
+            raise MemoryError
         return
     store(words + at.TASK, function)
     store(words + at.DATA, data)
@@ -169,6 +177,7 @@ def launch(words, threads, start, total, part, function, data):
     store(words + at.PART, part)
     store(words + at.WANTED, threads - 1)
     store(words + at.JOINED, 0)
+    store(words + at.FAILED, 0)
     store(words + at.NEXT, 0)
     store(words + at.OPEN, add(words + at.LAUNCHES, 1) + 1)
     _take_parts(words)
@@ -179,7 +188,10 @@ def launch(words, threads, start, total, part, function, data):
         looks += 1
         if looks > 2000:
             call(load(words + at.YIELD), ())
+    failed = load(words + at.FAILED)
     store(words + at.BUSY, 0)
+    if failed != 0:
+        raise MemoryError
 
 
 @njit

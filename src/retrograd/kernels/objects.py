@@ -17,7 +17,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.np.numpy_support import from_dtype
@@ -30,7 +30,7 @@ _POINTER = _BYTE.as_pointer()
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
 
 
-class _Library(CPUCodeLibrary):
+class _Library(JITCodeLibrary):
     """The code of a function, which waits for what calls it."""
 
     def _optimize_final_module(self) -> None:
@@ -266,4 +266,3 @@ def _define_allocation(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernels import words as at
-from .emission import Body, Kernel
+from .emission import SCALAR_TEXT, Body, Kernel
 from .machine import HEAD, ITEMS
 from .steps import Buffer, Place, Step
 
@@ -140,7 +140,7 @@ class Module:
             self._declared.add("declare i64 @llvm.smin.i64(i64, i64)")
         entry = "define i32 @entry(ptr %tuple) {\nbegin:\n" + "\n".join(body.lines) + "\n}\n"
         shared = _LAUNCH if self.threaded else ""
-        self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry])
+        self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry, SCALAR_TEXT])
 
     def _item(self, number: int) -> str:
         """Where the elements of an array of the tuple are."""

@@ -17,7 +17,6 @@ from ..table.arguments import dimension
 from ..table.types import Operand
 from .indexing import Index
 
-
 _POSITIONS = frozenset(np.dtype(kind).char for kind in (np.int32, np.int64, np.intc, np.int_, np.longlong))
 
 
@@ -32,9 +31,9 @@ def positions(index: Operand, x: Tensor) -> Tensor:
 
 def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
     array = index.array
-    if low == 0 and array.__class__ is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous:
-        if not array.size or np.maximum.reduce(array.view(np.uint64), None) < length:  # the negative ones are large
-            return
+    settled = low == 0 and array.__class__ is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous
+    if settled and array.size and np.maximum.reduce(array.view(np.uint64), None) < length:  # negative ones are large
+        return
     if all_examples(array).size:
         least, most = extent(array)
         if least < low or most >= length:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.backward import unbroadcast
 from ....core.devices import array_module
@@ -71,9 +72,28 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice
 
 def _causally(s: Any, first: int) -> Any:
     """The scores of the rows from ``first``, -inf above the diagonal."""
-    xp = array_module(s)
-    allowed = xp.arange(first, first + s.shape[-2])[:, None] >= xp.arange(s.shape[-1])
-    return np.where(allowed, s, s.dtype.type(-np.inf))
+    rows, columns = s.shape[-2:]
+    if type(s) is ndarray and rows * columns <= SMALL:
+        allowed = _allowed(first, rows, columns)
+    else:
+        xp = array_module(s)
+        allowed = xp.arange(first, first + rows)[:, None] >= xp.arange(columns)
+    return np.where(allowed, s, _minus_infinity(s.dtype))
+
+
+SMALL = 1 << 10  # scores up to which their mask is kept
+
+
+@lru_cache(maxsize=64)
+def _allowed(first: int, rows: int, columns: int) -> Any:
+    allowed = np.arange(first, first + rows)[:, None] >= np.arange(columns)
+    allowed.flags.writeable = False
+    return allowed
+
+
+@cache
+def _minus_infinity(dtype: Any) -> Any:
+    return dtype.type(-np.inf)
 
 
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:

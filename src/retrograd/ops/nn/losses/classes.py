@@ -111,9 +111,12 @@ class _Folded(NamedTuple):
     x: Tensor
     classes: Classes
     divisor: Any
+    alone: bool  # each example is one row, whose loss is the example's
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
         """The cotangent of each row, from that of each example's loss."""
+        if self.alone:
+            return g
         shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
         if self.divisor is not None:
             g = (g / self.divisor).reshape((call.size,) + (1,) * (len(shape) - 1)).expand(shape)
@@ -122,6 +125,8 @@ class _Folded(NamedTuple):
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
         """The loss of each example."""
+        if self.alone:
+            return rows
         rows = unfold(rows, 0, call.size)
         if self.divisor is None:
             return rows
@@ -138,12 +143,14 @@ def _folded(call: Call) -> _Folded:
     x = fold(call.full(0)) if call.ndim() else call.full(0)
     if isinstance(divisor, Tensor):
         divisor = divisor.array
+    elif counted is None and divisor is not None and divisor == 1 and index.shape == (size,):
+        return _Folded(x, Classes(index, weight, None, None), None, True)
     elif is_array(divisor) or isinstance(divisor, np.generic):
         divisor = array_module(index).asarray(divisor)
     if is_array(divisor):
         divisor = new_tensor(divisor.astype(x.array.dtype))
     folded = Classes(index, weight, folded_array(counted, size), None)
-    return _Folded(x, folded, divisor)
+    return _Folded(x, folded, divisor, False)
 
 
 def _nll_examples(call: Call) -> Any:

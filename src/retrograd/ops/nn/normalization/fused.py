@@ -25,7 +25,7 @@ from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import norms, takes
+from ....kernels import SEVERAL, norms, takes
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
     """What normalizes so by compiled loops, if these are to be used on the arrays."""
-    if not takes(x, *[array for array in others if array is not None]):
+    if not takes(x, *[array for array in others if array is not None], least=SEVERAL):
         return None
     view, axes = layout.view, layout.axes
     if view is None and axes[0] < 0:

@@ -16,7 +16,7 @@ from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
 from ....core.tracing import whole
-from ....kernels import norms, takes
+from ....kernels import SEVERAL, norms, takes
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED
@@ -177,7 +177,7 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and sum of squared deviations over the axes."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= norms.SHORTEST:
+    if axes[0] == 0 and takes(x, least=SEVERAL) and count(x.shape[2:], None) >= norms.SHORTEST:
         return norms.channel_moments(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)

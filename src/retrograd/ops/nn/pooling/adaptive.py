@@ -93,7 +93,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
-    if type(x) is np.ndarray and 0 < x.size <= tables.SMALL and 0 not in out:
+    if type(x) is np.ndarray and 0 < x.size <= tables.TABLED and 0 not in out:
         places, own, windows = _span_table(x.shape[0] * x.shape[1], size, out)
         found = tables.maxima(x, places)
         if found is not None:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.summation import accurate_sum
+from ....kernels.pooling import TABLED
 from ..spatial.windows import Ints, Window, axis_taps
-
-SMALL = 1 << 12  # elements that windows read, up to which a table is the fastest way to them
 
 
 def table(x: Any, window: Window) -> Any:
@@ -20,7 +19,7 @@ def table(x: Any, window: Window) -> Any:
 
     None where a window does not lie inside, or this is no way for x, which has the two first dimensions.
     """
-    if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * prod(window.out) * prod(window.kernel) <= SMALL:
+    if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * prod(window.out) * prod(window.kernel) <= TABLED:
         return None
     return _table(x.shape[0] * x.shape[1], window)
 
@@ -84,7 +83,9 @@ def spread(g: Any, places: Any, window: Window) -> Any:
     if window.is_partition:
         out.ravel()[places] = g.ravel()
     else:
-        np.add.at(out.ravel(), places, g.ravel())
+        shares = np.empty(places.shape, g.dtype)
+        shares[:] = g.ravel()
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # which does not broadcast as it should
     return out
 
 
