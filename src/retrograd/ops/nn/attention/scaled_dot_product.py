@@ -269,7 +269,8 @@ def _backward_vjp(
         return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
     xp = array_module(q)
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
-    found = by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
+    by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
+    found = by_dout, by_q, by_k, by_v
     by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
     gq, gk, gv, gmask = [
         xp.zeros_like(x) if gradient is None and x is not None else gradient

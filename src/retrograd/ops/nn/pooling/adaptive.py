@@ -13,6 +13,7 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import apply
 from ....core.tensor import Tensor
+from ....kernels.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap
@@ -93,7 +94,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
     size = x.shape[2:]
-    if type(x) is np.ndarray and 0 < x.size <= tables.TABLED and 0 not in out:
+    if type(x) is np.ndarray and 0 < x.size <= TABLED and 0 not in out:
         places, own, windows = _span_table(x.shape[0] * x.shape[1], size, out)
         found = tables.maxima(x, places)
         if found is not None:

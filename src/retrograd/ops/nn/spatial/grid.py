@@ -246,12 +246,12 @@ def grid_sample(
         raise RuntimeError(f"mode 'bicubic' only supports 4D input, got {given()}")
     align = bool(align_corners)
     size, out = shape[2:], points.array.shape[1:-1]
-    points = points.reshape(shape[0], prod(out), axes)
-    if type(points.array) is ndarray and not (points._requires and modes.grad_enabled) and not watchers:
-        points = points.array  # the places and weights are constants
+    where: Any = points.reshape(shape[0], prod(out), axes)
+    if type(where.array) is ndarray and not (where._requires and modes.grad_enabled) and not watchers:
+        where = where.array  # the places and weights are constants
     terms = []
     for axis, length in enumerate(size):
-        point = points[..., axes - 1 - axis]
+        point = where[..., axes - 1 - axis]
         place = (point + 1) * ((length - 1) / 2) if align else ((point + 1) * length - 1) / 2
         terms.append(_axis_terms(place, length, mode, padding_mode, align))
     index, weight = _products(x, size, terms)
