@@ -74,7 +74,7 @@ def _small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
         out = _ones(len(x), x.dtype).dot(x)
         return out[None] if keepdim else out
     if len(dim) > 1 or dim[0] != x.ndim - 1:
-        return np.add.reduce(x, axis=dim, keepdims=keepdim)
+        return x.sum(dim, keepdims=keepdim)
     out = x.dot(_ones(x.shape[-1], x.dtype))
     return out[..., None] if keepdim else out
 
