@@ -54,6 +54,15 @@ def test_every_link_between_pages_leads_somewhere(path):
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
+def test_every_row_stands_in_a_table(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    tables = [block.splitlines() for block in re.split(r"\n\n+", text) if block.lstrip().startswith("|")]
+    assert [rows[0] for rows in tables if len(rows) < 3 or not re.fullmatch(r"\|[-:| ]+\|", rows[1])] == []
+    columns = [{len(re.findall(r"(?<!\\)\|", row)) for row in rows} for rows in tables]
+    assert [counts for counts in columns if len(counts) != 1] == []
+
+
 PAGE = """# A page
 
 Text.
