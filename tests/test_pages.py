@@ -50,7 +50,7 @@ def test_a_chapter_is_a_notebook_of_the_same_programs(name):
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
 def test_every_link_between_pages_leads_somewhere(path):
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    links = re.findall(r"\]\((?!https?:|#|path:)([^)#\s]+)", text)
+    links = re.findall(r"\]\((?!https?:|#|path:|reference/)([^)#\s]+)", text)  # the site's build writes the reference
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
