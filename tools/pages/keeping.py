@@ -57,7 +57,7 @@ def surroundings() -> bytes:
 
 
 def versions() -> Iterator[str]:
-    """NumPy and the library's extras, as far as they are installed; what builds the site and checks the code is none."""
+    """NumPy and the library's extras, as far as they are installed; tools that build or check are none of them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [wanted for extra, wanted in project["optional-dependencies"].items() if extra not in ("dev", "docs")]
     for requirement in sorted({*project["dependencies"], *chain.from_iterable(extras)}):
