@@ -307,7 +307,8 @@ All {} operators, as `tools/generate.py` finds them. Every one runs on NumPy and
 * *Derivative*: the gradient of each input, with `g` the cotangent, and what is chosen at kinks.
 * *Order*: how many times it can be differentiated, as the tests exercise it (2: twice and, by the same rules, further).
 * *Kernels*: the compiled loops that compute it, or its derivative, for large arrays in main memory if Numba is there:
-  their names in `kernels/loops.py`, or a module of `kernels/`. Elsewhere NumPy's functions compute the same.
+  their names in `kernels/loops.py`, or a module of `kernels/`. Elsewhere NumPy's functions compute the same; its ufuncs
+  are shared by all threads, whatever the operator.
 * *Also*: whether it is a method of Tensors, too, and whether there is a form in place, with a trailing underscore."""
 
 
