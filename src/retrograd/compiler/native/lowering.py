@@ -223,6 +223,8 @@ class Lowering:
         if instruction.name == "empty":
             self.result(out)
             return
+        if any(isinstance(x, np.ndarray) and x.nbytes > 1 << 14 for x in instruction.args):
+            raise Unlowered("an array that may be changed")  # no guard compares its elements
         made = np.asarray(instruction.function(*instruction.args, **instruction.kwargs))
         if made.shape != out.shape or made.dtype != out.dtype:
             raise Unlowered("a constant of another kind")
@@ -261,7 +263,7 @@ class Lowering:
         if all(kind is not None for kind in python):
             if ufunc.__name__ in ("divide", "floor_divide", "remainder", "power", "left_shift", "right_shift"):
                 raise Unlowered("arithmetic of Python's, which may raise")
-            given = [_NUMBERS[kind] for kind in python if kind is not None]
+            given: list[Any] = [_NUMBERS[kind] for kind in python if kind is not None]
         else:
             given = [
                 operand[1] if kind is bool else kind or (x.dtype if isinstance(x, Place) else x[1])
@@ -364,7 +366,7 @@ class Lowering:
             at += shape[axis]
 
     def _reduced(self, instruction: Instruction) -> None:
-        names = ("a", "axis", "dtype", "out", "keepdims")
+        names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
         if instruction.name == "accurate_sum":
             names = ("a", "axis", "keepdims")
         elif instruction.name in ("max", "min", "amax", "amin", "all", "any"):
@@ -375,12 +377,13 @@ class Lowering:
         unknown = {name for name, value in options.items() if value is not None} - {"a", "axis", "keepdims", "dtype"}
         if unknown or next(values_in(list(options.values())[1:]), None) is not None:
             raise Unlowered(f"{instruction.name} with {', '.join(unknown)}")
-        reduce = getattr(instruction.function, "__name__", "") == "reduce"
+        function: Any = instruction.function
+        reduce = getattr(function, "__name__", "") == "reduce"
         x, out = self.place(options["a"]), self.result(instruction.outs[0])
         axis = options.get("axis", 0 if reduce else None)
         axes = tuple(range(len(x.shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = tuple([a % len(x.shape) for a in axes]) if x.shape else ()
-        name = instruction.function.__self__.__name__ if reduce else instruction.name
+        name = function.__self__.__name__ if reduce else instruction.name
         ufunc = _REDUCTIONS.get(name)
         if ufunc is None:
             raise Unlowered(name)

@@ -103,8 +103,8 @@ class Module:
     """The text, and how its function is called.
 
     Attributes:
-        inputs: the buffers that the tuple begins with, in order; after them come new arrays, the arena, and, where it is
-            ``threaded``, two numbers: where the words of the pool are, and how many threads work.
+        inputs: the buffers that the tuple begins with, in order; after them come new arrays, the arena, and where it
+            is ``threaded`` two numbers: where the words of the pool are, and how many threads work.
         kernels: how many there are.
     """
 

@@ -1,4 +1,4 @@
-"""Products of matrices: small ones by loops over registers, others by BLAS, in parts that the threads of the pool share.
+"""Products of matrices: small ones by loops over registers, others by BLAS, in parts that the pool's threads share.
 
 A small product keeps a block of the result in vector registers and runs once over the inner dimension, in its order and
 with one rounding for product and sum, as BLAS does.

@@ -102,7 +102,7 @@ Operand = Place | tuple[Any, Any]  # an array, or a constant with its dtype
 
 @dataclass(eq=False)
 class Node:
-    """One operation on elements: of operands of the step by number, of the nodes before (from -1 down), of constants."""
+    """One operation on elements: of operands of the step by number, of nodes before (from -1 down), of constants."""
 
     emit: Callable[[Body, Sequence[str]], str]
     takes: list[int | str]
