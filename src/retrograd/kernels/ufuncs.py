@@ -78,6 +78,11 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
     return run_both
 
 
+def written(ufunc: np.ufunc, x: Any, y: Any) -> bool:
+    """Write ``ufunc(x, y)`` to a large x; whether that was done."""
+    return type(x) is ndarray and _applied(ufunc, (x, y), x) is not None
+
+
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
     """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.summation import accurate_sum
+from ...core.summation import LARGE, accurate_sum
 from ...core.tensor import Tensor
 from ...kernels.products import dot as product
+from ...kernels.ufuncs import written
 from ..table.registry import operator
 from ..table.types import Operand
 from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
@@ -30,7 +31,7 @@ def _linear(x: Any, w: Any, b: Any = None) -> Any:
         out = product(as_rows(x), w.T).reshape(x.shape[:-1] + w.shape[:1])
     else:
         out = np.matmul(x, w.T)
-    if b is not None:
+    if b is not None and not (out.size >= LARGE and written(np.add, out, b)):
         out += b
     return out
 
