@@ -81,7 +81,7 @@ def _shrinkage_rule(g: Any, x: Any, lambd: float) -> Any:
 
 HARDSHRINK = elementwise(
     "hardshrink",
-    lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x),
+    lambda x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, x),
     "x",
     [_shrinkage_rule],
     promote="same",
