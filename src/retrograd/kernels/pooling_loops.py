@@ -86,12 +86,12 @@ def _max_pool_backward_in_pairs(g, winners, dx):
 @_loop
 def max_pool_backward(g, winners, dx, window, start, stop):
     kernel, stride, padding, dilation, count = window
-    if kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1:
-        if 2 * count[1] <= dx.shape[2] and 2 * count[2] <= dx.shape[3]:
-            for p in range(start, stop):
-                for plane in range(count[0]):
-                    _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
-            return
+    in_pairs = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
+    if in_pairs and 2 * count[1] <= dx.shape[2] and 2 * count[2] <= dx.shape[3]:
+        for p in range(start, stop):
+            for plane in range(count[0]):
+                _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
+        return
     size = kernel[0] * kernel[1] * kernel[2]
     offsets = np.empty((3, size), np.int64)
     for number in range(size):
