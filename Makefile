@@ -19,7 +19,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types bench docs clean
+.PHONY: demo test slow lowest lint types docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -55,10 +55,12 @@ types: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp $(VENV)/compare.stamp
 	$(BIN)/python -m benchmarks
 
-# Runs the programs of all pages, draws their pictures and builds the site in build/site/html; fails on a broken link,
-# a public name without a docstring, or a page that says something else than its programs print.
+# Runs the programs of all pages that the tests have not run as they are, draws their pictures, builds the site in
+# build/site/html, and looks at it in Chromium, if there is one. Fails on a broken link, a public name without a
+# docstring, or a page that says something else than its programs print.
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.pages.site
+	$(BIN)/python -m pytest -q tests/test_site_in_a_browser.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

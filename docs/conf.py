@@ -1,10 +1,15 @@
 """Sphinx's settings; `make docs` stages the pages and calls it."""
 
 import re
+import sys
 import types
+from pathlib import Path
 
 import retrograd
 from retrograd.ops.table.registry import OPERATORS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools.pages.formulas import typeset
 
 OPERATED = {entry.function for entry in OPERATORS.values()}
 ENTRIES = {(entry.function.__module__, entry.function.__qualname__): entry for entry in OPERATORS.values()}
@@ -32,12 +37,15 @@ html_css_files = ["retrograd.css"]
 html_js_files = [("retrograd.js", {"defer": "defer"})]
 html_extra_path = ["404.html"]
 html_copy_source = False
+html_show_sourcelink = False
+html_show_search_summary = False  # which would be fetched, and files cannot be
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_inherit_docstrings = False  # a member that has none of its own is shown with the class that describes it
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
@@ -62,13 +70,24 @@ def sections(app, what, name, obj, options, lines):
             lines[number] = SECTIONS.sub(r"**\1.** ", lines[number])
             lines.insert(number, "")
     if what == "function" and (entry := ENTRIES.get((obj.__module__, obj.__qualname__))):
+        formulas(lines)
         lines += ["", *also(entry)]
+
+
+def formulas(lines):
+    """Set the formulas of an operator and of its derivative: the first paragraph, and that on the derivative."""
+    setting = True
+    for number, line in enumerate(lines):
+        setting = line.startswith("**Derivative.**") or setting and bool(line)
+        if setting:
+            lines[number] = typeset(line)
 
 
 def also(entry):
     """Under which other names an operator is found."""
     if entry.namespace == "Tensor":
-        return []
+        names = [f"Tensor.{alias}" for alias in entry.aliases]
+        return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []
     names = [*entry.aliases]
     names += [f"Tensor.{entry.name}"] * entry.method + [f"Tensor.{entry.name}_"] * entry.inplace
     return ["**Other names.** " + ", ".join(f"``{name}``" for name in names) + "."] if names else []

@@ -517,6 +517,14 @@ def trained(make, shapes, steps, compiled, monkeypatch, **state):
         lambda p: rg.optim.AdamW(p, lr=0.01, weight_decay=0.1),
         lambda p: rg.optim.RMSprop(p, lr=0.01),
         lambda p: rg.optim.RMSprop(p, lr=0.01, momentum=0.9, weight_decay=0.01),
+        lambda p: rg.optim.Adam(p, lr=0.01, betas=(0.3, 0.99), maximize=True),
+        lambda p: rg.optim.Adagrad(p, lr=0.01, lr_decay=0.1, weight_decay=0.01),
+        lambda p: rg.optim.Adadelta(p, weight_decay=0.01),
+        lambda p: rg.optim.Adamax(p, weight_decay=0.01),
+        lambda p: rg.optim.NAdam(p, weight_decay=0.01, decoupled_weight_decay=True),
+        lambda p: rg.optim.RAdam(p, lr=0.01),
+        lambda p: rg.optim.ASGD(p, t0=1, weight_decay=0.01),
+        lambda p: rg.optim.Rprop(p),
     ],
 )
 def test_the_loops_of_optimizers_compute_what_numpy_does_bit_for_bit(make, monkeypatch):
@@ -526,10 +534,36 @@ def test_the_loops_of_optimizers_compute_what_numpy_does_bit_for_bit(make, monke
     update = updates.update
     monkeypatch.setattr(updates, "update", lambda *args: calls.append(1) or update(*args))
     shapes = [(331, 127), (5,), (), (0, 3), (17, 31, 3)]
-    results = [trained(make, shapes, 3, compiled, monkeypatch) for compiled in (True, False)]
-    assert len(calls) == 3
+    results = [trained(make, shapes, 7, compiled, monkeypatch) for compiled in (True, False)]
+    assert len(calls) == 7
     for ours, reference in zip(*results, strict=True):
         np.testing.assert_array_equal(ours, reference)
+
+
+def test_gradients_are_clipped_and_weights_averaged_as_numpy_does(monkeypatch):
+    def run():
+        rng = np.random.default_rng(0)
+        shapes = [(300, 200), (5,), (), (0, 3), (700, 33)]
+        weights = [rg.tensor(rng.standard_normal(s).astype(np.float32), requires_grad=True) for s in shapes]
+        for w in weights:
+            w.grad = rg.tensor(rng.standard_normal(w.shape).astype(np.float32))
+        total = rg.nn.utils.clip_grad_norm_(weights, 1.0)
+        clipped = [w.grad.numpy().copy() for w in weights]
+        averages = [rg.zeros(w.shape) for w in weights]
+        rg.optim.swa_utils.get_ema_multi_avg_fn(0.9)(averages, weights, 3)
+        rg.optim.swa_utils.get_swa_multi_avg_fn()(averages, weights, 0)
+        rg.optim.SGD(weights, lr=0.1).zero_grad(set_to_none=False)
+        assert all(w.grad.count_nonzero() == 0 for w in weights)
+        return total.item(), clipped, [average.numpy() for average in averages]
+
+    ours = run()
+    monkeypatch.setattr("retrograd.kernels.updates.compiled", lambda: None)
+    reference = run()
+    assert ours[0] == pytest.approx(reference[0], rel=1e-6)
+    for mine, its in zip(ours[1], reference[1], strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-6)
+    for mine, its in zip(ours[2], reference[2], strict=True):
+        np.testing.assert_array_equal(mine, its)
 
 
 def test_a_step_leaves_what_a_graph_has_saved_alone():
@@ -569,6 +603,30 @@ def test_a_launch_within_a_launch_and_launches_of_several_programs_threads_are_r
     for thread in together:
         thread.join()
     assert len(found) == 200 and all((y == wanted).all() for y in found)
+
+
+def greedy(length, out, start, stop):
+    room = np.empty(length if start else 1)
+    for i in range(start, stop):
+        room[0] = 1.0
+        out[i] = room[0]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(threads, monkeypatch):
+    from retrograd.kernels import native
+    from retrograd.kernels import threads as pool
+
+    loop = native.shared()(greedy)
+    monkeypatch.setattr(pool, "_wanted", [threads])
+    out = np.zeros(100)
+    if threads > 1:
+        with pytest.raises(MemoryError):
+            pool.launch(loop, 100, 1, 1 << 45, out)
+    with pytest.raises(MemoryError):
+        loop(0, 1, 50, 100, 0, 1 << 45, out)
+    pool.launch(loop, 100, 1, 10, out)  # and the pool goes on
+    assert out.sum() == 100
 
 
 def test_denormal_numbers_are_set_to_zero_on_all_threads_and_in_products_or_nowhere(monkeypatch):

@@ -307,8 +307,9 @@ All {} operators, as `tools/generate.py` finds them. Every one runs on NumPy and
 * *Derivative*: the gradient of each input, with `g` the cotangent, and what is chosen at kinks.
 * *Order*: how many times it can be differentiated, as the tests exercise it (2: twice and, by the same rules, further).
 * *Kernels*: the compiled loops that compute it, or its derivative, for large arrays in main memory if Numba is there:
-  their names in `kernels/loops.py`, or a module of `kernels/`. Elsewhere NumPy's functions compute the same.
-* *Method*, *in place*: it is a method of Tensors, and there is a form with a trailing underscore."""
+  their names in `kernels/loops.py`, or a module of `kernels/`. Elsewhere NumPy's functions compute the same; its ufuncs
+  are shared by all threads, whatever the operator.
+* *Also*: whether it is a method of Tensors, too, and whether there is a form in place, with a trailing underscore."""
 
 
 def operator_table() -> str:
@@ -326,20 +327,19 @@ def operator_table() -> str:
         if entry.namespace != namespace:
             namespace = entry.namespace
             lines += ["", f"## {NAMED.get(namespace, namespace)}", ""]
-            lines += ["| operator | what it computes | derivative | order | kernels | method | in place |"]
-            lines += ["|---|---|---|---|---|---|---|"]
+            lines += ["| operator | what it computes | derivative | order | kernels | also |"]
+            lines += ["|---|---|---|---|---|---|"]
         docstring = inspect.getdoc(entry.function) or ""
         summary, derivative = (
             text.replace("``", "`").replace("|", "\\|")
             for text in (docstring.partition("\n")[0], section(docstring, "Derivative"))
         )
         on_tensor = entry.namespace in ("", "Tensor") or entry.inplace
-        method, in_place = (
-            "yes" if on_tensor and hasattr(Tensor, form) else "" for form in (entry.name, entry.name + "_")
-        )
+        forms = (("method", entry.name), ("in place", f"{entry.name}_"))
+        also = ", ".join(form for form, spelt in forms if on_tensor and hasattr(Tensor, spelt))
         order = derivative_order(entry, orders)
         kernels = ", ".join(f"`{loop}`" for loop in sorted(compiled.get(name, ())))
-        lines.append(f"| `{name}` | {summary} | {derivative} | {order} | {kernels} | {method} | {in_place} |")
+        lines.append(f"| `{name}` | {summary} | {derivative} | {order} | {kernels} | {also} |")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,6 @@ these name of kernels/ is what they hand arrays to when the arrays are large eno
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +48,7 @@ def watched(found: set[str]) -> Iterator[None]:
         if event != "call":
             return
         if code.co_filename.startswith(KERNELS):
-            if code.co_name == "run":
-                found.add(loop_of(frame))
+            found.update(loop_of(frame))
         elif code.co_filename.startswith(OPS) and code not in seen:
             seen.add(code)
             found.update(named(code, frame.f_globals))
@@ -63,10 +61,13 @@ def watched(found: set[str]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-def loop_of(frame: FrameType) -> str:
-    """The loop that a call of what ``mapped`` or ``by_rows`` made stands for."""
-    large = frame.f_locals.get("large")
-    return frame.f_locals["name"] if large is None else inspect.getclosurevars(large.__wrapped__).nonlocals["name"]
+def loop_of(frame: FrameType) -> Iterator[str]:
+    """The loop for which a function that was made in kernels/ stands."""
+    code, known = frame.f_code, frame.f_locals
+    if "shared" in known and hasattr(known["shared"], "loop"):  # of ``mapped``
+        yield known["shared"].loop
+    elif code.co_name == "run" and "name" in known:  # of ``by_rows``
+        yield known["name"]
 
 
 def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:

@@ -17,9 +17,16 @@ for (const table of document.querySelectorAll("article table")) {
   const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent);
   if (titles.length < 5) continue;
   table.classList.add("cards");
+  if (titles[0] === "operator") table.classList.add("operator");
   for (const row of table.querySelectorAll("tbody tr"))
-    [...row.cells].forEach((cell, number) => { cell.dataset.title = titles[number]; });
+    [...row.cells].forEach((cell, number) => {
+      cell.dataset.title = titles[number];
+      cell.classList.toggle("none", cell.textContent.trim() === "");
+    });
 }
+
+// Cards are higher than rows: what the address names is somewhere else now.
+if (location.hash) addEventListener("load", () => document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" }));
 
 document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);

@@ -58,7 +58,9 @@ def main() -> None:
                 counts[check_fuzzed(seed, varied, options.steps) + (", several sizes" if varied else "")] += 1
             except Exception as error:
                 failed.append((seed, varied))
-                print(f"seed {seed}, {'several sizes' if varied else 'one size'}: {str(error).strip()[:200]}")
+                print(
+                    f"seed {seed}, {'several sizes' if varied else 'one size'}: {str(error).strip()[:200]}", flush=True
+                )
     print(f"{options.programs} programs in {time.perf_counter() - started:.0f} s: {dict(counts)}, {len(failed)} failed")
     raise SystemExit(bool(failed))
 

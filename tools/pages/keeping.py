@@ -8,9 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 from .running import Result
@@ -42,11 +47,20 @@ def digest(path: Path) -> str:
 
 @cache
 def surroundings() -> bytes:
-    """A digest of the library, the tools, the versions of all that is installed, and our environment variables."""
+    """A digest of the library, the tools, versions, and our environment variables."""
     content = hashlib.sha256(sys.version.encode())
     for file in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "pages").glob("*.py")]):
         content.update(file.read_bytes())
-    installed = sorted(f"{one.name} {one.version}" for one in metadata.distributions())
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("RETROGRAD_"))
-    content.update("\n".join([*installed, *variables]).encode())
+    content.update("\n".join([*versions(), *variables]).encode())
     return content.digest()
+
+
+def versions() -> Iterator[str]:
+    """NumPy and the library's extras, as far as they are installed; tools that build or check are none of them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [wanted for extra, wanted in project["optional-dependencies"].items() if extra not in ("dev", "docs")]
+    for requirement in sorted({*project["dependencies"], *chain.from_iterable(extras)}):
+        name = re.match(r"[\w.-]+", requirement)[0]
+        with suppress(metadata.PackageNotFoundError):
+            yield f"{name} {metadata.version(name)}"

@@ -32,7 +32,7 @@ class Result:
 
     program: Program
     output: str
-    picture: dict[str, str | bytes] = field(default_factory=dict)
+    picture: dict[str, str] = field(default_factory=dict)
 
 
 class Failure(AssertionError):
@@ -118,7 +118,7 @@ def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) 
     return Result(program, printed.getvalue(), picture)
 
 
-def pictures(value: Any) -> dict[str, str | bytes]:
+def pictures(value: Any) -> dict[str, str]:
     """The forms in which a value shows itself: an SVG, a figure of Matplotlib's, a page that is worked with."""
     if hasattr(value, "savefig"):
         memory = io.StringIO()

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -25,11 +26,6 @@ from .running import Failure, Result, checked
 
 BUILD = DOCS.parent / "build" / "site"
 BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages of the site that stand at the repository's root
-SHOWN = {
-    "svg": "\n![What the last line shows](pictures/{name}){{.picture}}\n",
-    "html": "\n```{{raw}} html\n<p><a href='pictures/{name}'>Open it as a page</a> (mouse or keys).</p>\n```\n",
-    "alone": "\n```{{raw}} html\n<iframe src='pictures/{name}' title='What the last line shows'></iframe>\n```\n",
-}
 
 
 def results_of(path: Path) -> list[Result]:
@@ -92,18 +88,31 @@ def illustrated(path: Path, results: list[Result], folder: Path) -> str:
             continue
         parts.append(block.markdown(block.output))
         forms = drawn.get(block.line, {})
-        if "html" in forms and "svg" not in forms:
-            parts.append(SHOWN["alone"].format(name=f"{path.stem}_{block.line}.html"))
-        for ending, content in forms.items():
+        if forms:
             folder.mkdir(exist_ok=True)
-            file = folder / f"{path.stem}_{block.line}.{ending}"
-            file.write_text(content) if isinstance(content, str) else file.write_bytes(content)
-            parts.append(SHOWN[ending].format(name=file.name))
+            parts += shown(forms, folder, f"{path.stem}_{block.line}")
     page = "".join(parts)
     if path.parent.name == "learn":
         link = f"[This chapter as a notebook](path:{path.stem}.ipynb)"
         page = re.sub(r"^(# .*\n)", rf"\1\n{link}\n", page, count=1, flags=re.MULTILINE)
     return page
+
+
+FRAME = "<iframe src='pictures/{name}.html' title='What the last line shows'></iframe>\n"
+LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by mouse or by keys.</p>"
+
+
+def shown(forms: dict[str, str], folder: Path, name: str) -> Iterator[str]:
+    """Write the forms in which a value shows itself into a folder, and give what the page shows of them."""
+    if "svg" in forms:
+        for theme, media in (("light", "not all"), ("dark", "all")):  # the site's own theme decides, not the system's
+            file = folder / f"{name}_{theme}.svg"
+            file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", media, forms["svg"]), encoding="utf-8")
+            yield f"\n![What the last line shows](pictures/{file.name}){{.picture .only-{theme}}}\n"
+    if "html" in forms:
+        (folder / f"{name}.html").write_text(forms["html"], encoding="utf-8")
+        html = ("" if "svg" in forms else FRAME) + LINK
+        yield f"\n```{{raw}} html\n{html.format(name=name)}\n```\n"
 
 
 def build(folder: Path) -> int:

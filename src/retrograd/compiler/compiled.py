@@ -7,9 +7,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -21,16 +22,19 @@ from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
+from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
+from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
 
 LIMIT = 8  # programs that a function keeps
+_all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 
 
@@ -50,9 +54,10 @@ class Compiled:
         self._failures = 0
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
+        _all.add(self)
 
     def __repr__(self) -> str:
-        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+        return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -68,11 +73,12 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.eager or modes.observers or modes.level is not None or not turned_on():
             return self.function(*args, **kwargs)
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
         for entry in self.entries:
-            if entry.trace.structure != structure or entry.casts != casts:
+            known = entry.trace.structure
+            if known is not structure and known != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
@@ -158,7 +164,8 @@ class Compiled:
         """Make a program of a trace, or find that it is one that is there at another size."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
-        if self.dynamic or self.dynamic is None and full or any(map(marks, trace.leaves)):
+        every = bool(self.dynamic) or self.dynamic is None and full
+        if every or other_sizes or any(map(marks, trace.leaves)):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
                 try:
@@ -173,18 +180,13 @@ class Compiled:
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
-            trace = Sizes(trace, self._varying(trace)).made()
+            marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
+            trace = Sizes(trace, None if every else marked).made()
         if full:
             self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart = casts, apart
         self.entries.insert(0, entry)
-
-    def _varying(self, trace: Trace) -> Varying:
-        """Which dims may vary: those that are marked, and where nothing else is said all."""
-        if self.dynamic is False:
-            return {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
-        return None
 
     def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
@@ -237,7 +239,8 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = split
+        made = [result.value for result in results if type(result.value) is Value]
+        program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -346,6 +349,27 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     return True
 
 
+def forget() -> None:
+    """Let all compiled functions trace again."""
+    for compiled in list(_all):
+        compiled.entries, compiled.eager, compiled._failures = [], "", 0
+
+
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+    """``flatten`` of a call's arguments, at once where all of them are leaves."""
+    if kwargs or not _LEAVES.issuperset(map(type, args)):
+        return flatten((args, kwargs))
+    return list(args), _structure_of(len(args))
+
+
+@cache
+def _structure_of(count: int) -> Structure:
+    return flatten(((0,) * count, {}))[1]
+
+
+_LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
+
+
 def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
     autocast = sys.modules.get("retrograd.compat.autocast")
@@ -379,7 +403,8 @@ def compile(
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
     numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens while it is traced, and not in a replay.
+    (``print``, appending to a list) happens while it is traced, and not in a replay. Surroundings are what the code can
+    name; what it reads by names made while running, from files, the environment or a clock is kept as it was then.
 
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares

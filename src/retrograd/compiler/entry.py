@@ -19,9 +19,9 @@ from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
-from .fusion import fused
 from .guards import Surroundings
 from .native import compiled_regions
+from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 from .sizes import NEW, Sizes
@@ -88,8 +88,8 @@ class Entry:
         if not program.varies:
             compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
             sure = {value for value in compared if value.shape is not None}
-            forward = fused(compiled_regions(forward, needed, sure, self.notes), needed)
-            backward = fused(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -202,9 +202,9 @@ class Entry:
                     g = f"{self._leaf_name(what, named)}._grad"
                     body.append(f"if {g} is None: return None")
                 g = f"{g}.array"
-                index = next((index for index, leaf in enumerate(trace.leaves) if leaf is what), None)
-                if key and index is not None:
-                    body.append(f"if {g}.shape != a{index}.shape or {g}.strides != a{index}.strides: return None")
+                place = next((place for place, leaf in enumerate(trace.leaves) if leaf is what), None)
+                if key and place is not None:
+                    body.append(f"if {g}.shape != a{place}.shape or {g}.strides != a{place}.strides: return None")
                 else:
                     body.append(f"if not ({fits(g, value)}): return None")
                 takes.append(g)
@@ -240,6 +240,7 @@ class Entry:
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
         """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
         optimizers = [step.args[0] for step in instructions if step.function is run_step]
         moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
@@ -250,7 +251,7 @@ class Entry:
         ]
 
     def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
-        last = -1
+        last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
                 last = index
@@ -294,8 +295,8 @@ class Entry:
     def writable(self, leaves: Sequence[Any]) -> bool:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
-            x = self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (is_saved(x) or not x.array.flags.writeable):
+            x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
                 return False
         return True
 
@@ -417,6 +418,11 @@ class Entry:
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+
+def _parts(instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions, those that regions consist of in the place of regions."""
+    return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
 
 
 def generators_of(step: Instruction) -> list[Generator]:

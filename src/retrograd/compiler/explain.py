@@ -52,6 +52,8 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out += _lines(entry.replay.instructions, costs)
     if entry.pull is not None:
         out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
+    if entry.notes:
+        out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     live, peak = 0, 0
     last = {v.root: index for index, step in enumerate(program.instructions) for v in (*step.reads(), *step.outs)}
     kept = {v.root for v in program.outputs}
@@ -101,7 +103,10 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         backward = "backward of " if step.backward else ""
         made = ", ".join(f"{v!r} {v.describe()}" for v in step.outs)
         what = step.name
-        if step.parts:
+        if step.kind == "native":
+            region: Any = step.function
+            what = f"{region.note}: {', '.join(part.operator or part.name for part in step.parts)}"
+        elif step.parts:
             what = f"one loop of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
         elif step.kind == "guard":
             what = "a check: the elements are as in the trace"

@@ -24,6 +24,7 @@ tuples, lists, dicts and slices too; all else there is constant.
     be written out in NumPy's functions by ``expand``;
   - ``"whole"``: any other pure function of arrays;
   - ``"loop"``: ``parts`` fused into a compiled loop;
+  - ``"native"``: ``parts`` as one compiled function (``native/``), which gives a ``Miss`` where a part is a guard;
   - ``"draw"``: random numbers from a generator: never removed, doubled or moved past another draw;
   - ``"guard"``: ``function(value)`` must be equal to what the trace saw, else the replay is given up (``Miss``) and
     what was written so far is undone;
@@ -144,6 +145,13 @@ class Instruction:
         """The values among the arguments, what is written among them."""
         yield from values_in(self.args)
         yield from values_in(self.kwargs)
+
+    def changed(self, **changes: Any) -> Instruction:
+        """A copy with other attributes."""
+        new = Instruction(self.kind, self.function, self.args, self.kwargs)
+        for name in Instruction.__slots__:
+            setattr(new, name, changes.get(name, getattr(self, name)))
+        return new
 
     @property
     def name(self) -> str:

@@ -28,6 +28,7 @@ from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
+from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
@@ -126,7 +127,7 @@ class Tracer(Observer):
         elif kind == "new":
             kind = "array"
         if any(type(_numbers_of(x)) is np.ndarray and type(x) is not Traced for x in writes):
-            self.breaks(f"{_name(function)} writes into a NumPy array from outside of the function")
+            self.breaks(f"{function!r} writes into a NumPy array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
         instruction = Instruction(kind, function, nodes, named, primitive=primitive)
@@ -224,9 +225,18 @@ class Tracer(Observer):
         """A primitive's forward on Traced arrays."""
 
         def run(*arrays: Any, **params: Any) -> Any:
-            return self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            if type(result) is tuple:
+                return tuple([self._as_array(x) for x in result])
+            return self._as_array(result)
 
         return run
+
+    def _as_array(self, x: Any) -> Any:
+        """A Tensor's memory may be viewed and written, which NumPy's scalars have not."""
+        if type(x) is Traced and isinstance(x.numbers, np.generic):
+            return self.call(as_array, (x,), {}, kind="array")
+        return x
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
         """A primitive's in-place form on Traced arrays."""
@@ -584,10 +594,6 @@ def _owner(array: Any) -> Any:
 
 def _is_ours(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 _PACKAGE = __file__[: -len("compiler/tracer.py")]

@@ -353,7 +353,10 @@ def _written_at_once(primitive: Primitive, x: Tensor, other: Any) -> bool:
         other = other.array
         if type(other) is not np.ndarray:
             return False
-    elif kind is not float and kind is not int or x.array.dtype.kind != "f":
+    elif kind is np.ndarray:
+        if other.dtype is not x.array.dtype:
+            return False
+    elif x.array.dtype.kind not in ("f" if kind is float else "fiu" if kind is int else ""):
         return False
     if primitive.floats and x.array.dtype.kind not in INEXACT:
         return False

@@ -165,6 +165,7 @@ class Primitive:
 
     @property
     def differentiable(self) -> bool:
+        """Whether any input has a gradient."""
         return self.rules is not None or self.joint is not None
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:

@@ -11,6 +11,8 @@ import sys
 from typing import Any, Protocol
 from weakref import ref
 
+import numpy as np
+
 from .devices import Wrapping, array_module, backend_of
 
 
@@ -171,7 +173,7 @@ def overlaps_itself(array: Any) -> bool:
     """Whether several elements may share a place in memory (expand, overlapping windows)."""
     if isinstance(array, Wrapping):
         return array.overlaps()
-    if array.size <= 1:
+    if array.size <= 1 or array.__class__ is np.ndarray and array.flags.c_contiguous:
         return False
     reach = array.dtype.itemsize
     axes = sorted(

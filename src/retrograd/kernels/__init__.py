@@ -24,9 +24,14 @@ from ..core.tracing import whole
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+SEVERAL = 1 << 8  # those from which one does that stands for several calls of NumPy
+REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
+
+# What is called once, when there turns out to be a use for compiled loops, and they are there.
+at_first_use: list[Callable[[], None]] = []
 
 
 def available() -> bool:
@@ -54,6 +59,8 @@ def compiled() -> Any:
             from . import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
+    for function in at_first_use:
+        function()
     return loops("loops")
 
 
@@ -74,13 +81,13 @@ def multiplies() -> bool:
     return available()
 
 
-def takes(x: Any, *others: Any) -> bool:
+def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
     if isinstance(x, Wrapping):
         return x.takes_loops()
     return (
         type(x) is np.ndarray
-        and x.size >= USEFUL
+        and x.size >= least
         and suits(x)
         and (not others or all(map(suits, others)))
         and compiled() is not None
@@ -92,36 +99,52 @@ def suits(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
 
 
-def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
+def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
+    """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
+
+    The arrays are of one shape; the second of two may lack axes in front (as where only the first has the examples of
+    ``vmap``), and is then gone through again and again.
+    """
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
-            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+            differ = any(other.shape != x.shape for other in others)
+            if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        large.loop, large.reference = name, reference  # type: ignore[attr-defined]
+        shared = whole(large)
         if _arity(reference) == 1:
 
             @wraps(reference)
             def run(x: Any) -> Any:
-                return reference(x) if type(x) is ndarray and x.size < USEFUL else large(x)
+                return reference(x) if type(x) is ndarray and x.size < least else shared(x)
 
         else:
 
             @wraps(reference)
             def run(x: Any, *others: Any) -> Any:
-                return reference(x, *others) if type(x) is ndarray and x.size < USEFUL else large(x, *others)
+                return reference(x, *others) if type(x) is ndarray and x.size < least else shared(x, *others)
 
-        run.loop = name  # type: ignore[attr-defined]
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter
+
+
+def _repeats(x: Any, *others: Any) -> bool:
+    """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
+    if len(others) != 1 or others[0].size < REPEATED:
+        return False
+    shape = others[0].shape
+    while shape[0] == 1:
+        shape = shape[1:]
+    return shape == x.shape[-len(shape) :]
 
 
 def _arity(reference: Reference) -> int:
@@ -136,7 +159,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
-            if not takes(*arrays) or dim != x.ndim - 1:
+            if dim != x.ndim - 1 or not takes(*arrays, least=SEVERAL):
                 return reference(*arrays, dim=dim)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)

@@ -125,6 +125,8 @@ def outer(x, y, out, start, stop):
 
 # Maps of vectors
 
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
+
 
 def _map(function):
     """``out[j] = function(x[j])``."""
@@ -135,18 +137,24 @@ def _map(function):
             out[j] = function(x[j])
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
 def _map_pairs(function):
-    """``out[j] = function(x[j], y[j])``."""
+    """``out[j] = function(x[j], y[j])``, y again and again where it is shorter."""
 
     def body(x, y, out, start, stop):
-        x, y, out = x[start:stop], y[start:stop], out[start:stop]
-        for j in range(x.size):
-            out[j] = function(x[j], y[j])
+        while start < stop:
+            at = start % y.size
+            end = min(stop, start + y.size - at)
+            xs, ys, results = x[start:end], y[at : at + end - start], out[start:end]
+            for j in range(xs.size):
+                results[j] = function(xs[j], ys[j])
+            start = end
 
     body.__name__ = function.py_func.__name__.strip("_")
+    BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
     return shared("contract")(body)
 
 
@@ -216,11 +224,10 @@ def gelu_tanh_backward(g, x):
     return g * (_HALF + _HALF * t + slope)
 
 
-@shared("contract")
-def keep_where_not_zero(x, y, out, start, stop):
-    x, y, out = x[start:stop], y[start:stop], out[start:stop]
-    for j in range(x.size):
-        out[j] = f(0.0) if y[j] == f(0.0) else x[j]
+@_map_pairs
+@_inlined
+def keep_where_not_zero(x, y):
+    return f(0.0) if y == f(0.0) else x
 
 
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.

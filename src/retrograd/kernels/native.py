@@ -16,6 +16,7 @@ import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
@@ -108,6 +109,8 @@ def call(typing_context, address, arguments):
 def task(typing_context, body, arguments):
     """``body(*arguments, start, stop)`` as a C function of (arguments' address, start, stop): its address, and theirs.
 
+    It returns whether the body failed, which it does only where there is no memory for what it allocates.
+
     The arguments stand in the caller's frame, so that a task lasts no longer than the call that makes it.
     """
     kinds = (*arguments, types.int64, types.int64)
@@ -122,8 +125,9 @@ def task(typing_context, body, arguments):
         inner = ir.IRBuilder(function.append_basic_block())
         unpacked = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(function.args[0], data.type)))
         called = context.declare_function(module, compiled.fndesc)
-        context.call_conv.call_function(inner, called, types.none, kinds, [*unpacked, *function.args[1:]])
-        inner.ret(ir.IntType(32)(0))
+        values = [*unpacked, *function.args[1:]]
+        status, _ = context.call_conv.call_function(inner, called, types.none, kinds, values)
+        inner.ret(inner.zext(status.is_error, ir.IntType(32)))
         context.active_code_library.add_linking_library(compiled.library)
         pair = [builder.ptrtoint(function, _WORD), builder.ptrtoint(data, _WORD)]
         return context.make_tuple(builder, signature.return_type, pair)
@@ -153,14 +157,19 @@ def _take_parts(words):
         start = add(words + at.NEXT, part)
         if start >= total:
             return
-        call(function, (data, start, min(total, start + part)))
+        if call(function, (data, start, min(total, start + part))) != 0:
+            store(words + at.FAILED, 1)
 
 
 @njit
 def launch(words, threads, start, total, part, function, data):
-    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more."""
+    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more.
+
+    Raises MemoryError where a part did.
+    """
     if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
-        call(function, (data, start, total))
+        if call(function, (data, start, total)) != 0:
+            raise MemoryError
         return
     store(words + at.TASK, function)
     store(words + at.DATA, data)
@@ -168,6 +177,7 @@ def launch(words, threads, start, total, part, function, data):
     store(words + at.PART, part)
     store(words + at.WANTED, threads - 1)
     store(words + at.JOINED, 0)
+    store(words + at.FAILED, 0)
     store(words + at.NEXT, 0)
     store(words + at.OPEN, add(words + at.LAUNCHES, 1) + 1)
     _take_parts(words)
@@ -178,7 +188,10 @@ def launch(words, threads, start, total, part, function, data):
         looks += 1
         if looks > 2000:
             call(load(words + at.YIELD), ())
+    failed = load(words + at.FAILED)
     store(words + at.BUSY, 0)
+    if failed != 0:
+        raise MemoryError
 
 
 @njit
@@ -222,15 +235,28 @@ def _now(words, clock_words):
 serve = Loop(__name__, "serve", _serve)
 
 
-def shared(*fastmath):
+class _NoAlias(Compiler):
+    """Numba's compiler, which is told that no argument shares memory with another that is written."""
+
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, args, return_type, flags, local)
+
+
+apart = njit(nogil=True, error_model="numpy", pipeline_class=_NoAlias)
+
+
+def shared(*fastmath, noalias=False):
     """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
 
     It is compiled when it first meets arguments of a kind, and kept on disk under the names of its module and its own.
-    What comes first among its arguments says how: the words' address, threads, start, total, and the size of a part.
+    ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
+    the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
-        part = njit(fastmath=set(fastmath), error_model="numpy")(body)
+        pipeline = _NoAlias if noalias else Compiler
+        part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
         names = ", ".join(signature(body).parameters)
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")

@@ -62,7 +62,7 @@ class Rows:
         mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
         by_dy, by_x = np.empty_like(flat), np.empty_like(flat)
         by_w = np.empty((-(-len(flat) // BLOCK), width))
-        given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), dy.reshape(flat.shape), flat
+        given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
         args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
         launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
         shape = x.shape[x.ndim - self.axes :]

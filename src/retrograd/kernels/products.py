@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,15 +45,68 @@ def dot(x: Any, y: Any) -> Any:
     return _shared_dot(x, y)
 
 
+def stack(x: Any, y: Any) -> Any:
+    """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
+    if type(x) is type(y) is ndarray and x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= USEFUL:
+        return _shared_stack(x, y)
+    return np.matmul(x, y)
+
+
+def _shared_stack(x: Any, y: Any) -> Any:
+    kind, functions = x.dtype.char, _functions()
+    if kind not in _ONE or y.dtype.char != kind or functions is None or x.shape[-1] != y.shape[-2]:
+        return np.matmul(x, y)
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x_form, y_form = _form(x, lead), _form(y, lead)
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    if x_form is None or y_form is None or min(m, n, k) == 1:
+        return np.matmul(x, y)
+    out = np.empty((*lead, m, n), x.dtype)
+    given = functions[kind], m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out, _ONE[kind]
+    launch(loop("gemm", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    return out
+
+
+def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
+    """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
+
+    A stack of one matrix is that matrix, again and again.
+    """
+    (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    turned = along != size
+    if turned:
+        rows, columns, down, along = columns, rows, along, down
+    if along != size or down % size or down < size * columns or not x.flags.aligned:
+        return None
+    count = prod(x.shape[:-2])
+    if count == 1:
+        return 0, turned, down // size
+    apart = [(length, stride) for length, stride in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
+    even = all(outer == length * inner for (_, outer), (length, inner) in pairwise(apart))
+    return (apart[-1][1], turned, down // size) if even and count == prod(lead) else None
+
+
 def _shared_dot(x: Any, y: Any) -> Any:
+    given = prepared(x, y)
+    if given is None:
+        return x.dot(y)
+    blocks, least, args = given
+    launch(loop("gemm", "product"), blocks, least, *args)
+    return args[5]
+
+
+def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
+    """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
+    loop ``gemm.product`` takes, the array of the result in the sixth place; None where the product is NumPy's.
+    """
     kind = x.dtype.char
     if kind not in _ONE or y.dtype.char != kind:
-        return x.dot(y)
+        return None
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
     functions = _functions()
     if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
-        return x.dot(y)
+        return None
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
@@ -61,9 +116,8 @@ def _shared_dot(x: Any, y: Any) -> Any:
     else:
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * x.shape[1])
-    given = functions[kind], rows, x_turned, columns, y_turned
-    launch(loop("gemm", "product"), blocks, least, *given, out, block or BLOCK, block > 0, _ONE[kind])
-    return out
+    given = functions[kind], rows, x_turned, columns, y_turned, out
+    return blocks, least, (*given, block or BLOCK, block > 0, _ONE[kind])
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:

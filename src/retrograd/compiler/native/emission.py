@@ -30,6 +30,12 @@ def constant(value: Any, dtype: Any) -> str:
     return str(int(dtype.type(value)))
 
 
+# A loop that is left without vector instructions. LLVM 20, where it checks itself, ends the process over the cost of
+# vectorized loops that run backwards ("VPlan cost model and legacy cost model disagreed").
+SCALAR = "!0"
+SCALAR_TEXT = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}\n'
+
+
 class Body:
     """The text of one function, written from top to bottom."""
 
@@ -38,6 +44,7 @@ class Body:
         self.declared: set[str] = set()
         self._count = 0
         self._block = "begin"
+        self._backwards = False  # whether the loop that is written reads or writes backwards
 
     def name(self) -> str:
         """A fresh register."""
@@ -67,13 +74,22 @@ class Body:
         self.do(f"br label %loop{number}")
         self.block(f"loop{number}")
         self.do(f"{index} = phi i64 [ {first}, %{before} ], [ {following}, %end{number} ]")
+        self._backwards = False
         inner(index)
         self.do(f"br label %end{number}")
         self.block(f"end{number}")
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")
         again = self.give(f"icmp slt i64 {following}, {last}")
-        self.do(f"br i1 {again}, label %loop{number}, label %done{number}")
+        marked = f", !llvm.loop {SCALAR}" if self._backwards else ""
+        self.do(f"br i1 {again}, label %loop{number}, label %done{number}{marked}")
         self.block(f"done{number}")
+
+    def part(self, block: int, length: int) -> tuple[str, str]:
+        """The range that is a thread's of ``length`` elements in blocks, of which it has ``%start`` to ``%stop``."""
+        first = self.give(f"mul nsw i64 %start, {block}")
+        end = self.give(f"mul nsw i64 %stop, {block}")
+        self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
+        return first, self.give(f"call i64 @llvm.smin.i64(i64 {end}, i64 {length})")
 
     def nest(self, lengths: Sequence[int], inner: Callable[[list[str]], None]) -> None:
         """``inner(indices)`` for all places of a box."""
@@ -90,6 +106,7 @@ class Body:
         """``pointer + sum of index * stride``, in bytes."""
         for index, stride in zip(indices, strides, strict=True):
             if stride:
+                self._backwards |= stride < 0
                 away = self.give(f"mul nsw i64 {index}, {stride}")
                 pointer = self.give(f"getelementptr inbounds i8, ptr {pointer}, i64 {away}")
         if offset:

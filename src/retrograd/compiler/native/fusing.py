@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .steps import Buffer, Map, Place, Step
+from .emission import collapsed
+from .steps import Buffer, Map, Step
 
 MOST = 24  # nodes of a loop
+LONG = 1 << 15  # elements from which threads share it
+BLOCK = 1 << 12
 
 
 def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
@@ -38,10 +41,16 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             ):
                 continue
             before, maker = made
-            if not _same(place, maker.operands[0]) or len(maker.nodes) + len(step.nodes) > MOST:
+            if any(other.buffer is place.buffer and other != maker.operands[0] for other in step.operands):
+                continue  # also read in some other way
+            if len(maker.nodes) + len(step.nodes) > MOST:
                 continue
             sources = maker.operands[1:]
-            moved = any(before < at < number for source in sources for at in written.get(source.buffer, ()))
+            moved = any(
+                before < at < number and (buffer.kind == "input" or any(source.buffer is buffer for source in sources))
+                for buffer, times in written.items()
+                for at in times
+            )  # inputs may lie in each other's memory
             target = step.operands[0]
             clash = any(source.meets(target) and source[:4] != target[:4] for source in sources)
             if moved or clash or len(step.operands) + len(sources) > 10:
@@ -53,8 +62,15 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
         out = step.operands[0]
         if len(written[out.buffer]) == 1:
             makers[out.buffer] = number, step
-    return [step for number, step in enumerate(steps) if number not in gone]
+    left = [step for number, step in enumerate(steps) if number not in gone]
+    for step in left:
+        if isinstance(step, Map):
+            _share(step)
+    return left
 
 
-def _same(place: Place, made: Place) -> bool:
-    return place == made
+def _share(step: Map) -> None:
+    """Let threads share a long loop over memory that is contiguous throughout."""
+    lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
+    if len(lengths) == 1 and lengths[0] >= LONG:
+        step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, False

@@ -109,7 +109,7 @@ def accumulation(x: Place, out: Place) -> Step:
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:
-    """``part = x[indices]`` (take), ``x[indices] = part`` (put), or ``+=`` (add); False where there is no such index."""
+    """``part = x[indices]`` (take), ``x[indices] = part`` (put), or ``+=`` (add); false where an index is too large."""
     places = indices[0].shape
     inner, (of_x, of_part) = collapsed(
         [x.shape[d] for d in rest], [x.strides[d] for d in rest], part.strides[len(places) :]

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..effects import run_step
 from ..modes import tracing_with
 from ..program import Instruction, Method, Value, replaced, values_in
 from ..traced import Traced
@@ -22,6 +23,7 @@ from .loops import accumulation, gathering, loop_call, reduction
 from .products import product
 from .scalars import UFUNCS, choice, scalar
 from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major
+from .updates import Update, lower_step
 
 LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
 _PACKAGE = __file__[: -len("compiler/native/lowering.py")]
@@ -42,6 +44,8 @@ class Lowering:
         self.places: dict[Value, Place] = {}
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
+        self.updates: list[Update] = []
+        self.unlimited = False  # whether the size of arrays does not matter
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -71,6 +75,9 @@ class Lowering:
         function, name = instruction.function, instruction.name
         if instruction.kind == "guard":
             self._guard(instruction)
+            return
+        if function is run_step:
+            self.updates.append(lower_step(self, instruction))
             return
         if instruction.kind not in ("array", "primitive", "whole", "new"):
             raise Unlowered(instruction.kind)
@@ -166,7 +173,7 @@ class Lowering:
     def add(self, step: Step) -> None:
         """A step more, of the instruction that is being lowered."""
         step.instruction = self._outer
-        if step.flops == 0 and max(place.size for place in step.operands) > LARGEST:
+        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > LARGEST:
             raise Unlowered("large")
         self.steps.append(step)
 
@@ -216,6 +223,8 @@ class Lowering:
         if instruction.name == "empty":
             self.result(out)
             return
+        if any(isinstance(x, np.ndarray) and x.nbytes > 1 << 14 for x in instruction.args):
+            raise Unlowered("an array that may be changed")  # no guard compares its elements
         made = np.asarray(instruction.function(*instruction.args, **instruction.kwargs))
         if made.shape != out.shape or made.dtype != out.dtype:
             raise Unlowered("a constant of another kind")
@@ -224,6 +233,8 @@ class Lowering:
         self.copy((first.item(), made.dtype) if same or (made == first).all() else self.known(made), self.result(out))
 
     def _guard(self, instruction: Instruction) -> None:
+        if len(instruction.args) != 2:
+            raise Unlowered("guard")
         value, seen = instruction.args
         if not isinstance(value, Value) or not isinstance(seen, (bool, int, float)) or seen != seen:
             raise Unlowered("guard")
@@ -252,7 +263,7 @@ class Lowering:
         if all(kind is not None for kind in python):
             if ufunc.__name__ in ("divide", "floor_divide", "remainder", "power", "left_shift", "right_shift"):
                 raise Unlowered("arithmetic of Python's, which may raise")
-            given = [_NUMBERS[kind] for kind in python if kind is not None]
+            given: list[Any] = [_NUMBERS[kind] for kind in python if kind is not None]
         else:
             given = [
                 operand[1] if kind is bool else kind or (x.dtype if isinstance(x, Place) else x[1])
@@ -355,7 +366,7 @@ class Lowering:
             at += shape[axis]
 
     def _reduced(self, instruction: Instruction) -> None:
-        names = ("a", "axis", "dtype", "out", "keepdims")
+        names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
         if instruction.name == "accurate_sum":
             names = ("a", "axis", "keepdims")
         elif instruction.name in ("max", "min", "amax", "amin", "all", "any"):
@@ -366,12 +377,13 @@ class Lowering:
         unknown = {name for name, value in options.items() if value is not None} - {"a", "axis", "keepdims", "dtype"}
         if unknown or next(values_in(list(options.values())[1:]), None) is not None:
             raise Unlowered(f"{instruction.name} with {', '.join(unknown)}")
-        reduce = getattr(instruction.function, "__name__", "") == "reduce"
+        function: Any = instruction.function
+        reduce = getattr(function, "__name__", "") == "reduce"
         x, out = self.place(options["a"]), self.result(instruction.outs[0])
         axis = options.get("axis", 0 if reduce else None)
         axes = tuple(range(len(x.shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        axes = tuple([a % len(x.shape) for a in axes])
-        name = instruction.function.__self__.__name__ if reduce else instruction.name
+        axes = tuple([a % len(x.shape) for a in axes]) if x.shape else ()
+        name = function.__self__.__name__ if reduce else instruction.name
         ufunc = _REDUCTIONS.get(name)
         if ufunc is None:
             raise Unlowered(name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -155,6 +156,11 @@ def folder() -> Path:
 # Names that code calls
 
 
+def _is_known(ufunc: np.ufunc, home: str) -> bool:
+    """Whether a module is where the ufunc has its name, so that no other one has it."""
+    return getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc
+
+
 @cache
 def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
     """The names of NumPy's own loop of a ufunc for some dtypes (``"ff->f"``), and of the datum that it is called with.
@@ -172,7 +178,10 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
     datum = ctypes.c_void_p.from_address(data + _WORD * at).value if data else None
     if not functions or not loop:
         return None
-    name = f"retrograd_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}"
+    homes = [home for home in ("numpy", "scipy.special") if _is_known(ufunc, home)]
+    if not homes:
+        return None
+    name = f"retrograd_{homes[0]}_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}".replace(".", "_")
     llvm.add_symbol(name, loop)
     if datum is None:
         return name, "null"

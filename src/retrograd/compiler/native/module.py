@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernels import words as at
-from .emission import Body, Kernel
+from .emission import SCALAR_TEXT, Body, Kernel
 from .machine import HEAD, ITEMS
 from .steps import Buffer, Place, Step
 
@@ -103,8 +103,8 @@ class Module:
     """The text, and how its function is called.
 
     Attributes:
-        inputs: the buffers that the tuple begins with, in order; after them come new arrays, the arena, and, where it is
-            ``threaded``, two numbers: where the words of the pool are, and how many threads work.
+        inputs: the buffers that the tuple begins with, in order; after them come new arrays, the arena, and where it
+            is ``threaded`` two numbers: where the words of the pool are, and how many threads work.
         kernels: how many there are.
     """
 
@@ -126,8 +126,8 @@ class Module:
             self._words = body.give(f"load i64, ptr {pool}, align 8")
             size = body.give(f"getelementptr inbounds i64, ptr {pool}, i64 1")
             self._threads = body.give(f"load i64, ptr {size}, align 8")
-            body.do("%shared = alloca [3 x ptr]")
-        self._check_overlaps(inputs)
+            body.do(f"%shared = alloca [{max(len(step.operands) for step in steps)} x ptr]")
+        self._check_overlaps(steps)
         for step in steps:
             self._step(step)
         body.do("ret i32 0")
@@ -140,7 +140,7 @@ class Module:
             self._declared.add("declare i64 @llvm.smin.i64(i64, i64)")
         entry = "define i32 @entry(ptr %tuple) {\nbegin:\n" + "\n".join(body.lines) + "\n}\n"
         shared = _LAUNCH if self.threaded else ""
-        self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry])
+        self.text = "\n".join([*sorted(self._declared), shared, *self._functions, entry, SCALAR_TEXT])
 
     def _item(self, number: int) -> str:
         """Where the elements of an array of the tuple are."""
@@ -150,18 +150,21 @@ class Module:
         field = body.give(f"getelementptr inbounds i8, ptr {item}, i64 {HEAD}")
         return body.give(f"load ptr, ptr {field}, align 8")
 
-    def _check_overlaps(self, inputs: Sequence[Buffer]) -> None:
+    def _check_overlaps(self, steps: Sequence[Step]) -> None:
         """Two inputs were in memory of their own when the function was traced; where one is written they must be so."""
-        body, bounds = self._body, {}
-        if len(inputs) > 1:
-            for buffer in inputs:
-                start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
-                low, high = [body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)]
-                bounds[buffer] = low, high
-        for index, buffer in enumerate(inputs):
-            for other_index, other in enumerate(inputs):
-                if buffer.written and other is not buffer and not (other.written and other_index < index):
-                    (low, high), (other_low, other_high) = bounds[buffer], bounds[other]
+        body, seen = self._body, set[tuple[Buffer, Buffer]]()
+        for step in steps:
+            for place in step.operands[: step.writes]:
+                for other in step.operands:
+                    pair = place.buffer, other.buffer
+                    if pair[0] is pair[1] or pair in seen or any(buffer.kind != "input" for buffer in pair):
+                        continue
+                    seen |= {pair, pair[::-1]}
+                    bounds = []
+                    for buffer in pair:
+                        start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
+                        bounds.append([body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)])
+                    (low, high), (other_low, other_high) = bounds
                     before = body.give(f"icmp ult i64 {low}, {other_high}")
                     behind = body.give(f"icmp ult i64 {other_low}, {high}")
                     both, label = body.give(f"and i1 {before}, {behind}"), body.name()[1:]

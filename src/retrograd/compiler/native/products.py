@@ -1,4 +1,4 @@
-"""Products of matrices: small ones by loops over registers, others by BLAS, in parts that the threads of the pool share.
+"""Products of matrices: small ones by loops over registers, others by BLAS, in parts that the pool's threads share.
 
 A small product keeps a block of the result in vector registers and runs once over the inner dimension, in its order and
 with one rounding for product and sum, as BLAS does.
@@ -184,12 +184,7 @@ def _gemm_kernel(step: Step) -> Kernel:
         call("0", str(m if tall else n))
         body.do("ret void")
         return kernel_of(step, body)
-    longest = m if tall else n
-    begin = body.give(f"mul nsw i64 %start, {block}")
-    end = body.give(f"mul nsw i64 %stop, {block}")
-    body.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
-    last = body.give(f"call i64 @llvm.smin.i64(i64 {end}, i64 {longest})")
-
+    begin, last = body.part(block, m if tall else n)
     if alone:
 
         def one_block(first: str) -> None:

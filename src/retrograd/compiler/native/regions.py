@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels import threads
-from ..effects import clear_grad, give_array, set_grad
+from ..effects import clear_grad, give_array, run_step, set_grad
 from ..program import Instruction, Value
 from ..replay import Miss
 from . import machine, memory
@@ -16,6 +16,7 @@ from .fusing import fused_maps
 from .lowering import Lowering
 from .module import Module
 from .steps import Buffer, Place, Unlowered
+from .updates import Update
 
 LEAST = 3  # calls of a region that spare Python as many
 QUICK = 200_000.0  # operations up to which Python's lock is kept
@@ -80,9 +81,8 @@ class Region:
             if value not in self._sure and place.shape:
                 names[f"p{at}"] = place
                 as_it_was = f"a{at}.strides == {place.strides!r} and a{at}.shape == {place.shape!r}"
-                lines.append(
-                    f"if not ({as_it_was}): {f'b{at} = a{at}; ' if place.buffer.written else ''}a{at} = laid(a{at}, p{at})"
-                )
+                kept = f"b{at} = a{at}; " if place.buffer.written else ""
+                lines.append(f"if not ({as_it_was}): {kept}a{at} = laid(a{at}, p{at})")
                 if place.buffer.written:
                     lines.insert(0, f"b{at} = None")
                     after.append(f"if b{at} is not None: b{at}[...] = a{at}")
@@ -126,6 +126,10 @@ class Region:
         made.parts = self.parts
         made.writes = tuple(
             dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts))
+        )
+        self.run.note = (  # type: ignore[attr-defined]
+            f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, "
+            f"with an arena of {self.arena} bytes"
         )
         made.operator = "+".join(dict.fromkeys(part.operator or part.name for part in self.parts))[:60]
         made.site, made.backward = self.parts[-1].site, self.parts[-1].backward
@@ -177,29 +181,37 @@ def compiled_regions(
         try:
             lowering.lower(instruction)
             parts.append(instruction)
+            if lowering.updates:  # what is checked afterwards could not undo the step
+                current = None
         except Unlowered as why:
-            if instruction.kind in ("array", "primitive", "whole"):
+            if instruction.kind in ("array", "primitive", "whole") or instruction.function is run_step:
                 notes.append(f"{instruction.name}: {why}")
             if not parts:
                 groups.pop()
             groups.append(instruction)
             current = None
-    return _assembled(groups, gives, sure)
+    return _assembled(groups, gives, sure, notes)
 
 
-def _assembled(groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value]) -> list[Instruction]:
+def _assembled(
+    groups: Sequence[Any], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
+) -> list[Instruction]:
     out: list[Instruction] = []
     later = set(gives)
     for group in reversed(groups):
         if isinstance(group, Instruction):
             found = [group]
         else:
-            found = _region(*group, later, sure)
+            lowering, parts, waiting = group
+            found = _region(lowering, parts, waiting, later, sure, notes)
         for instruction in found:
             later.update(instruction.reads())
         out += reversed(found)
     out.reverse()
-    return out
+    asked = [
+        step for step in out if step.kind == "guard" and isinstance(getattr(step.function, "__self__", None), Update)
+    ]
+    return [*asked, *[step for step in out if step not in asked]]  # before anything is written
 
 
 def _region(
@@ -208,6 +220,7 @@ def _region(
     waiting: list[Instruction],
     later: set[Value],
     sure: Collection[Value],
+    notes: list[str],
 ) -> list[Instruction]:
     """A group as a region, with the views and effects that come after it; or as it was, where it spares little."""
     if sum(not part.view for part in parts) < LEAST:
@@ -232,9 +245,11 @@ def _region(
         return _in_order(parts, waiting)
     try:
         region = Region(lowering, parts, order, sure)
-    except Unlowered:
+    except (Unlowered, RuntimeError) as why:  # the second is LLVM's
+        notes.append(f"{len(parts)} instructions together: {why}")
         return _in_order(parts, waiting)
-    return [region.instruction(), *[part for part in parts if id(part) in views], *waiting]
+    before = [instruction for update in lowering.updates for instruction in update.instructions()]
+    return [*before, region.instruction(), *[part for part in parts if id(part) in views], *waiting]
 
 
 def _in_order(parts: list[Instruction], waiting: list[Instruction]) -> list[Instruction]:

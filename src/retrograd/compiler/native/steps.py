@@ -90,7 +90,7 @@ class Step:
     instruction: Any = None
     checked: bool = False  # whether it may find that elements are not as the trace assumed
     flops: float = 0.0
-    parts: tuple[int, int, int, bool] = (1, 1, 0, False)  # of a product: blocks, at least so many a thread, their size
+    parts: tuple[int, int, int, bool] = (1, 1, 0, False)  # blocks, at least so many a thread, their size
 
     def reads(self) -> list[Place]:
         """What it reads."""
@@ -102,7 +102,7 @@ Operand = Place | tuple[Any, Any]  # an array, or a constant with its dtype
 
 @dataclass(eq=False)
 class Node:
-    """One operation on elements: of operands of the step by number, of the nodes before (from -1 down), of constants."""
+    """One operation on elements: of operands of the step by number, of nodes before (from -1 down), of constants."""
 
     emit: Callable[[Body, Sequence[str]], str]
     takes: list[int | str]
@@ -203,7 +203,11 @@ def _map_kernel(step: Map) -> Kernel:
             made.append(node.emit(body, takes))
         body.store(made[-1], body.address("%p0", indices, steps[0]), out.dtype)
 
-    body.nest(lengths, element)
+    if step.parts[0] > 1:  # of one dimension
+        first, last = body.part(step.parts[2], lengths[0])
+        body.loop(first, last, 1, lambda index: element([index]))
+    else:
+        body.nest(lengths, element)
     body.do("ret void")
     return kernel_of(step, body)
 

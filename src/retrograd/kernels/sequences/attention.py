@@ -16,6 +16,8 @@ from ..threads import launch
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 
+MANY = 1 << 12  # scores from which the loops gain more than their call costs
+
 
 def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
     """Whether the loops are to be used: for enough scores, of float32 or float64 in NumPy's memory."""
@@ -23,7 +25,7 @@ def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
         type(q) is type(k) is type(v) is np.ndarray
         and (mask is None or type(mask) is np.ndarray)
         and q.dtype.char in "fd"
-        and q.size * k.shape[-2] >= USEFUL * q.shape[-1] > 0
+        and q.size * k.shape[-2] >= MANY * q.shape[-1] > 0
         and multiplies()
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import USEFUL, compiled, loop
+from .. import SEVERAL, USEFUL, compiled, loop
 from ..threads import launch
 
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
@@ -51,7 +51,7 @@ def takes_logits(x: Any, index: Any) -> bool:
     return (
         type(x) is type(index) is np.ndarray
         and x.ndim == 2
-        and x.size >= USEFUL
+        and x.size >= SEVERAL
         and _dense(x)
         and compiled() is not None
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import USEFUL, loop, multiplies
+from .. import SEVERAL, USEFUL, loop, multiplies
 from ..threads import launch
 
 BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
@@ -17,7 +17,7 @@ BLOCK = 8  # rows of the batch; their number in a product would show in the last
 
 def takes(gates: Any) -> bool:
     """Whether the loops are to be used: for enough gates, of float32 or float64 in NumPy's memory."""
-    return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= USEFUL and multiplies()
+    return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
 
 
 def lstm(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
@@ -55,7 +55,7 @@ def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -
 
 
 def _dense(x: Any) -> Any:
-    return np.require(x, requirements=("C", "A"))
+    return x if x.flags.carray else np.require(x, requirements=("C", "A"))
 
 
 def _vector(bias: Any, gates: Any) -> Any:

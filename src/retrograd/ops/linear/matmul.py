@@ -17,6 +17,7 @@ from ...core.tensor import Tensor, tensor_method
 from ...kernels import USEFUL, compiled, suits
 from ...kernels import rows as row_kernels
 from ...kernels.products import dot as product
+from ...kernels.products import stack
 from ..table.python_operators import deferring
 from ..table.registry import also_named, operator
 from ..table.types import Number, Operand
@@ -33,7 +34,7 @@ def _matmul(x: Any, y: Any) -> Any:
             return product(x, y)
         if x.ndim > 2:
             return product(as_rows(x), y).reshape(x.shape[:-1] + y.shape[1:])
-    return np.matmul(x, y)
+    return stack(x, y)
 
 
 def _matmul_vjp_x(g: Any, y: Any, x_ndim: Any) -> Any:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from ...core.primitive import Primitive, apply1, apply2
 from ...core.tensor import Tensor
@@ -36,7 +35,7 @@ _tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
 
 
 def _tanh_vjp(g: Any, ans: Any) -> Any:
-    if type(g) is not ndarray:
+    if isinstance(g, Tensor):
         return TANH_BACKWARD(g, ans)
     return g - g * ans * ans if g.size < USEFUL else _tanh_backward(g, ans)
 

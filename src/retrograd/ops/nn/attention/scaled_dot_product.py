@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.backward import unbroadcast
 from ....core.devices import array_module
@@ -71,9 +72,28 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice
 
 def _causally(s: Any, first: int) -> Any:
     """The scores of the rows from ``first``, -inf above the diagonal."""
-    xp = array_module(s)
-    allowed = xp.arange(first, first + s.shape[-2])[:, None] >= xp.arange(s.shape[-1])
-    return np.where(allowed, s, s.dtype.type(-np.inf))
+    rows, columns = s.shape[-2:]
+    if type(s) is ndarray and rows * columns <= SMALL:
+        allowed = _allowed(first, rows, columns)
+    else:
+        xp = array_module(s)
+        allowed = xp.arange(first, first + rows)[:, None] >= xp.arange(columns)
+    return np.where(allowed, s, _minus_infinity(s.dtype))
+
+
+SMALL = 1 << 10  # scores up to which their mask is kept
+
+
+@lru_cache(maxsize=64)
+def _allowed(first: int, rows: int, columns: int) -> Any:
+    allowed = np.arange(first, first + rows)[:, None] >= np.arange(columns)
+    allowed.flags.writeable = False
+    return allowed
+
+
+@cache
+def _minus_infinity(dtype: Any) -> Any:
+    return dtype.type(-np.inf)
 
 
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
@@ -249,7 +269,8 @@ def _backward_vjp(
         return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
     xp = array_module(q)
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
-    found = by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
+    by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
+    found = by_dout, by_q, by_k, by_v
     by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
     gq, gk, gv, gmask = [
         xp.zeros_like(x) if gradient is None and x is not None else gradient

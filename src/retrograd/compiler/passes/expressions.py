@@ -1,0 +1,214 @@
+"""What an elementwise instruction computes from one element of each operand, as an expression of Python's.
+
+An expression computes what NumPy does, operation by operation, so that fusing changes no bit. Functions such as exp and
+tanh are those of kernels/loops.py, where the eager operator runs their loops; elsewhere they are left to NumPy.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import USEFUL
+from ..modes import tracing_with
+from ..program import Instruction, Method, Value
+from ..traced import Traced
+from ..tracer import Tracer
+
+# By ufunc or operator; ``{0}`` is the first operand, ``{zero}`` that of the operands' dtype.
+_ARITHMETIC: dict[Any, str] = {
+    np.add: "({0} + {1})", np.subtract: "({0} - {1})", np.multiply: "({0} * {1})", np.true_divide: "({0} / {1})",
+    np.negative: "(-{0})", np.square: "({0} * {0})", np.sqrt: "sqrt({0})", np.absolute: "abs({0})",
+    np.maximum: "({0} if {0} >= {1} or {0} != {0} else {1})", np.minimum: "({0} if {0} <= {1} or {0} != {0} else {1})",
+    operator.add: "({0} + {1})", operator.sub: "({0} - {1})", operator.mul: "({0} * {1})",
+    operator.truediv: "({0} / {1})", operator.neg: "(-{0})", operator.abs: "abs({0})",
+}  # fmt: skip
+_COMPARISONS: dict[Any, str] = {
+    np.less: "({0} < {1})", np.less_equal: "({0} <= {1})", np.greater: "({0} > {1})",
+    np.greater_equal: "({0} >= {1})", np.equal: "({0} == {1})", np.not_equal: "({0} != {1})",
+    operator.lt: "({0} < {1})", operator.le: "({0} <= {1})", operator.gt: "({0} > {1})", operator.ge: "({0} >= {1})",
+    operator.eq: "({0} == {1})", operator.ne: "({0} != {1})",
+}  # fmt: skip
+_LOGIC: dict[Any, str] = {
+    np.logical_not: "(not {0})", np.logical_and: "({0} and {1})", np.logical_or: "({0} or {1})",
+    operator.and_: "({0} and {1})", operator.or_: "({0} or {1})", operator.invert: "(not {0})",
+    np.bitwise_and: "({0} and {1})", np.bitwise_or: "({0} or {1})", np.invert: "(not {0})",
+}  # fmt: skip
+_PRIMITIVES = {  # forms, and which of the operands, keywords after the others, are conditions
+    "keep": ("({0} if {1} else {zero})", (1,)),
+    "keep_where_not_zero": ("({zero} if {1} == {zero} else {0})", ()),
+    "dropout": ("(({0} if {1} else {zero}) * {2})", (1,)),
+    "where": ("({1} if {0} else {2})", (0,)),
+}
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_READ = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
+_BOOL = np.dtype(np.bool_)
+
+
+class Step(NamedTuple):
+    """``out = form(operands)`` for each element, computed in ``dtype``; ``tests`` are operands that are conditions."""
+
+    out: Value
+    form: str
+    operands: tuple[Any, ...]
+    dtype: np.dtype[Any]
+    tests: tuple[int, ...] = ()
+
+
+def by_element() -> dict[str, Callable[..., Any]]:
+    """The functions of one element that Numba knows, by the names of their loops."""
+    from ...kernels.loops import BY_ELEMENT
+
+    return BY_ELEMENT
+
+
+def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
+    """An instruction as steps of a loop; None where it is not elementwise."""
+    if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
+        return None
+    (out,) = instruction.outs
+    function, primitive, args = instruction.function, instruction.primitive, instruction.args
+    if isinstance(function, Method):
+        return _cast(instruction) if function.__name__ == "astype" else None
+    if primitive is not None:
+        if not primitive.elementwise or primitive.view:
+            return None
+        if primitive.name in _PRIMITIVES:
+            form, tests = _PRIMITIVES[primitive.name]
+            return _step(out, form, (*args, *instruction.kwargs.values()), tests)
+        if primitive.ufunc is not None:
+            function = next((cell for cell in _wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
+    if not instruction.kwargs and type(function).__hash__ is not None:
+        if function in _ARITHMETIC:
+            return _step(out, _ARITHMETIC[function], args)
+        if function in _COMPARISONS:
+            return _step(out, _COMPARISONS[function], args)
+        if function in _LOGIC and all(isinstance(x, Value) and x.dtype == _BOOL for x in args):
+            return [Step(out, _LOGIC[function], args, _BOOL)]
+        if function is np.where and len(args) == 3:
+            return _step(out, "({1} if {0} else {2})", args, tests=(0,))
+    looped = next((cell for cell in _wrapped(function) if hasattr(cell, "loop")), None)
+    if looped is not None and not instruction.kwargs and _runs_loop(args, out):
+        form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
+        return _step(out, form, args) if looped.loop in by_element() else None
+    if looped is None and primitive is None:
+        return None
+    steps: list[Step] = []
+    for inner in _expanded(instruction, function if looped is None else looped.reference) or [None]:  # type: ignore[list-item]
+        found = None if inner is None else steps_of(inner, depth + 1)
+        if found is None:
+            return None
+        steps += found
+    return steps
+
+
+def keeps_shapes(instruction: Instruction) -> bool:
+    """Whether the shape of the result depends on shapes alone, whatever the tracer had to assume."""
+    function, primitive = instruction.function, instruction.primitive
+    if primitive is not None:
+        return bool(primitive.elementwise)
+    return (
+        function is np.where
+        and len(instruction.args) == 3
+        or isinstance(function, Method)
+        and instruction.name == "astype"
+    )
+
+
+def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
+    """Whether the eager operator runs its loop."""
+    return out.size >= USEFUL and all(
+        isinstance(x, Value) and x.dtype == np.float32 and x.shape == out.shape and row_major(x) for x in args
+    )
+
+
+def _step(out: Value, form: str, operands: tuple[Any, ...], tests: tuple[int, ...] = ()) -> list[Step] | None:
+    """The step in the dtype that NumPy computes in, or None."""
+    kinds = set()
+    for index, x in enumerate(operands):
+        if isinstance(x, Value):
+            if x.shape is not None and x.dtype not in _READ or x.shape is None and x.dtype not in (bool, int, float):
+                return None
+        elif not isinstance(x, (bool, int, float)) and not (isinstance(x, (np.generic, np.ndarray)) and x.size == 1):
+            return None
+        if index in tests:
+            if not isinstance(x, Value) or x.dtype != _BOOL:
+                return None
+        elif isinstance(x, Value) and x.shape is not None or isinstance(x, (np.generic, np.ndarray)):
+            kinds.add(x.dtype)
+    if not kinds:
+        return None
+    dtype = np.result_type(*kinds)
+    if dtype not in _FLOATS and not (out.dtype == _BOOL and dtype in _READ):
+        return None
+    weak = [x for x in operands if isinstance(x, (bool, int, float)) or isinstance(x, Value) and x.shape is None]
+    if out.dtype not in (dtype, _BOOL) or dtype not in _FLOATS and weak:
+        return None
+    if out.dtype == _BOOL and form not in _COMPARISONS.values():
+        return None
+    return [Step(out, form, operands, dtype, tests)]
+
+
+def _cast(instruction: Instruction) -> list[Step] | None:
+    """``x.astype(dtype)`` to floating dtypes."""
+    (out,) = instruction.outs
+    x = instruction.args[0]
+    if instruction.view or out.dtype not in _FLOATS or x.dtype not in _READ or len(instruction.args) != 2:
+        return None
+    if set(instruction.kwargs) - {"copy"}:
+        return None
+    return [Step(out, "{0}", (x,), out.dtype)]
+
+
+def row_major(value: Value) -> bool:
+    """Whether the elements lie one behind the other."""
+    step = value.dtype.itemsize
+    for length, stride in zip(reversed(value.shape), reversed(value.strides), strict=True):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
+def _wrapped(function: Any) -> list[Any]:
+    """A function, and what it is a wrapper of."""
+    found = [function]
+    while len(found) < 8:
+        inner = getattr(found[-1], "__wrapped__", None)
+        if inner is None:
+            cells = [cell.cell_contents for cell in getattr(found[-1], "__closure__", None) or ()]
+            inner = next((x for x in cells if callable(x)), None)
+        if inner is None:
+            break
+        found.append(inner)
+    return found
+
+
+def _expanded(instruction: Instruction, reference: Callable[..., Any]) -> list[Instruction] | None:
+    """The instructions of NumPy's functions that a primitive's forward, or a kernel's reference, consists of."""
+    tracer = Tracer(strict=False)
+    given: list[Any] = []
+    for x in instruction.args:
+        if isinstance(x, Value):
+            if x.shape is None:
+                return None
+            given.append(Traced(tracer, np.ones((2,) if x.size != 1 else (), x.dtype), x))
+        else:
+            given.append(x)
+    if any(isinstance(x, Value) for x in instruction.kwargs.values()):
+        return None
+    try:
+        with tracing_with(tracer):
+            result = reference(*given, **instruction.kwargs)
+    except Exception:
+        return None
+    steps = tracer.program.instructions
+    if tracer.broken or type(result) is not Traced or not steps or steps[-1].outs != (result.node,):
+        return None
+    if len(steps) == 1 and steps[0].function is instruction.function:
+        return None
+    steps[-1].outs = instruction.outs
+    return steps

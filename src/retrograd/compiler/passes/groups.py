@@ -1,0 +1,233 @@
+"""Which instructions go together into one loop, and in which order all of them then run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from ..program import Instruction, Method, Value
+from .expressions import Step, row_major, steps_of
+from .layouts import Layout, fits
+from .loops import Group, Loop, Sum, as_instruction, is_number
+from .order import dependencies
+from .products import Product, ProductLoop, product_of
+
+MOST = 48  # instructions of a loop
+WIDEST = 24  # arrays that a loop reads and writes
+TRIED = 8  # groups that an instruction is offered to
+LEAST = 4096  # elements from which a loop of its own pays
+NARROW = 16  # elements of a row from which a loop along it pays
+
+
+class Part:
+    """An instruction as a part of a loop: steps, a sum of what others give, or a product that others go on with."""
+
+    def __init__(self, shape: tuple[int, ...], steps: list[Step], total: Sum | None, product: Product | None) -> None:
+        self.shape, self.steps, self.total, self.product = shape, steps, total, product
+        made = {step.out for step in steps}
+        read = [x for step in steps for x in step.operands if isinstance(x, Value) and x not in made]
+        self.reads = set(read if total is None else [total.of])
+        self.made = made if product is None else {product.out}
+
+
+def part_of(step: Instruction) -> Part | None:
+    """The instruction as a part of a loop, or None."""
+    if step.kind not in ("array", "primitive", "whole") or step.writes or len(step.outs) != 1:
+        return None
+    total = _sum_of(step)
+    if total is not None:
+        return Part(total.of.shape, [], total, None)
+    (out,) = step.outs
+    if step.view or out.shape is None or out.root is not out or out.size < LEAST or not row_major(out):
+        return None
+    product = product_of(step)
+    if product is not None:
+        if all(product.takes(x) for s in product.steps for x in s.operands if x is not product.bare):
+            return Part(out.shape, product.steps, None, product)
+        return None
+    steps = steps_of(step)
+    if steps is None:
+        return None
+    part = Part(out.shape, steps, None, None)
+    arrays = [x for x in part.reads if x.shape is not None and not is_number(x)]
+    if not all(fits(x, out.shape) for x in arrays):
+        return None
+    lengths = Layout(out.shape, arrays).lengths
+    return part if lengths and lengths[-1] >= NARROW else None
+
+
+def _sum_of(step: Instruction) -> Sum | None:
+    """A sum or mean, over which axes."""
+    x = step.args[0] if step.args else None
+    if not isinstance(x, Value) or x.shape is None or x.dtype.kind != "f" or step.outs[0].dtype != x.dtype:
+        return None
+    name = step.function.__name__ if isinstance(step.function, Method) else step.name
+    if name not in ("sum", "mean", "accurate_sum") or x.dtype.itemsize < 4 or x.size < LEAST or not row_major(x):
+        return None
+    options = dict(zip(("axis", "keepdims"), step.args[1:], strict=False)) | step.kwargs
+    axes = options.pop("axis", None)
+    axes = options.pop("dim", axes)
+    options.pop("keepdims", None)
+    options.pop("keepdim", None)
+    if any(option is not None for option in options.values()):
+        return None
+    axes = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
+    if len(step.args) > (3 if name == "accurate_sum" else 2) or not all(isinstance(axis, int) for axis in axes):
+        return None
+    reduced = frozenset(axis % len(x.shape) for axis in axes)
+    return Sum(step.outs[0], x, reduced, name == "mean") if _sums_well(x.shape, [x], [reduced]) else None
+
+
+def _sums_well(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
+    """Whether a loop can take sums over axes: each over its last axis, or over all others."""
+    layout = Layout(shape, arrays, reduced)
+    last = len(layout.lengths) - 1
+    if last < 0 or layout.lengths[-1] < NARROW:
+        return False
+    return all(over and (last in over or len(over) == last) for over in map(layout.reduces, reduced))
+
+
+class _Open:
+    """A group that grows."""
+
+    def __init__(self, index: int, part: Part) -> None:
+        self.indices = [index]
+        self.parts = [part]
+        self.product = part.product
+        self.made = set(part.made)
+        self.sums: set[Value] = set() if part.total is None else {part.total.out}
+        self.reads = set(part.reads)
+
+    def suits(self, part: Part) -> bool:
+        if len(self.indices) >= MOST or part.product is not None or part.reads & self.sums:
+            return False
+        if part.total is not None:
+            return self.product is None and not part.reads.isdisjoint(self.made) and self._sums_well(part)
+        if part.reads.isdisjoint(self.made) and not any(x.size > 1 for x in part.reads & self.reads if x.shape):
+            return False
+        if len(self.reads | part.reads) > WIDEST:
+            return False
+        beside = [x for x in part.reads - self.made if x.shape is not None and not is_number(x)]
+        if self.product is not None:
+            return all(map(self.product.takes, beside))
+        return not self.sums or self._sums_well(part)
+
+    def _sums_well(self, part: Part) -> bool:
+        parts = [*self.parts, part]
+        arrays = [x for x in (self.reads | part.reads) - self.made if x.shape is not None and not is_number(x)]
+        return _sums_well(part.shape, arrays, [other.total.axes for other in parts if other.total is not None])
+
+    def add(self, index: int, part: Part) -> None:
+        self.indices.append(index)
+        self.parts.append(part)
+        self.made |= part.made
+        self.reads |= part.reads
+        if part.total is not None:
+            self.sums.add(part.total.out)
+
+
+class Grouping:
+    """A partition of instructions, in which no group depends on itself by way of others."""
+
+    def __init__(self, steps: Sequence[Instruction], gives: Sequence[Value]) -> None:
+        self.steps = steps
+        self.gives = set(gives)
+        made = {out for step in steps for out in step.outs}
+        self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
+        self.group: dict[int, _Open] = {}  # of an instruction
+        self.open: dict[tuple[int, ...], list[_Open]] = {}
+        self.latest = list(range(len(steps)))  # the last instruction of any group that begins up to there
+        for index, step in enumerate(steps):
+            part = part_of(step)
+            if part is not None:
+                self._place(index, part)
+
+    def _place(self, index: int, part: Part) -> None:
+        """Put an instruction into a group with what it has to do with, else into one of its own."""
+        known = self.open.setdefault(part.shape, [])
+        for group in reversed(known[-TRIED:]):
+            if group.suits(part) and not self._reaches(group, index):
+                group.add(index, part)
+                self.group[index] = group
+                first = group.indices[0]
+                self.latest[first:index] = [max(index, last) for last in self.latest[first:index]]
+                return
+        if part.total is None:
+            group = _Open(index, part)
+            self.group[index] = group
+            known.append(group)
+
+    def _reaches(self, group: _Open, index: int) -> bool:
+        """Whether something outside depends on the group and is needed by an instruction."""
+        own, first = set(group.indices), group.indices[0]
+        waiting = [other for other in self.before[index] if other not in own]
+        seen: set[int] = set(waiting)
+        while waiting:
+            other = waiting.pop()
+            if self.latest[other] < first:  # nothing before it, nor what that is together with, comes after the group
+                continue
+            for member in self.group[other].indices if other in self.group else [other]:
+                for need in self.before[member]:
+                    if need in own:
+                        return True
+                    if need not in seen:
+                        seen.add(need)
+                        waiting.append(need)
+        return False
+
+    def instructions(self) -> list[Instruction]:
+        """The instructions in an order that serves all, groups that are worth it as one."""
+        units: dict[int, list[int]] = {}  # by the first of their instructions
+        of: dict[int, int] = {}
+        for index in range(len(self.steps)):
+            members = self.group[index].indices if index in self.group else [index]
+            of[index] = members[0]
+            units[members[0]] = members
+        needs = {key: {of[n] for m in members for n in self.before[m]} - {key} for key, members in units.items()}
+        after: dict[int, list[int]] = {}
+        for key, others in needs.items():
+            for other in others:
+                after.setdefault(other, []).append(key)
+        missing = {key: len(others) for key, others in needs.items()}
+        ready = [(units[key][-1], key) for key, count in missing.items() if not count]
+        heapify(ready)
+        readers: dict[Value, set[int]] = {}
+        for index, step in enumerate(self.steps):
+            for value in step.reads():
+                readers.setdefault(value, set()).add(of[index])
+        result: list[Instruction] = []
+        while ready:
+            _, key = heappop(ready)
+            result += self._unit(units[key], key, readers)
+            for other in after.get(key, ()):
+                missing[other] -= 1
+                if not missing[other]:
+                    heappush(ready, (units[other][-1], other))
+        assert not any(missing.values()), "a group depends on itself"
+        return result
+
+    def _unit(self, indices: list[int], key: int, readers: dict[Value, set[int]]) -> list[Instruction]:
+        members = [self.steps[index] for index in indices]
+        group = self.group.get(key)
+        if group is None:
+            return members
+        steps = [step for part in group.parts for step in part.steps]
+        outs = [x for step in members for x in step.outs]
+        read = [x for x in outs if x in self.gives or readers.get(x, set()) - {key}]
+        if not read or len(members) < 2 and not (group.product and steps):
+            return members
+        sums = tuple(part.total for part in group.parts if part.total is not None)
+        shape = group.parts[0].shape
+        kept = tuple(x for x in read if not any(total.out is x for total in sums))
+        fused = Group(tuple(members), shape, tuple(steps), sums, kept)
+        if group.product is None:
+            loop = Loop(fused)
+            return [as_instruction(loop, fused, (*kept, *[total.out for total in sums]))]
+        bare = group.product.bare
+        product = ProductLoop(group.product, fused, bare in kept)
+        return [as_instruction(product, fused, product.outs)]
+
+
+def grouped(steps: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
+    """The same program with groups of instructions as one loop each."""
+    return Grouping(steps, gives).instructions()

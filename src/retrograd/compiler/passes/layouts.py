@@ -1,0 +1,96 @@
+"""How the operands of a loop lie beside each other: axes that all of them walk through alike become one.
+
+A loop has the axes that remain. An operand has those of them along which it changes; along the others it is broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..program import Value
+
+
+class Operand(NamedTuple):
+    """An operand: an array becomes that of the loop by ``array[key].reshape(shape)``."""
+
+    axes: tuple[int, ...]  # of the loop
+    key: tuple[Any, ...] | None  # None: all of it
+    shape: tuple[int, ...]
+
+    def bind(self, array: Any) -> Any:
+        """The array as the loop takes it."""
+        return (array if self.key is None else array[self.key]).reshape(self.shape)
+
+
+class Layout:
+    """The axes of a loop over arrays of a shape.
+
+    Args:
+        shape: what all operands are broadcast to; results are row-major in it.
+        values: the operands.
+        reduced: the sets of axes over which sums go, which are merged with no other axes.
+        apart: an axis that is not merged with those before it.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        values: Iterable[Value],
+        reduced: Iterable[frozenset[int]] = (),
+        apart: int | None = None,
+    ) -> None:
+        self.shape = shape
+        reduced = list(reduced)
+        axes = [axis for axis, length in enumerate(shape) if length > 1]
+        steps = {value: strides_in(value, shape) for value in values}
+        row_major = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        groups: list[list[int]] = []
+        for axis in axes:
+            before = groups[-1][-1] if groups else -1
+            if (
+                groups
+                and axis != apart
+                and row_major[before] == row_major[axis] * shape[axis]
+                and all(s[before] == s[axis] * shape[axis] for s in steps.values())
+                and all((before in r) == (axis in r) for r in reduced)
+            ):
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        self.groups = [tuple(group) for group in groups]
+        self.lengths = tuple(prod(shape[axis] for axis in group) for group in self.groups)
+        self.operands = {value: self._operand(value, steps[value]) for value in steps}
+
+    def _operand(self, value: Value, steps: Sequence[int]) -> Operand:
+        offset = len(self.shape) - len(value.shape)
+        axes = tuple(number for number, group in enumerate(self.groups) if any(steps[axis] for axis in group))
+        key = tuple(slice(None) if steps[axis + offset] else 0 for axis in range(len(value.shape)))
+        whole = all(part == slice(None) or value.shape[axis] == 1 for axis, part in enumerate(key))
+        return Operand(axes, None if whole else key, tuple(self.lengths[axis] for axis in axes))
+
+    def reduces(self, axes: frozenset[int]) -> tuple[int, ...]:
+        """The loop's axes over which a sum goes."""
+        return tuple(number for number, group in enumerate(self.groups) if group[0] in axes)
+
+
+def strides_in(value: Value, shape: tuple[int, ...]) -> list[int]:
+    """By how many bytes a value goes on along each axis of a shape that it is broadcast to."""
+    offset = len(shape) - len(value.shape)
+    steps = [0] * offset
+    for axis, (length, stride) in enumerate(zip(value.shape, value.strides, strict=True)):
+        steps.append(0 if length == 1 or shape[axis + offset] == 1 else stride)
+    return steps
+
+
+def fits(value: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a value can be broadcast to a shape, without being longer than it."""
+    if len(value.shape) > len(shape):
+        return False
+    try:
+        return np.broadcast_shapes(value.shape, shape) == shape
+    except ValueError:
+        return False

@@ -1,0 +1,255 @@
+"""Groups of elementwise instructions, and sums of what they give, as compiled loops.
+
+A loop goes along the last axis of its layout; threads share the rows before, or the parts of a single axis. What nobody
+else reads never goes to memory. No operation is contracted or reordered, but for sums, which are taken in double
+precision, part by part, so that they do not depend on the number of threads. The same source is compiled once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels.threads import launch
+from ..program import Instruction, Value
+from .expressions import Step, by_element
+from .layouts import Layout
+
+PART = 1 << 13  # elements that a thread takes at once
+_NUMBER = {"float32": "f32", "float64": "f64", "bool": "b1", "int64": "i64", "int32": "i32", "uint8": "u8"}
+
+
+class Sum(NamedTuple):
+    """A sum, or mean, of a value over some axes of the loop's shape."""
+
+    out: Value
+    of: Value
+    axes: frozenset[int]
+    mean: bool
+
+
+class Group(NamedTuple):
+    """What goes into one loop: instructions, as steps and sums, in an order in which they may run."""
+
+    members: tuple[Instruction, ...]
+    shape: tuple[int, ...]
+    steps: tuple[Step, ...]
+    sums: tuple[Sum, ...]
+    outs: tuple[Value, ...]  # of the steps, what others read
+
+    @property
+    def operands(self) -> tuple[list[Value], list[Any]]:
+        """The arrays that it reads, and the numbers, constants among them."""
+        made = {step.out for step in self.steps}
+        read = [x for step in self.steps for x in step.operands]
+        read += [total.of for total in self.sums]
+        arrays: dict[Any, Any] = {}
+        numbers: dict[Any, Any] = {}  # constants by their places, since they are not told apart
+        for place, x in enumerate(read):
+            if isinstance(x, Value):
+                if x not in made:
+                    (numbers if x.shape is None or is_number(x) else arrays)[x] = x
+            elif not isinstance(x, (bool, np.bool_)):
+                numbers[place] = x
+        return list(arrays), list(numbers.values())
+
+
+def is_number(value: Value) -> bool:
+    """Whether all elements of a value are the same place in memory."""
+    return value.size == 1 or all(
+        stride == 0 or length == 1 for length, stride in zip(value.shape, value.strides, strict=True)
+    )
+
+
+class Names:
+    """The names of a loop's operands, and the lines that compute its steps."""
+
+    def __init__(self, group: Group) -> None:
+        self.arrays, self.numbers = group.operands
+        self.names: dict[Value, str] = {x: f"v{number}" for number, x in enumerate(self.arrays)}
+        self._constants = iter([f"s{n}" for n, x in enumerate(self.numbers) if not isinstance(x, Value)])
+        self.names |= {x: f"s{n}" for n, x in enumerate(self.numbers) if isinstance(x, Value)}
+        self.dtypes: dict[Value, Any] = {}
+        self.functions: set[str] = set()
+        self.once = [
+            f"s{n} = {_NUMBER[x.dtype.name]}(s{n})"
+            for n, x in enumerate(self.numbers)
+            if isinstance(x, (Value, np.generic, np.ndarray)) and getattr(x, "shape", None) is not None
+        ]
+        self.lines: list[str] = []
+        for number, step in enumerate(group.steps):
+            texts = [self._operand(x, step, index in step.tests) for index, x in enumerate(step.operands)]
+            real = _NUMBER[step.dtype.name]
+            text = step.form.format(*texts, zero=f"{real}(0)")
+            self.names[step.out] = f"t{number}"
+            self.lines.append(f"t{number} = {text}")
+            self.functions |= {name for name in by_element() if step.form.startswith(f"{name}(")}
+
+    def _operand(self, x: Any, step: Step, test: bool) -> str:
+        real = _NUMBER[step.dtype.name]
+        if isinstance(x, Value):
+            name = self.names[x]
+            return name if test or x.shape is not None and x.dtype == step.dtype else f"{real}({name})"
+        if isinstance(x, (bool, np.bool_)):
+            return str(bool(x)) if step.dtype == np.bool_ else f"{real}({int(x)})"
+        return f"{real}({next(self._constants)})"
+
+    def head(self) -> str:
+        """What stands before the loop's definition."""
+        own = "".join(f'{name} = BY_ELEMENT["{name}"]\n' for name in sorted(self.functions))
+        return f"{_HEAD}{own}\n\n"
+
+
+_HEAD = (
+    "import numpy as np\nfrom numpy import sqrt\n"
+    "from retrograd.kernels.gemm import _block\n"
+    "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
+    "from retrograd.kernels.native import apart, shared\n\n"
+    + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
+)
+
+
+def values_of(numbers: Sequence[Any]) -> list[Any]:
+    """The numbers of a call as Python's."""
+    return [
+        x.flat[0].item() if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x for x in numbers
+    ]
+
+
+class Loop:
+    """A group as a function of its arrays and numbers; it returns its results, sums last, or the only one."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        names = Names(group)
+        self.reads = (*names.arrays, *names.numbers)
+        self.layout = Layout(group.shape, names.arrays, [total.axes for total in group.sums])
+        self.operands = [self.layout.operands[x] for x in names.arrays]
+        self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
+        *outer, self.columns = self.layout.lengths
+        self.rows = prod(outer)
+        self.flat = not outer
+        self.block = PART if self.flat else max(1, PART // self.columns)  # columns, or rows, of a part
+        self.parts = -(-(self.columns if self.flat else self.rows) // self.block)
+        self.loop = compiled_loop(self._source(names, len(outer)))
+        self.lengths = (*outer[1:], self.columns)
+
+    def _source(self, names: Names, outer: int) -> str:
+        group, layout = self.group, self.layout
+        last = outer  # the loop's last axis
+        given = [f"a{n}" for n in range(len(names.arrays))] + [f"s{n}" for n in range(len(names.numbers))]
+        given += [f"o{n}" for n in range(len(group.outs))] + [f"p{n}" for n in range(len(group.sums))]
+        lengths = [f"n{n}" for n in range(1, outer)] + ["n"]
+        rows: list[str] = []  # for each row
+        each: list[str] = []  # for each element
+        for number, operand in enumerate(self.operands):
+            place = ", ".join(f"r{axis}" for axis in operand.axes if axis != last)
+            if last not in operand.axes:
+                rows.append(f"v{number} = a{number}[{place}]")
+            else:
+                rows.append(f"x{number} = a{number}[{'low:high' if self.flat else place or ':'}]")
+                each.append(f"v{number} = x{number}[j]")
+        every = "low:high" if self.flat else ", ".join(f"r{axis}" for axis in range(outer))
+        rows += [f"y{n} = o{n}[{every}]" for n in range(len(group.outs))]
+        each += names.lines
+        each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(group.outs)]
+        before, ends, begins = list(names.once), [], []
+        for number, total in enumerate(group.sums):
+            if last in layout.reduces(total.axes):
+                before.append(f"b{number} = np.empty({PART if self.flat else 'n'}, np.{total.of.dtype.name})")
+                each.append(f"b{number}[j] = {names.names[total.of]}")
+                place, width = ("part", "high - low") if self.flat else ("r", "n")
+                ends.append(f"p{number}[{place}] = _sum(b{number}[:{width}])")
+            else:
+                begins += [f"q{number} = p{number}[part]", f"q{number}[:] = 0"]
+                each.append(f"q{number}[j] += f64({names.names[total.of]})")
+        body = [*before, "for part in range(start, stop):"]
+        if self.flat:
+            inner = ["low = part * block", "high = min(low + block, n)", *rows, "for j in range(high - low):"]
+            inner += ["    " + line for line in each] + ends
+        else:
+            inner = [*begins, "for r in range(part * block, min(rows, part * block + block)):"]
+            rest, places = "r", []
+            for axis in range(outer - 1, 0, -1):
+                places += [f"r{axis} = {rest} % n{axis}", f"m{axis} = {rest} // n{axis}"]
+                rest = f"m{axis}"
+            inner += ["    " + line for line in (*places, f"r0 = {rest}", *rows, "for j in range(n):")]
+            inner += ["        " + line for line in each] + ["    " + line for line in ends]
+        body += ["    " + line for line in inner]
+        arguments = ", ".join([*given, *lengths, "rows", "block", "start", "stop"])
+        return names.head() + f"@shared(noalias=True)\ndef loop({arguments}):\n" + "".join(f"    {x}\n" for x in body)
+
+    def __call__(self, *args: Any) -> Any:
+        width, group, layout = len(self.operands), self.group, self.layout
+        arrays = [operand.bind(x) for operand, x in zip(self.operands, args, strict=False)]
+        outs = [np.empty(group.shape, x.dtype) for x in group.outs]
+        last = len(layout.lengths) - 1
+        partial = []
+        for total in group.sums:
+            by_row = last in layout.reduces(total.axes)
+            partial.append(np.empty((self.parts if self.flat else self.rows) if by_row else (self.parts, self.columns)))
+        shaped = [x.reshape(layout.lengths) for x in outs]
+        sizes = *self.lengths, self.rows, self.block
+        launch(self.loop, self.parts, 1, *arrays, *values_of(args[width:]), *shaped, *partial, *sizes)
+        sums = [self._total(total, parts) for total, parts in zip(group.sums, partial, strict=True)]
+        found = (*outs, *sums)
+        return found if len(found) != 1 else found[0]
+
+    def _total(self, total: Sum, partial: Any) -> Any:
+        """A sum made of those of rows, or of parts."""
+        axes = self.layout.reduces(total.axes)
+        *outer, columns = self.layout.lengths
+        if len(outer) not in axes or self.flat:
+            whole = partial.sum(axis=0)
+        else:
+            whole = partial.reshape(outer).sum(axis=tuple(axis for axis in axes if axis != len(outer)))
+        if total.mean:
+            whole = whole / prod(self.layout.lengths[axis] for axis in axes)
+        return np.asarray(whole, total.out.dtype).reshape(total.out.shape)
+
+
+def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction:
+    """A loop as one instruction of the program."""
+    instruction = Instruction("loop", run, run.reads, None, tuple(outs), several=len(outs) != 1)
+    instruction.paths = tuple((index,) for index in range(len(outs)))
+    last = group.members[-1]
+    instruction.operator, instruction.site, instruction.backward = run.__name__, last.site, last.backward
+    instruction.parts = group.members
+    return instruction
+
+
+@cache
+def compiled_loop(source: str) -> Callable[..., Any]:
+    """The loop of a source, which is kept in a file so that what is compiled of it can be kept on disk, too."""
+    name = f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
+    path = _folder() / f"{name}.py"
+    try:
+        if not path.exists():
+            temporary = path.with_suffix(f".{os.getpid()}")
+            temporary.write_text(source)
+            os.replace(temporary, path)
+        file = str(path)
+    except OSError:  # no folder that can be written: the loop is compiled in every process
+        file = f"<{name}>"
+    scope: dict[str, Any] = {"__name__": name, "__file__": file}
+    exec(compile(source, file, "exec"), scope)
+    found: Callable[..., Any] = scope["loop"]
+    return found
+
+
+@cache
+def _folder() -> Path:
+    """Where loops are kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
+    base = os.environ.get("RETROGRAD_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "retrograd"
+    )
+    folder = Path(base) / "loops"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

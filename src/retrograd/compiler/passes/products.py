@@ -1,0 +1,164 @@
+"""Products of matrices, with what is done to each element of the result: a bias, an activation, a sum with an array.
+
+The loop multiplies as ``kernels.products`` does, in the same blocks, and goes over each block while it is in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...kernels import multiplies
+from ...kernels.products import USEFUL, prepared
+from ...kernels.threads import launch
+from ..program import Instruction, Value
+from .expressions import Step, row_major
+from .layouts import Layout, fits
+from .loops import Group, Names, compiled_loop, values_of
+
+_NAMES = {"linear", "matmul", "mm", "linear_weight"}
+
+
+class Product:
+    """An instruction that multiplies two matrices: the value of the bare product, and the step that adds a bias."""
+
+    def __init__(self, step: Instruction) -> None:
+        self.step = step
+        (self.out,) = step.outs
+        self.x, self.y = step.args[:2]
+        bias = step.args[2] if len(step.args) > 2 else None
+        self.bare = self.out if bias is None else Value(-1, self.out)
+        self.steps = [] if bias is None else [Step(self.out, "({0} + {1})", (self.bare, bias), self.out.dtype)]
+
+    def matrices(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """The factors as two matrices."""
+        x = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+        if self.step.name == "linear":
+            return x, y.T
+        if self.step.name == "linear_weight":
+            return x.T, y if y.ndim == 2 else y.reshape(-1, y.shape[-1])
+        return x, y
+
+    def takes(self, value: Value) -> bool:
+        """Whether the loop can read an operand beside the product."""
+        if not fits(value, self.out.shape):
+            return False
+        layout = Layout(self.out.shape, [value], apart=len(self.out.shape) - 1)
+        return len(layout.lengths) == 2
+
+
+def product_of(step: Instruction) -> Product | None:
+    """The instruction as a product that a loop may go on with; None where its product is NumPy's, or no product."""
+    if step.primitive is None or step.name not in _NAMES or len(step.outs) != 1 or step.writes or step.kwargs:
+        return None
+    x, y, *bias = step.args
+    (out,) = step.outs
+    if not all(isinstance(v, Value) and v.shape is not None and v.dtype in _FLOATS for v in step.args):
+        return None
+    if len({v.dtype for v in (out, *step.args)}) != 1 or not multiplies():
+        return None
+    if len(x.shape) < 2 or len(y.shape) != 2 and not (step.name == "linear_weight" and len(y.shape) > 2):
+        return None
+    if len(x.shape) > 2 and not row_major(x) or len(y.shape) > 2 and not row_major(y):
+        return None
+    columns = out.shape[-1]
+    if not row_major(out) or out.root is not out or min(out.size // max(columns, 1), columns) < 2:
+        return None
+    if x.size * columns < USEFUL or not (_is_matrix(x) and _is_matrix(y)):
+        return None
+    return Product(step)
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _is_matrix(value: Value) -> bool:
+    """Whether it lies row by row, or column by column, as BLAS takes it."""
+    if row_major(value):
+        return True
+    return len(value.shape) == 2 and value.strides == (value.dtype.itemsize, value.dtype.itemsize * value.shape[0])
+
+
+class ProductLoop:
+    """A product and the group of what follows on it, as a function of factors, arrays and numbers."""
+
+    def __init__(self, product: Product, group: Group, kept: bool) -> None:
+        self.product, self.group = product, group
+        self.kept = kept  # whether others read the product itself
+        names = Names(group)
+        self.beside = [x for x in names.arrays if x is not product.bare]
+        self.reads = (product.x, product.y, *self.beside, *names.numbers)
+        self.layout = Layout(group.shape, self.beside, apart=len(group.shape) - 1)
+        self.operands = [self.layout.operands[x] for x in self.beside]
+        self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
+        self.written = [x for x in group.outs if x is not product.bare]
+        # Nobody reads the product itself: the first result lies in its memory.
+        self.inplace = not kept and bool(self.written) and self.written[0].dtype == product.out.dtype
+        self.loop = compiled_loop(self._source(names))
+
+    def _source(self, names: Names) -> str:
+        written = self.written[1:] if self.inplace else self.written
+        given = [f"a{names.arrays.index(x)}" for x in self.beside]
+        given += [f"s{n}" for n in range(len(names.numbers))] + [f"o{n}" for n in range(len(written))]
+        rows, each = [], []
+        for value, operand in zip(self.beside, self.operands, strict=True):
+            n = names.arrays.index(value)
+            place = {(0, 1): "r, low:high", (1,): "low:high", (0,): "r"}[operand.axes]
+            if 1 in operand.axes:
+                rows.append(f"x{n} = a{n}[{place}]")
+                each.append(f"v{n} = x{n}[j]")
+            else:
+                rows.append(f"v{n} = a{n}[{place}]")
+        rows += ["h = out[r, low:high]", *[f"y{n} = o{n}[r, low:high]" for n in range(len(written))]]
+        each = [f"{names.names[self.product.bare]} = h[j]", *each, *names.lines]
+        each += [f"h[j] = {names.names[self.written[0]]}"] if self.inplace else []
+        each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(written)]
+        # What BLAS writes by an address is no argument's memory to the compiler, so the rest is a function of its own.
+        over = [
+            *names.once,
+            "for r in range(top, bottom):",
+            *["    " + line for line in rows],
+            "    for j in range(high - low):",
+            *["        " + line for line in each],
+        ]
+        factors = "function, x, x_turned, y, y_turned, out, block, alone, one"
+        body = [
+            "m, n = out.shape",
+            "last = min(max(m, n), stop * block)",
+            "step = block if alone else last - start * block",
+            "for first in range(start * block, last, step):",
+            "    end = min(last, first + step)",
+            "    _block(function, x, x_turned, y, y_turned, out, first, end, one)",
+            "    if m >= n:",
+            f"        over({', '.join(['out', *given])}, first, end, 0, n)",
+            "    else:",
+            f"        over({', '.join(['out', *given])}, 0, m, first, end)",
+        ]
+        return (
+            names.head()
+            + f"@apart\ndef over({', '.join(['out', *given, 'top', 'bottom', 'low', 'high'])}):\n"
+            + "".join(f"    {line}\n" for line in over)
+            + f"\n\n@shared()\ndef loop({', '.join([factors, *given, 'start', 'stop'])}):\n"
+            + "".join(f"    {line}\n" for line in body)
+        )
+
+    def __call__(self, x: Any, y: Any, *args: Any) -> Any:
+        given = prepared(*self.product.matrices(x, y))
+        assert given is not None
+        blocks, least, factors = given
+        width, shape, matrix = len(self.operands), self.group.shape, factors[5]
+        arrays = [operand.bind(a) for operand, a in zip(self.operands, args, strict=False)]
+        written = self.written[1:] if self.inplace else self.written
+        outs = [np.empty(matrix.shape, value.dtype) for value in written]
+        launch(self.loop, blocks, least, *factors, *arrays, *values_of(args[width:]), *outs)
+        first = matrix.reshape(shape)
+        found = [out.reshape(shape) for out in outs]
+        if self.inplace or self.kept:
+            found.insert(0, first)
+        return tuple(found) if len(found) != 1 else found[0]
+
+    @property
+    def outs(self) -> tuple[Value, ...]:
+        """What it returns, in that order."""
+        return (self.product.bare, *self.written) if self.kept else tuple(self.written)
