@@ -9,7 +9,8 @@ Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``. Li
 out.
 
 A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
-and first steps, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
+and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step while another process keeps a core
+busy, and ``--only`` with nothing after it measures nothing. ``--page`` writes all that the JSON file has as
 docs/performance.md.
 """
 
@@ -34,6 +35,8 @@ from .workloads import PARTS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "jax", "autograd", "mygrad")
+MEASURED = ("steps", "alone", "setup", "neighbour")  # of a record
+LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the threads of the one before have gone to sleep: OpenMP's wait awake for a fifth
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -82,9 +85,11 @@ def can(library: str, workload: str) -> bool:
     return find_spec(name) is not None and (name in ("retrograd", "torch") or (name, workload) in OTHERS)
 
 
-def measure(workload: str, threads: int, rounds: int, seconds: float) -> dict[str, dict[str, float]]:
-    """All libraries on one workload: their figures by name."""
-    workers = {library: Worker(library, workload, threads) for library in LIBRARIES if can(library, workload)}
+def measure(
+    workload: str, threads: int, rounds: int, seconds: float, libraries: tuple[str, ...] = LIBRARIES
+) -> dict[str, dict[str, float]]:
+    """Libraries on one workload: their figures by name."""
+    workers = {library: Worker(library, workload, threads) for library in libraries if can(library, workload)}
     for worker in workers.values():
         worker.tell(seconds / 2)
     for _ in range(rounds):
@@ -171,11 +176,11 @@ def plot(all_results: dict[str, dict[str, dict[str, float]]], path: Path) -> Non
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS, "setup"]
+    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per library and round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="per library and round")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--page", type=Path)
@@ -186,6 +191,15 @@ def main() -> None:
         if workload == "setup":
             record["setup"] = setup_costs.measure()
             continue
+        if workload == "neighbour":
+            from .neighbour import slow_downs
+
+            record["neighbour"] = slow_downs("gpt_small", options.threads, 4 * options.seconds)
+            continue
+        if workload == "alone":
+            for name in STEPS:
+                record["alone"][name] = measure(name, 1, options.rounds, options.seconds, LIBRARIES_ALONE)
+            continue
         results[workload] = measure(workload, options.threads, options.rounds, options.seconds)
         figures = [f"{name} {1e3 * one['seconds_median']:.3g} ms" for name, one in results[workload].items()]
         print(f"{workload}: {', '.join(figures)}", file=sys.stderr, flush=True)
@@ -195,6 +209,10 @@ def main() -> None:
     print(f"time of a step over PyTorch eager's, {options.threads} threads\n{table(results, 'seconds_median')}")
     print(f"\npeak of memory beyond the import, over PyTorch's\n{table(results, 'beyond_import')}")
     print(f"\npeak of memory with the import, over PyTorch's\n{table(results, 'peak')}")
+    if record["alone"]:
+        print(f"\ntime of a step over PyTorch eager's, one thread\n{table(record['alone'], 'seconds_median')}")
+    for library, (alone, beside) in record["neighbour"].items():
+        print(f"beside a neighbour on one core, {library}: {beside / alone:.1f} times as long")
     if record["setup"]:
         print("\n" + setup_costs.table(record["setup"]))
     if options.plot:
@@ -208,8 +226,8 @@ def load(path: Path | None, threads: int) -> dict[str, Any]:
     if path is not None and path.exists():
         record: dict[str, Any] = json.loads(path.read_text())
         if record["threads"] == threads:
-            return record | {"machine": machine()}
-    return {"machine": machine(), "threads": threads, "steps": {}, "setup": {}}
+            return {name: {} for name in MEASURED} | record | {"machine": machine()}
+    return {"machine": machine(), "threads": threads} | {name: {} for name in MEASURED}
 
 
 def keep(record: dict[str, Any], path: Path | None) -> None:

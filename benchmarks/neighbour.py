@@ -41,6 +41,12 @@ def slow_down(library: str, workload: str, threads: int, seconds: float) -> tupl
     return alone, beside
 
 
+def slow_downs(workload: str, threads: int, seconds: float) -> dict[str, list[float]]:
+    """For each library that is installed the times of a step in seconds, alone and beside the neighbour."""
+    libraries = [library for library in ("retrograd", "retrograd-numpy", "torch") if can(library, workload)]
+    return {library: list(slow_down(library, workload, threads, seconds)) for library in libraries}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbour")
@@ -48,11 +54,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
-    for library in ("retrograd", "retrograd-numpy", "torch"):
-        if can(library, options.workload):
-            alone, beside = slow_down(library, options.workload, options.threads, options.seconds)
-            figures = f"{1e3 * alone:.3g} ms alone, {1e3 * beside:.3g} ms beside: {beside / alone:.1f} times"
-            print(f"{library}: {figures}", flush=True)
+    for library, (alone, beside) in slow_downs(options.workload, options.threads, options.seconds).items():
+        figures = f"{1e3 * alone:.3g} ms alone, {1e3 * beside:.3g} ms beside: {beside / alone:.1f} times"
+        print(f"{library}: {figures}", flush=True)
 
 
 if __name__ == "__main__":

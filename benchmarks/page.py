@@ -38,9 +38,13 @@ def written(record: dict[str, Any]) -> str:
         "Milliseconds of a step: lower quartile, median, upper quartile.",
         _spread(steps | parts),
     ]
+    if record.get("alone"):
+        sections += ["## With one thread", _ratios(record["alone"], "seconds_median")]
     if parts:
         sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
     sections += ["## Peak of memory", "Resident memory of the whole process over PyTorch's.", _ratios(steps, "peak")]
+    if record.get("neighbour"):
+        sections += ["## Beside a process that keeps a core busy", _beside(record["neighbour"])]
     if record["setup"]:
         sections += ["## Before the first step", _setup(record["setup"])]
     sections += ["## What each step is", _descriptions(steps | parts)]
@@ -96,6 +100,18 @@ def _spread(results: dict[str, Any]) -> str:
         ]
         lines.append(_row([name, *[" ".join(f"{1e3 * seconds:.3g}" for seconds in three) for three in figures]]))
     return "\n".join(lines)
+
+
+def _beside(times: dict[str, list[float]]) -> str:
+    names = NAMES | {"torch": "PyTorch"}
+    return (
+        "A step of the small GPT takes "
+        + ", ".join(
+            f"{beside / alone:.1f} times as long in {names[library]} ({1e3 * alone:.3g} ms, then {1e3 * beside:.3g})"
+            for library, (alone, beside) in times.items()
+        )
+        + "."
+    )
 
 
 def _setup(costs: dict[str, dict[str, float]]) -> str:

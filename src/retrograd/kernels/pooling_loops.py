@@ -13,6 +13,7 @@ from .native import shared
 from .objects import njit
 
 _loop = shared("contract")
+_part = njit(error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
 
 
@@ -67,9 +68,30 @@ def max_pool(x, out, winners, window, start, stop):
                     line[j] = max(won[j], 0)
 
 
+@_part
+def _max_pool_backward_in_pairs(g, winners, dx):
+    """That of windows of 2 x 2 side by side: every element is written once, whether a window chose it or not."""
+    zero, width = g.dtype.type(0), 2 * g.shape[1]
+    for row in range(len(g)):
+        new, chosen = g[row], winners[row]
+        for v in range(2):
+            line = dx[2 * row + v]
+            for j in range(len(new)):
+                line[2 * j] = new[j] if chosen[j] == 2 * v else zero
+                line[2 * j + 1] = new[j] if chosen[j] == 2 * v + 1 else zero
+            line[width:] = zero
+    dx[2 * len(g) :] = zero
+
+
 @_loop
 def max_pool_backward(g, winners, dx, window, start, stop):
     kernel, stride, padding, dilation, count = window
+    in_pairs = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
+    if in_pairs and 2 * count[1] <= dx.shape[2] and 2 * count[2] <= dx.shape[3]:
+        for p in range(start, stop):
+            for plane in range(count[0]):
+                _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
+        return
     size = kernel[0] * kernel[1] * kernel[2]
     offsets = np.empty((3, size), np.int64)
     for number in range(size):
