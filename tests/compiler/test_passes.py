@@ -204,6 +204,31 @@ def test_a_gradient_that_is_given_away_is_added_to_in_place():
         np.testing.assert_array_equal(kept.numpy(), 2 * x.detach().numpy() + 2)
 
 
+def test_what_is_computed_twice_is_computed_once():
+    @rg.compile
+    def step(x):
+        y = x.sort(0)[0] + x.sort(0)[0]
+        x.mul_(2)
+        return y, x.sort(0)[0], x.cumsum(0), x.cumsum(0)
+
+    for number in range(3):
+        x = normal(6).detach() + number
+        y, after, one, other = step(x.clone())
+        np.testing.assert_array_equal(y.numpy(), 2 * np.sort(x.numpy()))
+        np.testing.assert_array_equal(after.numpy(), 2 * np.sort(x.numpy()))
+        one.zero_()
+        np.testing.assert_array_equal(other.numpy(), np.cumsum(2 * x.numpy()))
+
+
+def test_repeats_of_pure_instructions_are_removed():
+    def step(x):
+        return (x.cumsum(0) * 2 + x.cumsum(0)).sum()
+
+    compiled = compared(step, normal(6))
+    names = [step.name for step in compiled.entries[0].trace.program.instructions]
+    assert len([name for name in names if name == "cumsum"]) == 1
+
+
 @pytest.mark.slow
 def test_compiled_loops_keep_every_bit_of_eager_kernels():
     def step(x, w, b):
