@@ -9,6 +9,8 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
+ON_LIBRARIES := $(addprefix tests/,autograd cli/test_console.py compiler core distributed distributions estimators func \
+	manual nn onnx ops optim scalar training/test_plots.py weights test_guarded.py test_operators.py)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -17,7 +19,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest lint types bench docs clean
+.PHONY: demo test slow lowest lint types docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -36,11 +38,12 @@ slow: export OPENBLAS_NUM_THREADS = 1
 slow: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
 
-# The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own.
+# The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
+# the rooms that stand on them.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
-	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
+	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(ON_LIBRARIES)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
@@ -52,10 +55,12 @@ types: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp $(VENV)/compare.stamp
 	$(BIN)/python -m benchmarks
 
-# Runs the programs of all pages, draws their pictures and builds the site in build/site/html; fails on a broken link,
-# a public name without a docstring, or a page that says something else than its programs print.
+# Runs the programs of all pages that the tests have not run as they are, draws their pictures, builds the site in
+# build/site/html, and looks at it in Chromium, if there is one. Fails on a broken link, a public name without a
+# docstring, or a page that says something else than its programs print.
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.pages.site
+	$(BIN)/python -m pytest -q tests/test_site_in_a_browser.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,9 +1,10 @@
 """The time of single operators beside PyTorch eager, forward and backward, on small and on large float32 tensors.
 
 The programs are the same text for both libraries. Each library runs in a process of its own, in alternation, with the
-same number of threads; the ratios are of medians.
+same number of threads; the ratios are of medians. With ``--small`` it is small tensors alone, with the calls of
+``small_calls.py``, too, the dearest beside PyTorch first.
 
-    python benchmarks/operators.py [--only softmax conv2d] [--rounds 3] [--threads 2]
+    python benchmarks/operators.py [--small] [--only softmax conv2d] [--rounds 3] [--threads 2]
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+try:
+    from .small_calls import SMALL_CALLS
+except ImportError:
+    from small_calls import SMALL_CALLS  # type: ignore[import-not-found, no-redef]
 
 # name: program, small shapes, large shapes. A shape in a list is that of integers below its last number.
 PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -80,9 +86,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+CALLS_AT_ONCE = 20  # of small tensors, between two looks at the clock
+
+
 def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Callable[[], None]]:
     """The forward alone under recording, and forward with backward, of one program."""
-    text, *shapes = PROGRAMS[name]
+    text, *shapes = PROGRAMS[name] if name in PROGRAMS else SMALL_CALLS[name]
     rng = np.random.default_rng(0)
     if library == "torch":
         import torch
@@ -95,7 +104,9 @@ def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Ca
     scope: dict[str, Any] = {"torch": torch, "F": F}
     leaves = []
     for key, shape in shapes[large].items():
-        if isinstance(shape, list):
+        if isinstance(shape, str):
+            scope[key] = eval(shape, {"torch": torch})
+        elif isinstance(shape, list):
             scope[key] = torch.from_numpy(rng.integers(shape[-1], size=shape[:-1]))
         else:
             scope[key] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32)).requires_grad_()
@@ -111,36 +122,42 @@ def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Ca
     return forward, both
 
 
-def median_time(function: Callable[[], Any], seconds: float) -> float:
+def median_time(function: Callable[[], Any], seconds: float, calls: int) -> float:
     for _ in range(3):
         function()
     times = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
         start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
+        for _ in range(calls):
+            function()
+        times.append((time.perf_counter() - start) / calls)
     return statistics.median(times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=list(PROGRAMS), metavar="OPERATOR")
+    parser.add_argument("--only", nargs="+", metavar="OPERATOR")
+    parser.add_argument("--small", action="store_true", help="small tensors alone, with more programs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.1, help="per program, library and round")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    unknown = set(options.only) - set(PROGRAMS)
+    programs = [*PROGRAMS, *SMALL_CALLS] if options.small else list(PROGRAMS)
+    names = options.only or programs
+    unknown = set(names) - set(programs)
     if unknown:
-        parser.error(f"unknown operators {sorted(unknown)}; there are {', '.join(PROGRAMS)}")
+        parser.error(f"unknown operators {sorted(unknown)}; there are {', '.join(programs)}")
+    sizes = ("small",) if options.small else ("small", "large")
     if options.worker:
         measured = {
             f"{name}/{size}": [
-                median_time(function, options.seconds) for function in program(options.worker, name, large)
+                median_time(function, options.seconds, CALLS_AT_ONCE if size == "small" else 1)
+                for function in program(options.worker, name, size == "large")
             ]
-            for name in options.only
-            for large, size in enumerate(("small", "large"))
+            for name in names
+            for size in sizes
         }
         print(json.dumps(measured))
         return
@@ -150,22 +167,42 @@ def main() -> None:
     for _ in range(options.rounds):
         for library in ("retrograd", "torch"):
             command = [sys.executable, __file__, "--worker", library, "--seconds", str(options.seconds)]
-            run = subprocess.run([*command, "--only", *options.only], capture_output=True, text=True, env=environment)
+            command += ["--small"] * options.small + ["--only", *names]
+            run = subprocess.run(command, capture_output=True, text=True, env=environment)
             if run.returncode:
                 sys.exit(run.stderr)
             for key, pair in json.loads(run.stdout).items():
                 times[library, key].append(pair)
+
+    def medians(library: str, name: str, size: str) -> list[float]:
+        return [statistics.median(column) for column in zip(*times[library, f"{name}/{size}"], strict=True)]
+
     print(f"time of PyTorch eager's, {threads} threads: forward, forward and backward")
+    if options.small:
+        _print_small([(name, medians("retrograd", name, "small"), medians("torch", name, "small")) for name in names])
+        return
     print(f"{'':16} {'small':^13} {'large':^13}")
-    for name in options.only:
+    for name in names:
         cells = []
-        for size in ("small", "large"):
-            mine, theirs = (
-                [statistics.median(column) for column in zip(*times[library, f"{name}/{size}"], strict=True)]
-                for library in ("retrograd", "torch")
-            )
+        for size in sizes:
+            mine, theirs = medians("retrograd", name, size), medians("torch", name, size)
             cells += [f"{a / b:6.2f}" for a, b in zip(mine, theirs, strict=True)]
         print(f"{name:16} {' '.join(cells)}")
+
+
+def _print_small(rows: list[tuple[str, list[float], list[float]]]) -> None:
+    """The ratios, the largest of the forward first, and the microseconds of both libraries."""
+    print(f"{'':28} {'ratios':^13} {'us':^16} {'PyTorch, us':^16}")
+    for name, mine, theirs in sorted(rows, key=lambda row: row[2][0] / row[1][0]):
+        ratios = " ".join(f"{a / b:6.2f}" for a, b in zip(mine, theirs, strict=True))
+        print(f"{name:28} {ratios} " + " ".join(f"{1e6 * value:7.2f}" for value in (*mine, *theirs)))
+    for index, direction in enumerate(("forward", "forward and backward")):
+        ratios = sorted(mine[index] / theirs[index] for _, mine, theirs in rows)
+        mean, median = statistics.geometric_mean(ratios), statistics.median(ratios)
+        print(
+            f"{direction}: geometric mean {mean:.2f}, median {median:.2f}, "
+            f"{sum(ratio > 1.5 for ratio in ratios)} above 1.5, {sum(ratio > 3 for ratio in ratios)} above 3"
+        )
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def install_sizes() -> dict[str, float]:
 def first_steps() -> dict[str, float]:
     """Seconds from the imported library to the end of a transformer's first step: with no compiled kernel, with all."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        environment = os.environ | {"RETROGRAD_CACHE": folder}
         found = {}
         for name in ("cold", "warm"):
             command = [sys.executable, "-m", "benchmarks.worker", "retrograd", "gpt_small"]

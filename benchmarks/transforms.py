@@ -1,9 +1,11 @@
 """Transforms beside torch.func and JAX: per-example gradients, a Hessian, Hessian-vector products, a Jacobian.
 
 Each library runs in a process of its own, in alternation, with two threads; the medians are compared. Libraries that
-are not installed are left out, and JAX, which compiles each function as a whole, of what it has no modules for.
+are not installed are left out. JAX runs as its users have it, each function compiled as a whole (``jax``), and call by
+call, as the others do (``jax-eager``). Products with the Hessian are each library's own: ``hvp`` here, the gradient of
+``<gradient, v>`` with torch.func, forward over reverse with JAX.
 
-    python benchmarks/transforms.py [--rounds 7]
+    python benchmarks/transforms.py [--rounds 7] [--libraries retrograd torch] [--only MLP Hessian]
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-LIBRARIES = ("retrograd", "torch", "jax")
+LIBRARIES = ("retrograd", "torch", "jax", "jax-eager")
 BATCH = 64
 Step = Callable[[], Any]
 
@@ -99,7 +102,10 @@ def module_steps(library: str) -> dict[str, Step]:
         gradient = layer_gradient(state)
         return sum((gradient[name] * directions[name]).sum() for name in gradient)
 
-    products = func.grad(inner)
+    def product() -> Any:
+        if hasattr(func, "hvp"):
+            return func.hvp(layer_loss, (layer_state,), (directions,))[1]
+        return func.grad(inner)(layer_state)
 
     return {
         "gradients per example, MLP": per_example(mlp, tensor(numbers(6, BATCH, 784))),
@@ -107,7 +113,7 @@ def module_steps(library: str) -> dict[str, Step]:
         "Hessian by 1,008 parameters": lambda: func.hessian(small_loss)(flat),
         "Jacobian of 256 to 256": lambda: func.jacrev(lambda x: func.functional_call(wide, wide_state, (x,)))(point),
         "gradient, transformer": lambda: layer_gradient(layer_state),
-        "Hessian-vector product, transformer": lambda: products(layer_state),
+        "Hessian-vector product, transformer": product,
     }
 
 
@@ -128,9 +134,10 @@ def torch_steps() -> dict[str, Step]:
     return steps | {"Hessian-vector product, transformer": twice_differentiable}
 
 
-def jax_steps() -> dict[str, Step]:
+def jax_steps(compile: bool = True) -> dict[str, Step]:
     import jax
     import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
 
     def layers(*widths: int) -> Any:
         return [
@@ -163,10 +170,10 @@ def jax_steps() -> dict[str, Step]:
     ]
     y = jnp.asarray(labels(1, 10, BATCH))
     inputs, targets = jnp.asarray(numbers(2, BATCH, 16)), jnp.asarray(labels(3, 8, BATCH))
-    flat, unravel = jax.flatten_util.ravel_pytree(small)
+    flat, unravel = ravel_pytree(small)
 
     def compiled(function: Any, *arguments: Any) -> Step:
-        ready = jax.jit(function)
+        ready = jax.jit(function) if compile else function
         return lambda: jax.block_until_ready(ready(*arguments))
 
     def mlp_loss(state: Any, x: Any, y: Any) -> Any:
@@ -174,6 +181,29 @@ def jax_steps() -> dict[str, Step]:
 
     def small_loss(flat: Any) -> Any:
         return loss(forward(jnp.tanh, unravel(flat), inputs), targets)
+
+    def layer_loss(state: Any) -> Any:
+        """That of an encoder layer of 128 channels and 4 heads with its norms behind, as PyTorch's."""
+
+        def normalized(x: Any, w: Any, b: Any) -> Any:
+            return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+
+        (w_in, b_in), (w_out, b_out), (w1, b1), (w2, b2), first, second = state
+        heads = (words @ w_in + b_in).reshape(16, 64, 3, 4, 32).transpose(2, 0, 3, 1, 4)
+        q, k, v = heads
+        p = jax.nn.softmax(q @ k.swapaxes(-1, -2) / 32**0.5)
+        x = normalized(words + (p @ v).transpose(0, 2, 1, 3).reshape(16, 64, 128) @ w_out + b_out, *first)
+        x = normalized(x + jax.nn.relu(x @ w1 + b1) @ w2 + b2, *second)
+        return (x**2).mean()
+
+    words = jnp.asarray(numbers(5, 16, 64, 128))
+    norms = [(jnp.ones(128), jnp.zeros(128))] * 2
+    layer_state = [*layers(128, 384), *layers(128, 128), *layers(128, 256), *layers(256, 128), *norms]
+    directions = jax.tree.map(jnp.ones_like, layer_state)
+    layer_gradient = jax.grad(layer_loss)
+
+    def product(state: Any, directions: Any) -> Any:
+        return jax.jvp(layer_gradient, (state,), (directions,))[1]
 
     def per_example(function: Any) -> Any:
         return jax.vmap(jax.grad(function), (None, 0, 0))
@@ -187,13 +217,25 @@ def jax_steps() -> dict[str, Step]:
         "Jacobian of 256 to 256": compiled(
             jax.jacrev(lambda x: forward(jnp.tanh, wide, x)), jnp.asarray(numbers(4, 256))
         ),
+        "gradient, transformer": compiled(layer_gradient, layer_state),
+        "Hessian-vector product, transformer": compiled(product, layer_state, directions),
     }
 
 
-def measure(library: str, seconds: float) -> dict[str, float]:
-    """Median seconds of each workload."""
+STEPS = {
+    "retrograd": retrograd_steps,
+    "torch": torch_steps,
+    "jax": jax_steps,
+    "jax-eager": partial(jax_steps, compile=False),
+}
+
+
+def measure(library: str, seconds: float, only: list[str]) -> dict[str, float]:
+    """Median seconds of each workload whose name has one of the words, of all without any."""
     found = {}
-    for name, step in globals()[f"{library}_steps"]().items():
+    for name, step in STEPS[library]().items():
+        if only and not any(word in name for word in only):
+            continue
         step()
         times: list[float] = []
         end = time.perf_counter() + seconds
@@ -209,18 +251,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="per workload, library and round")
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=LIBRARIES)
+    parser.add_argument("--only", nargs="+", default=[], help="workloads, by words of their names")
     parser.add_argument("--worker", choices=LIBRARIES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        print(json.dumps(measure(options.worker, options.seconds)))
+        print(json.dumps(measure(options.worker, options.seconds, options.only)))
         return
     environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
     measured: dict[str, dict[str, list[float]]] = {library: defaultdict(list) for library in LIBRARIES}
-    libraries = list(LIBRARIES)
+    libraries = list(options.libraries)
+    passed = ["--seconds", str(options.seconds), "--only", *options.only]
     for _ in range(options.rounds):
         for library in list(libraries):
             run = subprocess.run(
-                [sys.executable, __file__, "--worker", library, "--seconds", str(options.seconds)],
+                [sys.executable, __file__, "--worker", library, *passed],
                 capture_output=True,
                 text=True,
                 env=environment,
@@ -234,16 +279,16 @@ def main() -> None:
     medians = {
         library: {name: statistics.median(times) for name, times in rows.items()} for library, rows in measured.items()
     }
-    mine = medians["retrograd"]
+    mine = medians[options.libraries[0]]
     for name, value in mine.items():
         others = [
             f"{value / rows[name]:.2f} of {library} ({rows[name] * 1e3:.2f} ms)"
             for library, rows in medians.items()
-            if library != "retrograd" and name in rows
+            if rows is not mine and name in rows
         ]
         print(f"{name}: {value * 1e3:.2f} ms" + "".join(f", {other}" for other in others))
     for library, rows in medians.items():
-        if "gradient, transformer" in rows:
+        if "Hessian-vector product, transformer" in rows and "gradient, transformer" in rows:
             ratio = rows["Hessian-vector product, transformer"] / rows["gradient, transformer"]
             print(f"{library}: a Hessian-vector product takes the time of {ratio:.2f} gradients")
 

@@ -17,7 +17,7 @@ ROOMS = {
     "manual": set(),
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
-    "nn": {"core", "ops", "autograd", "func", "distributed", "_generated"},
+    "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},
     "optim": {"core", "kernels", "ops", "nn", "func"},
     "compiler": {"core", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "scalar", "training"},

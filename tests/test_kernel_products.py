@@ -7,16 +7,20 @@ import pytest
 
 pytest.importorskip("numba")
 
-from retrograd.kernels import blas
-from retrograd.kernels.loops import _compiled
+from retrograd.kernels import blas, cblas, products
+from retrograd.kernels.machine import Loop
+from retrograd.kernels.objects import njit
 
-pytestmark = pytest.mark.skipif(not blas.available(), reason="no BLAS of NumPy's found")
+pytestmark = pytest.mark.skipif(not cblas.available(), reason="no BLAS of NumPy's found")
 product = blas.product
 
 
-@_compiled()
-def multiply(a, b, c, beta):
+@njit
+def multiplying(a, b, c, beta):
     product(a, b, c, beta)
+
+
+multiply = Loop(__name__, "multiply", multiplying)
 
 
 def transposed(a):
@@ -42,3 +46,25 @@ def test_products_of_parts_of_matrices(dtype, m, k, n):
         multiply(left, right, c, 0.0)
         np.testing.assert_allclose(c, wanted, rtol=1e-5)
         assert np.isnan(whole).sum() == whole.size - c.size  # nothing beside it was written
+
+
+def turned(x):
+    """The same matrices, each with its columns one behind the other."""
+    return np.ascontiguousarray(np.swapaxes(x, -1, -2)).swapaxes(-1, -2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("x_lead", "y_lead"),
+    [((50,), (50,)), ((), (50,)), ((1,), (50,)), ((50, 1), ()), ((5, 10), (5, 10)), ((5, 1), (10,))],
+)
+def test_stacks_of_products_are_numpys_however_they_lie_in_memory(dtype, x_lead, y_lead):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((*x_lead, 64, 16)).astype(dtype), rng.standard_normal((*y_lead, 16, 80)).astype(dtype)
+    wanted = np.matmul(x, y)
+    permuted = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, 1)), 1, 0) if x_lead else x  # rows apart in memory
+    for left in (x, turned(x), permuted, x[..., ::-1, :][..., ::-1, :]):
+        for right in (y, turned(y)):
+            found = products.stack(left, right)
+            assert found.dtype == dtype and found.flags.c_contiguous
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

@@ -8,8 +8,9 @@ import pytest
 
 from tools.pages.__main__ import DOCS, pages, write
 from tools.pages.blocks import Program, Text, read
+from tools.pages.keeping import keep
 from tools.pages.notebooks import notebook
-from tools.pages.running import Failure, agree, check, run
+from tools.pages.running import Failure, agree, check, checked, run
 
 PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
 SLOW = {name for name, path in PAGES.items() if "<!-- slow -->" in path.read_text(encoding="utf-8")}
@@ -21,15 +22,18 @@ def test_there_are_chapters_and_guides():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_what_it_shows(name):
+    results = []
     for result in run(PAGES[name], slow=False):
         check(result)
+        results.append(result)
+    if name not in SLOW:
+        keep(PAGES[name], results)  # the site needs them, too
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_a_page_that_takes_longer_prints_what_it_shows(name):
-    for result in run(PAGES[name]):
-        check(result)
+    keep(PAGES[name], checked(PAGES[name]))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("learn/")])

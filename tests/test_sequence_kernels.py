@@ -70,6 +70,14 @@ MASKS = {
 }
 
 
+def to_second_order(out, inputs):
+    """The gradients of a Tensor's product with a cotangent, and those of theirs by the inputs and the cotangent."""
+    g = draw(1, *out.shape, dtype=out.dtype).requires_grad_()
+    first = rg.autograd.grad(out, inputs, g, create_graph=True)
+    along = [draw(seed, *x.shape, dtype=x.dtype) for seed, x in enumerate(first, 2)]
+    return *first, *rg.autograd.grad(first, (g, *inputs), along)
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mask", MASKS)
@@ -81,8 +89,7 @@ def test_attention_of_heads_split_off_one_projection(mask, dtype, compare):
         if mask == "added":
             options["attn_mask"] = options["attn_mask"].nan_to_num(-float("inf"))
         out = F.scaled_dot_product_attention(q, k, v, **options)
-        out.backward(draw(1, *out.shape, dtype=dtype))
-        return out, qkv.grad
+        return out, *to_second_order(out, [qkv])
 
     compare(program, dtype)
 
@@ -95,8 +102,7 @@ def test_attention_of_other_lengths_widths_and_groups_with_dropout(compare):
             for seed, shape in enumerate([(2, 4, 70, 8), (2, 2, 150, 8), (1, 2, 150, 5)])
         )
         out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3, enable_gqa=True, is_causal=True)
-        out.backward(draw(5, *out.shape, dtype=dtype))
-        return out, q.grad, k.grad, v.grad
+        return out, *to_second_order(out, [q, k, v])
 
     compare(program, "float32")
 
@@ -164,15 +170,17 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype):
-    from retrograd.kernels.loops import _compiled
+    from retrograd.kernels.machine import Loop
+    from retrograd.kernels.objects import njit
     from retrograd.kernels.sequences import numbers
 
-    @_compiled("contract")
-    def both(x, exponentials, tangents):
+    @njit(fastmath={"contract"}, error_model="numpy")
+    def loop(x, exponentials, tangents):
         for j in range(x.size):
             exponentials[j] = numbers.exp(x[j])
             tangents[j] = numbers.tanh(x[j])
 
+    both = Loop(__name__, "both", loop)
     edge = 1000 if dtype == np.float64 else 100
     x = np.concatenate((np.linspace(-edge, edge, 9999), np.linspace(-1, 1, 9999), [np.inf, -np.inf])).astype(dtype)
     found = np.empty((2, x.size), dtype)

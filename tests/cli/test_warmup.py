@@ -21,7 +21,7 @@ def test_without_compiled_loops_there_is_nothing_to_compile(monkeypatch, capsys)
 def test_what_is_compiled_once_is_found_afterwards(tmp_path):
     pytest.importorskip("numba")
     path = os.pathsep.join([os.path.dirname(os.path.dirname(rg.__file__)), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
+    environment = os.environ | {"RETROGRAD_CACHE": str(tmp_path), "PYTHONPATH": path}
     command = [sys.executable, "-m", "retrograd", "warmup"]
     first, second = [
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from .blocks import Program, read
-from .running import Failure, check, run
+from .running import Failure, checked, run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -44,8 +44,7 @@ def main() -> int:
             if options.write:
                 write(path.resolve())
             else:
-                for result in run(path.resolve()):
-                    check(result)
+                checked(path.resolve())
         except Failure as failure:
             failed += 1
             print(failure, file=sys.stderr)

@@ -27,11 +27,15 @@ ROOMS = {
     "retrograd.autograd": "Gradients: autograd",
     "retrograd.autograd.functional": "Jacobians and products: autograd.functional",
     "retrograd.func": "Transforms of functions: func",
+    "retrograd.core.primitive": "Operators of your own: core.primitive",
     "retrograd.inspect": "The glass box: inspect",
+    "retrograd.inspect.stepping": "Steps of a walk: inspect.step",
+    "retrograd.inspect.explaining": "Explanations: inspect.explain",
     "retrograd.compiler": "Compiled steps: compile",
     "retrograd.nn": "Modules: nn",
     "retrograd.nn.init": "Initial values: nn.init",
     "retrograd.nn.utils": "Around modules: nn.utils",
+    "retrograd.nn.parallel": "Modules in many processes: nn.parallel",
     "retrograd.optim": "Optimizers: optim",
     "retrograd.optim.lr_scheduler": "Schedules of the learning rate: optim.lr_scheduler",
     "retrograd.data": "Data sets and loaders: data",
@@ -40,7 +44,10 @@ ROOMS = {
     "retrograd.serialization": "Saving and loading: save and load",
     "retrograd.distributions": "Probability distributions: distributions",
     "retrograd.sparse": "Sparse matrices: sparse",
+    "retrograd.linalg": "Errors of linear algebra: linalg",
     "retrograd.distributed": "Many processes: distributed",
+    "retrograd.distributed.nn": "Communication that is differentiated: distributed.nn",
+    "retrograd.distributed.optim": "Optimizers with shared state: distributed.optim",
     "retrograd.onnx": "ONNX: onnx",
     "retrograd.weights": "Weights of other libraries: weights",
     "retrograd.sklearn": "Estimators for scikit-learn: sklearn",
@@ -49,6 +56,7 @@ ROOMS = {
     "retrograd.manual": "Layers by hand: manual",
     "retrograd.testing": "Checks of operators: testing",
 }
+ONLY = {"retrograd.core.primitive": ("Primitive",)}  # of rooms that are no user's otherwise
 
 
 class Undocumented(Exception):
@@ -84,8 +92,7 @@ def write(folder: Path) -> None:
             if identity(value) in seen:
                 continue
             seen.add(identity(value))
-            if not inspect.getdoc(value):
-                missing.append(f"{room}.{name}")
+            missing += undocumented(f"{room}.{name}", value)
             entries.append((f"{room}.{name}", "class" if inspect.isclass(value) else "function"))
         page = room.replace(".", "_")
         write_page(folder / f"{page}.rst", title, entries, inspect.getdoc(module) or "")
@@ -93,6 +100,16 @@ def write(folder: Path) -> None:
     if missing:
         raise Undocumented("without a docstring: " + ", ".join(missing))
     write_contents(folder / "index.md", pages)
+
+
+def undocumented(name: str, value: object) -> list[str]:
+    """What has no docstring: a function, or a class and its public methods and properties."""
+    missing = [] if inspect.getdoc(value) else [name]
+    for own, member in vars(value).items() if inspect.isclass(value) else ():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if not own.startswith("_") and inspect.isfunction(function) and not inspect.getdoc(getattr(value, own)):
+            missing.append(f"{name}.{own}")
+    return missing
 
 
 def operators(family: str) -> list[str]:
@@ -114,8 +131,8 @@ def identity(value: object) -> tuple[str, str]:
 
 def public(module: ModuleType) -> Iterator[tuple[str, object]]:
     """The functions and classes of ours that a module gives."""
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    for name in names:
+    names = ONLY.get(module.__name__) or getattr(module, "__all__", None) or vars(module)
+    for name in [name for name in names if not name.startswith("_")]:
         value = getattr(module, name)
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("retrograd"):
             yield name, value

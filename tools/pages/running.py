@@ -28,11 +28,11 @@ ROUGHLY = 0.15  # of numbers that a program prints behind a "~": what a training
 
 @dataclass
 class Result:
-    """What a program printed, and the pictures that its last line is worth, as ``{ending: text}``."""
+    """What a program printed, and the forms in which its last line shows itself, as ``{ending: text}``."""
 
     program: Program
     output: str
-    picture: dict[str, str | bytes] = field(default_factory=dict)
+    picture: dict[str, str] = field(default_factory=dict)
 
 
 class Failure(AssertionError):
@@ -118,14 +118,27 @@ def execute(program: Program, name: str, start: int, namespace: dict[str, Any]) 
     return Result(program, printed.getvalue(), picture)
 
 
-def pictures(value: Any) -> dict[str, str | bytes]:
-    """The forms in which a value draws itself: an SVG, or a figure of Matplotlib's."""
+def pictures(value: Any) -> dict[str, str]:
+    """The forms in which a value shows itself: an SVG, a figure of Matplotlib's, a page that is worked with."""
     if hasattr(value, "savefig"):
         memory = io.StringIO()
         value.savefig(memory, format="svg", bbox_inches="tight", metadata={"Date": None})
         return {"svg": memory.getvalue()}
-    draw = getattr(value, "_repr_svg_", None)
-    return {"svg": svg} if draw is not None and (svg := draw()) else {}
+    draw, page = getattr(value, "_repr_svg_", None), getattr(value, "to_html", None)
+    forms = {"svg": draw and draw(), "html": page and page()}
+    return {ending: content for ending, content in forms.items() if content}
+
+
+def checked(path: Path) -> list[Result]:
+    """The results of a page whose programs all print what it says.
+
+    Raises:
+        Failure: as ``check`` does, and where a program fails.
+    """
+    results = list(run(path))
+    for result in results:
+        check(result)
+    return results
 
 
 def check(result: Result) -> None:

@@ -1,25 +1,57 @@
 """Build the site: run the pages, draw their pictures, write the reference, and let Sphinx make HTML of it.
 
 python -m tools.pages.site [FOLDER]     into build/site; fails on a warning, a broken link or a stale output
+
+Pages that the tests have run since they changed are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import reference
+from . import links, reference
 from .__main__ import DOCS, pages
 from .blocks import Program, read
+from .keeping import keep, kept
 from .notebooks import notebook
-from .running import Result, check, run
+from .running import Failure, Result, checked
 
 BUILD = DOCS.parent / "build" / "site"
 BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")  # pages of the site that stand at the repository's root
+
+
+def results_of(path: Path) -> list[Result]:
+    """What a page's programs print and draw; they run unless that is known."""
+    results = kept(path)
+    if results is None:
+        results = checked(path)
+        keep(path, results)
+    return results
+
+
+def all_results() -> dict[Path, list[Result]]:
+    """The results of all pages, a process for each core running them.
+
+    Raises:
+        Failure: a page says something else than its programs print; all of these pages are told first.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes already fill the cores
+    with ProcessPoolExecutor() as pool:
+        tasks = {path: pool.submit(results_of, path) for path in pages()}
+    failures = [failure for task in tasks.values() if (failure := task.exception()) is not None]
+    for failure in failures[1:]:
+        print(failure, file=sys.stderr)
+    if failures:
+        raise failures[0]
+    return {path: task.result() for path, task in tasks.items()}
 
 
 def stage(source: Path) -> None:
@@ -27,10 +59,7 @@ def stage(source: Path) -> None:
     shutil.copytree(DOCS, source)
     for name in BESIDE:
         shutil.copy(DOCS.parent / name, source)
-    for path in pages():
-        results = list(run(path))
-        for result in results:
-            check(result)
+    for path, results in all_results().items():
         staged = source / path.relative_to(DOCS)
         staged.write_text(illustrated(path, results, staged.parent / "pictures"), encoding="utf-8")
         if path.parent.name == "learn":
@@ -58,11 +87,10 @@ def illustrated(path: Path, results: list[Result], folder: Path) -> str:
             parts.append(block.text)
             continue
         parts.append(block.markdown(block.output))
-        for ending, content in drawn.get(block.line, {}).items():
+        forms = drawn.get(block.line, {})
+        if forms:
             folder.mkdir(exist_ok=True)
-            file = folder / f"{path.stem}_{block.line}.{ending}"
-            file.write_text(content) if isinstance(content, str) else file.write_bytes(content)
-            parts.append(f"\n![What the last line shows](pictures/{file.name})\n")
+            parts += shown(forms, folder, f"{path.stem}_{block.line}")
     page = "".join(parts)
     if path.parent.name == "learn":
         link = f"[This chapter as a notebook](path:{path.stem}.ipynb)"
@@ -70,14 +98,51 @@ def illustrated(path: Path, results: list[Result], folder: Path) -> str:
     return page
 
 
+FRAME = "<iframe src='pictures/{name}.html' title='What the last line shows'></iframe>\n"
+LINK = "<p><a href='pictures/{name}.html'>Open it as a page</a>, to work with by mouse or by keys.</p>"
+
+
+def shown(forms: dict[str, str], folder: Path, name: str) -> Iterator[str]:
+    """Write the forms in which a value shows itself into a folder, and give what the page shows of them."""
+    if "svg" in forms:
+        for theme, media in (("light", "not all"), ("dark", "all")):  # the site's own theme decides, not the system's
+            file = folder / f"{name}_{theme}.svg"
+            file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", media, forms["svg"]), encoding="utf-8")
+            yield f"\n![What the last line shows](pictures/{file.name}){{.picture .only-{theme}}}\n"
+    if "html" in forms:
+        (folder / f"{name}.html").write_text(forms["html"], encoding="utf-8")
+        html = ("" if "svg" in forms else FRAME) + LINK
+        yield f"\n```{{raw}} html\n{html.format(name=name)}\n```\n"
+
+
 def build(folder: Path) -> int:
     """Stage and build, from nothing."""
     shutil.rmtree(folder, ignore_errors=True)
-    source = folder / "source"
+    source, html = folder / "source", folder / "html"
     folder.mkdir(parents=True)
-    stage(source)
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-j", "2", "-c", str(DOCS)]
-    return subprocess.call([*command, "-d", str(folder / "trees"), str(source), str(folder / "html")])
+    try:
+        stage(source)
+    except (Failure, reference.Undocumented) as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return sphinx(source, html, folder / "trees") or finish(source, html)
+
+
+def sphinx(source: Path, html: Path, trees: Path) -> int:
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(DOCS)]
+    return subprocess.call([*command, "-d", str(trees), str(source), str(html)])
+
+
+def finish(source: Path, html: Path) -> int:
+    """Copy what Sphinx leaves behind, and look at every link."""
+    for page in source.rglob("pictures/*.html"):
+        target = html / page.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(page, target)
+    links.drop_back_links(html)
+    broken = links.broken(html)
+    print("\n".join(broken) or f"the site is in {html}", file=sys.stderr if broken else sys.stdout)
+    return min(len(broken), 1)
 
 
 if __name__ == "__main__":

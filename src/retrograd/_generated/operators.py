@@ -98,6 +98,7 @@ MODULES = (
     "ops.nn.pooling.maximum",
     "ops.nn.pooling.places",
     "ops.nn.pooling.sliding",
+    "ops.nn.pooling.tables",
     "ops.nn.pooling.unpooling",
     "ops.nn.recurrent.cells",
     "ops.nn.recurrent.gru",

@@ -9,6 +9,7 @@ import numpy as np
 import retrograd as rg
 from retrograd import kernels, nn, optim
 from retrograd.nn import functional as F
+from retrograd.optim import swa_utils
 
 from .console import UserError
 
@@ -23,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     if kernels.compiled() is None:
         raise UserError("nothing to compile: Numba is not installed (pip install retrograd[fast]), or turned off")
-    from retrograd.kernels.cache import compiled
+    from retrograd.kernels.machine import compiled
 
     for name, exercise in exercises():
         loops, seconds = compiled.loops, compiled.seconds
@@ -65,6 +66,9 @@ def _activations() -> None:
     x = _leaf(WIDE, WIDE)
     for function in (rg.exp, rg.tanh, rg.sigmoid, F.relu, F.silu, F.gelu, F.softplus):
         _differentiate(function(x))
+    for loss in (F.mse_loss, F.l1_loss, F.huber_loss):
+        loss(x, x.detach()).backward()
+    _differentiate(F.dropout(x), rg.where(x > 0, x, -x), rg.cat([x] * 4) * 2)
     _differentiate(F.gelu(x, approximate="tanh"), F.softmax(x, -1), F.log_softmax(x, -1), x.cumsum(-1))
 
 
@@ -101,8 +105,11 @@ def _classes() -> None:
 
 
 def _optimizers() -> None:
-    for make in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop):
+    for name in ("SGD", "ASGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop"):
         x = _leaf(WIDE, WIDE)
         x.grad = rg.ones(WIDE, WIDE)
-        optimizer: Any = make([x], lr=0.1)
+        optimizer: Any = getattr(optim, name)([x], lr=0.1)
+        nn.utils.clip_grad_norm_(x, 1.0)
         optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        swa_utils.get_ema_multi_avg_fn()([rg.zeros(WIDE, WIDE)], [x], 1)

@@ -133,7 +133,7 @@ def _exchange() -> None:
             if hasattr(function, "exchange") and function not in done:
                 done.add(function)
                 function.exchange(_casting(low, devices))
-    Tensor.__matmul__.__wrapped__.exchange(_casting(True, everywhere))  # type: ignore[attr-defined]
+    Tensor.__matmul__ = _casting(True, everywhere)(Tensor.__matmul__)  # type: ignore[method-assign]
 
 
 class autocast(AtomicExit):

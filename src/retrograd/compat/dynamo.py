@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..compiler import compile as compile
+from ..compiler.compiled import forget
+from ..compiler.sizes import mark_dynamic, mark_static
 from ..core.modes import modes
 
 config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
@@ -26,7 +28,8 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing was."""
+    """Forget what was compiled: the next calls trace again."""
+    forget()
 
 
 def graph_break(msg: str = "") -> None:
@@ -39,6 +42,7 @@ def cudagraph_mark_step_begin() -> None:
 
 is_dynamo_compiling = is_exporting = is_compiling
 assume_constant_result = disable
+maybe_mark_dynamic = mark_dynamic
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
@@ -53,5 +57,6 @@ def set_stance(stance: str = "default", **options: Any) -> Any:
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "config", "cudagraph_mark_step_begin", "disable", "graph_break",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
+    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "reset", "set_stance",
 ]  # fmt: skip

@@ -11,9 +11,11 @@ from .compiled import compile as compile
 from .program import Instruction as Instruction
 from .program import Program as Program
 from .program import Value as Value
+from .sizes import mark_dynamic as mark_dynamic
+from .sizes import mark_static as mark_static
 from .tracer import DataDependent as DataDependent
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)
 
-__all__ = ["Compiled", "DataDependent", "Instruction", "Program", "Value", "compile"]
+__all__ = ["Compiled", "DataDependent", "Instruction", "Program", "Value", "compile", "mark_dynamic", "mark_static"]

@@ -7,9 +7,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -21,22 +22,26 @@ from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
+from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
+from .scalars import leave_scalars
+from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
 
 LIMIT = 8  # programs that a function keeps
+_all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 
 
 class Compiled:
     """What ``compile`` returns for a function: call it as the function."""
 
-    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool, limit: int = LIMIT) -> None:
+    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
         self.function = function
         self.fallback = fallback
         self.dynamic = dynamic
@@ -49,9 +54,10 @@ class Compiled:
         self._failures = 0
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
+        _all.add(self)
 
     def __repr__(self) -> str:
-        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+        return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -67,13 +73,18 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.eager or modes.observers or modes.level is not None or not turned_on():
             return self.function(*args, **kwargs)
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
+        other_sizes: list[Entry] = []
         for entry in self.entries:
-            if entry.trace.structure != structure or entry.casts != casts:
+            known = entry.trace.structure
+            if known is not structure and known != structure or entry.casts != casts:
                 continue
             arrays = entry.enter(leaves)
             if arrays is None:
+                continue
+            if arrays is NEW:
+                other_sizes.append(entry)
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
@@ -85,7 +96,7 @@ class Compiled:
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
-        return self._trace(args, kwargs, leaves, structure)
+        return self._trace(leaves, structure, other_sizes)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
@@ -124,7 +135,7 @@ class Compiled:
             self(*args, **kwargs)  # traced, if need be
             for entry in self.entries:
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
-                if arrays is not None:
+                if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
         return (
             "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
@@ -132,7 +143,7 @@ class Compiled:
 
     # Tracing
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], structure: Structure) -> Any:
+    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry]) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
@@ -144,14 +155,38 @@ class Compiled:
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
         else:
             self._failures = 0
-            if len(self.entries) >= self.limit:
-                self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
-            entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
-            entry.casts = casts
-            self.entries.insert(0, entry)
+            self._keep(trace, casts, other_sizes)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
+
+    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry]) -> None:
+        """Make a program of a trace, or find that it is one that is there at another size."""
+        label, apart = getattr(self.function, "__name__", "program"), ""
+        full = len(self.entries) >= self.limit
+        every = bool(self.dynamic) or self.dynamic is None and full
+        if every or other_sizes or any(map(marks, trace.leaves)):
+            for entry in other_sizes:
+                assert entry.trace.sizes is not None
+                try:
+                    with _tracing:
+                        changed = entry.trace.sizes.learn(trace)
+                except Differs as why:
+                    apart = apart or str(why)
+                    continue
+                if changed:
+                    made = Entry(entry.trace.sizes.made(), self.function, label)
+                    for kept in ("casts", "calls", "seconds", "apart"):
+                        setattr(made, kept, getattr(entry, kept))
+                    self.entries = [made if other is entry else other for other in self.entries]
+                return
+            marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
+            trace = Sizes(trace, None if every else marked).made()
+        if full:
+            self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
+        entry = Entry(trace, self.function, label)
+        entry.casts, entry.apart = casts, apart
+        self.entries.insert(0, entry)
 
     def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
@@ -204,7 +239,8 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = split
+        made = [result.value for result in results if type(result.value) is Value]
+        program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -313,6 +349,27 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     return True
 
 
+def forget() -> None:
+    """Let all compiled functions trace again."""
+    for compiled in list(_all):
+        compiled.entries, compiled.eager, compiled._failures = [], "", 0
+
+
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+    """``flatten`` of a call's arguments, at once where all of them are leaves."""
+    if kwargs or not _LEAVES.issuperset(map(type, args)):
+        return flatten((args, kwargs))
+    return list(args), _structure_of(len(args))
+
+
+@cache
+def _structure_of(count: int) -> Structure:
+    return flatten(((0,) * count, {}))[1]
+
+
+_LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
+
+
 def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
     autocast = sys.modules.get("retrograd.compat.autocast")
@@ -334,7 +391,7 @@ def turned_on() -> bool:
 def compile(
     model: Any = None,
     *,
-    dynamic: bool | None = False,
+    dynamic: bool | None = None,
     fallback: bool | None = None,
     limit: int = LIMIT,
     disable: bool = False,
@@ -346,12 +403,15 @@ def compile(
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
     numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens while it is traced, and not in a replay.
+    (``print``, appending to a list) happens while it is traced, and not in a replay. Surroundings are what the code can
+    name; what it reads by names made while running, from files, the environment or a clock is kept as it was then.
 
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
             everything with it, and whose calls are compiled.
-        dynamic: taken for PyTorch's sake; each shape has a program of its own.
+        dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
+            what the program does at others (``compiler/sizes.py``). Left out, each shape has a program of its own
+            until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``.
         limit: how many programs are kept, for different shapes, modes and numbers.
@@ -380,7 +440,7 @@ def compile(
         fallback = not tensor.arrays_keep_dtype
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
-    made = Compiled(model, bool(fallback), bool(dynamic), limit)
+    made = Compiled(model, bool(fallback), dynamic, limit)
     return compiled_module(model, made) if isinstance(model, Module) else made
 
 

@@ -20,9 +20,11 @@ from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .effects import run_step
 from .guards import Surroundings
+from .native import compiled_regions
 from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
+from .sizes import NEW, Sizes
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class Trace:
     outside: list[tuple[Tensor, Value, bool]] = field(default_factory=list)  # what is lifted, and whether it requires
     cotangents: list[Value] = field(default_factory=list)
     gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
+    sizes: Sizes | None = None  # where sizes may vary
 
 
 class Entry:
@@ -69,6 +72,7 @@ class Entry:
         self.calls = 0
         self.seconds = 0.0  # in them
         self.casts: tuple[Any, ...] = ()  # autocast's, when it was traced
+        self.apart = ""  # why it is not one with a program for other sizes
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
@@ -79,11 +83,17 @@ class Entry:
         backward = [step for step in program.instructions if id(step) in late]
         handed_over = [*handed_out, *[value for value, _ in trace.gradients if value is not None]]
         inside = {value for step in forward for value in step.outs}
-        forward = optimized(forward, [*handed_over, *[v for step in backward for v in step.reads() if v in inside]])
-        backward = optimized(backward, handed_over)
+        needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
+        self.notes: list[str] = []  # why instructions are in no region
+        if not program.varies:
+            compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
+            sure = {value for value in compared if value.shape is not None}
+            forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
+            backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
+        every = program.inputs
         program.inputs = [(value, source) for value, source in program.inputs if value in read]
         program.split = len(forward)
         made = {value for value, source in program.inputs if source[0] != "cotangent"}
@@ -102,13 +112,13 @@ class Entry:
         self.width = len(handed_out)
         self.written = self._written_tensors(forward)
         self.undo, self.generators = self._to_undo(forward)
-        self.enter = self._entered()
+        self.enter = self._entered(every)
         self.primitive = self._primitive() if self.pull is not None else None
         self.single = trace.result_structure.type is None
 
     # Whether it fits
 
-    def _entered(self) -> Callable[[Sequence[Any]], Any]:
+    def _entered(self, inputs: Sequence[tuple[Value, Any]]) -> Callable[[Sequence[Any]], Any]:
         """The guards, as one function of the leaves of the arguments: the arrays that the program takes, or None."""
         trace = self.trace
         names: dict[str, Any] = {"modes": modes, "dtypes": dtypes, "Tensor": Tensor, "ndarray": np.ndarray, "np": np}
@@ -124,13 +134,16 @@ class Entry:
 
         def fits(array: str, value: Value) -> str:
             dtype = named(value.dtype)
-            return (
-                f"{array}.shape == {value.shape!r} and {array}.strides == {value.strides!r} "
-                f"and ({array}.dtype is {dtype} or {array}.dtype == {dtype})"
-            )
+            same_dtype = f"({array}.dtype is {dtype} or {array}.dtype == {dtype})"
+            if any(value is x for x in key):
+                return same_dtype
+            return f"{array}.shape == {value.shape!r} and {array}.strides == {value.strides!r} and {same_dtype}"
 
         body: list[str] = [f"if not ({' and '.join(lines)}): return None"]
-        by_argument = {source[1]: value for value, source in trace.program.inputs if source[0] == "argument"}
+        by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
+        key: list[Value] = []  # the arrays whose sizes may vary
+        if trace.sizes is not None:
+            key = [value for value in by_argument.values() if value.shape is not None]
         lifted = {id(tensor): (value, requires) for tensor, value, requires in trace.outside}
         first: dict[int, int] = {}
         for index, leaf in enumerate(trace.leaves):
@@ -189,12 +202,28 @@ class Entry:
                     g = f"{self._leaf_name(what, named)}._grad"
                     body.append(f"if {g} is None: return None")
                 g = f"{g}.array"
-                body.append(f"if not ({fits(g, value)}): return None")
+                place = next((place for place, leaf in enumerate(trace.leaves) if leaf is what), None)
+                if key and place is not None:
+                    body.append(f"if {g}.shape != a{place}.shape or {g}.strides != a{place}.strides: return None")
+                else:
+                    body.append(f"if not ({fits(g, value)}): return None")
                 takes.append(g)
             elif kind == "object":
                 takes.append(f"x{what}")
             elif kind == "place":
                 takes.append(f"{named(what)}.value")
+            elif kind == "slot":
+                takes.append(f"slots[{what}]")
+        if key:
+            names.update(sizes=trace.sizes, NEW=NEW)
+            parts = [
+                f"{'a' if isinstance(trace.leaves[index], Tensor) else 'x'}{index}.{what}, "
+                for index, value in by_argument.items()
+                for what in ("shape", "strides")
+                if value.shape is not None
+            ]
+            body.append(f"slots = sizes.known.get(({''.join(parts)}))")
+            body.append("if slots is None: return NEW")
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
         source = "def enter(leaves):\n" + "\n".join("    " + line for line in body)
         exec(compile(source, f"<guards of {self.label}>", "exec"), names)
@@ -211,6 +240,7 @@ class Entry:
 
     def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
         """The sources of the inputs in whose memory the program writes, an optimizer's parameters among them."""
+        instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
         optimizers = [step.args[0] for step in instructions if step.function is run_step]
         moved = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
@@ -221,7 +251,7 @@ class Entry:
         ]
 
     def _to_undo(self, instructions: list[Instruction]) -> tuple[list[int], list[Any]]:
-        last = -1
+        last, instructions = -1, _parts(instructions)
         for index, step in enumerate(instructions):
             if step.kind == "guard" or step.checks:
                 last = index
@@ -265,8 +295,8 @@ class Entry:
     def writable(self, leaves: Sequence[Any]) -> bool:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
-            x = self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (is_saved(x) or not x.array.flags.writeable):
+            x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
                 return False
         return True
 
@@ -388,6 +418,11 @@ class Entry:
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+
+def _parts(instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions, those that regions consist of in the place of regions."""
+    return [part for step in instructions for part in (step.parts if step.kind == "native" else (step,))]
 
 
 def generators_of(step: Instruction) -> list[Generator]:

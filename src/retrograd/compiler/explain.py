@@ -52,6 +52,8 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out += _lines(entry.replay.instructions, costs)
     if entry.pull is not None:
         out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
+    if entry.notes:
+        out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     live, peak = 0, 0
     last = {v.root: index for index, step in enumerate(program.instructions) for v in (*step.reads(), *step.outs)}
     kept = {v.root for v in program.outputs}
@@ -67,6 +69,10 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out.append(f"memory: {_bytes(peak)} at most for what the program makes, beside its inputs")
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
+    if entry.trace.sizes is not None:
+        out += entry.trace.sizes.words()
+    if entry.apart:
+        out.append(f"a program beside that for other sizes: {entry.apart}")
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
     out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
     return "\n".join(out)
@@ -97,7 +103,9 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         backward = "backward of " if step.backward else ""
         made = ", ".join(f"{v!r} {v.describe()}" for v in step.outs)
         what = step.name
-        if step.parts:
+        if step.kind == "native":
+            what = f"{step.function.note}: {', '.join(part.operator or part.name for part in step.parts)}"
+        elif step.parts:
             what = f"one loop of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
         elif step.kind == "guard":
             what = "a check: the elements are as in the trace"

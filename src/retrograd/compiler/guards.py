@@ -7,9 +7,11 @@ other objects must be the same ones. ``Surroundings.holds`` is one compiled expr
 
 from __future__ import annotations
 
+import dis
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from ..core.tensor import Tensor
 from .program import Value
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _SMALL = 1 << 16  # bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _MANY = 4096
@@ -65,6 +68,23 @@ class Place:
         return id(self.holder), self.key
 
 
+class Attribute(Place):
+    """A value that a class holds, or an object in one of its ``__slots__``."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """What stands there now."""
+        if isinstance(self.holder, type):
+            return self.holder.__dict__.get(self.key, MISSING)
+        return getattr(self.holder, self.key, MISSING)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        setattr(self.holder, self.key, value)
+
+
 class Surroundings:
     """What a function can read, as it is now.
 
@@ -110,20 +130,20 @@ class Surroundings:
                 self._visit(part, depth + 1)
         elif isinstance(x, np.ndarray):
             self.arrays.append(x)
-        elif kind in (list, tuple, dict) or isinstance(x, (list, tuple)):
+        elif isinstance(x, _CONTAINERS):
             if len(x) <= _MANY:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self._visit(item, depth + 1)
-        elif isinstance(x, types.ModuleType):
+        elif isinstance(x, (types.ModuleType, type)):
             self._objects.append(x)
-        elif isinstance(x, type) or kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
+        elif kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
-        elif hasattr(x, "_modules") and hasattr(x, "_parameters"):
+        elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
-        elif hasattr(x, "param_groups") and hasattr(x, "step"):
+        elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
             return  # an optimizer reads its options in each replay
-        elif hasattr(x, "__dict__"):
+        elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
 
@@ -141,8 +161,9 @@ class Surroundings:
         if code in self._codes:
             return
         self._codes.add(code)
-        self._names.update(code.co_names)
-        for name in code.co_names:
+        texts = [text for text in code.co_consts if isinstance(text, str)]
+        self._names.update(code.co_names, texts)  # getattr(x, "name")
+        for name in (*_globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
         for constant in code.co_consts:
@@ -191,13 +212,31 @@ class Surroundings:
         self._methods(module, depth)
 
     def _attributes(self, x: Any) -> None:
+        if isinstance(x, type) or not isinstance(x, types.ModuleType):
+            self._class(x if isinstance(x, type) else type(x), x)
+        if isinstance(x, type) or not hasattr(x, "__dict__"):
+            return
         fields = vars(x)
+        if hasattr(type(x), "__getattr__"):  # which may read whatever there is
+            self.lists.append((fields, _contents(fields)))
         for name in sorted(self._names.intersection(fields)):
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
                 continue
             self.places.setdefault((id(fields), name), (Place(fields, name), value))
             self._visit(value, 3)
+
+    def _class(self, kind: type, x: Any) -> None:
+        """What stands in the classes themselves, by name, and an object's slots."""
+        for base in kind.__mro__:
+            if base.__module__.startswith((_PACKAGE, "numpy.")) or base.__module__ in ("builtins", "numpy", "typing"):
+                continue
+            for name in sorted(self._names.intersection(vars(base))):
+                holder = x if x is not kind and isinstance(vars(base)[name], types.MemberDescriptorType) else base
+                place = Attribute(holder, name)
+                if place.value is not MISSING:
+                    self.places.setdefault(place.identity, (place, place.value))
+                    self._visit(place.value, 3)
 
     # Checking
 
@@ -249,7 +288,11 @@ class Surroundings:
         for identity, (place, value) in self.places.items():
             if identity in free:
                 continue
-            if place.key is None:
+            if isinstance(place, Attribute) and not isinstance(place.holder, type):
+                read = f"getattr({named(place.holder)}, {place.key!r}, missing)"
+            elif isinstance(place, Attribute):
+                read = f"{named(place.holder.__dict__)}.get({place.key!r})"
+            elif place.key is None:
                 read = f"{named(place.holder)}.cell_contents"
             else:
                 read = f"{named(place.holder)}.get({place.key!r})"
@@ -259,12 +302,19 @@ class Surroundings:
             else:
                 lines.append(f"{read} is {wanted}")
         for x, contents in self.lists:
-            lines.append(f"contents({named(x)}) == {named(contents)}" if contents else f"not {named(x)}")
+            lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
         for array in self.arrays:
             if array.nbytes <= _SMALL:
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")
-        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements)
+        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
+
+
+@lru_cache(1 << 14)
+def _globals_of(code: types.CodeType) -> tuple[str, ...]:
+    """The globals that the code reads, which ``co_names`` does not tell from attributes."""
+    found = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return tuple(dict.fromkeys(found))
 
 
 def _alike(now: Any, before: Any) -> bool:
@@ -279,9 +329,23 @@ def _contents(x: Any) -> Any:
     """What of a container is compared: plain values themselves, the identities of others."""
     if not x:
         return ()
+    if isinstance(x, (set, frozenset)):
+        return frozenset(value if isinstance(value, _PLAIN) else id(value) for value in x)
     if isinstance(x, dict):
         return tuple(x), tuple([value if isinstance(value, _PLAIN) else id(value) for value in x.values()])
     return tuple([value if isinstance(value, _PLAIN) else id(value) for value in x])
+
+
+def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
+    """The condition that ``contents`` of what the name stands for is as it was, without a call where that can be."""
+    items = contents[1] if isinstance(x, dict) else contents
+    values = list(x.values() if isinstance(x, dict) else x)
+    if type(x) not in (dict, list, tuple) or any(isinstance(value, _PLAIN) for value in values):
+        return f"contents({name}) == {named(contents)}"
+    if type(x) is dict:
+        keys, ids = named(list(contents[0])), named(list(items))
+        return f"list({name}) == {keys} and list(map(id, {name}.values())) == {ids}"
+    return f"list(map(id, {name})) == {named(list(items))}"
 
 
 def _same_elements(array: Any, before: Any) -> bool:

@@ -24,6 +24,7 @@ tuples, lists, dicts and slices too; all else there is constant.
     be written out in NumPy's functions by ``expand``;
   - ``"whole"``: any other pure function of arrays;
   - ``"loop"``: ``parts`` fused into a compiled loop;
+  - ``"native"``: ``parts`` as one compiled function (``native/``), which gives a ``Miss`` where a part is a guard;
   - ``"draw"``: random numbers from a generator: never removed, doubled or moved past another draw;
   - ``"guard"``: ``function(value)`` must be equal to what the trace saw, else the replay is given up (``Miss``) and
     what was written so far is undone;
@@ -35,7 +36,8 @@ tuples, lists, dicts and slices too; all else there is constant.
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
 the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
 ``("grad", tensor)`` that of its gradient, ``("place", place)`` a number that a variable holds, ``("object", index)`` an
-argument as a Tensor, for effects, ``("cotangent", index)`` what a walk brings to the backward part.
+argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("cotangent", index)`` what a
+walk brings to the backward part.
 Outputs are values; ``Program.results`` says what is made of them.
 """
 
@@ -220,6 +222,7 @@ class Program:
         instructions: in the order in which they run; those from ``split`` on are the backward part of a function whose
             results require grad, which runs when a walk comes to them.
         outputs: values that a replay hands out, each in memory of its own.
+        varies: whether shapes and strides are those of one size among several, so that no pass may rely on them.
         written: the values of inputs in whose memory the program writes.
     """
 
@@ -228,6 +231,7 @@ class Program:
         self.instructions: list[Instruction] = []
         self.outputs: list[Value] = []
         self.split: int | None = None
+        self.varies = False
         self.count = 0
 
     def value(self, array: Any, root: Value | None = None) -> Value:

@@ -62,7 +62,7 @@ class Traced(Wrapping):
         return len(self.numbers)
 
     def takes_loops(self) -> bool:
-        return self.tracer.refuses("a compiled loop")
+        return self.tracer.takes_loops()
 
     def unshared(self, holders: int) -> bool:
         numbers = self.numbers

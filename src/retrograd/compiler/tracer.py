@@ -23,13 +23,16 @@ from ..core.graph import reachable
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
+from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
+from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
+_STORAGE = Storage()
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
@@ -91,6 +94,10 @@ class Tracer(Observer):
             self.breaks(f"{what} was called with an array that is being traced")
         return False
 
+    def takes_loops(self) -> bool:
+        """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
+        return self.refuses("a compiled loop")
+
     # Instructions
 
     def call(
@@ -120,7 +127,7 @@ class Tracer(Observer):
         elif kind == "new":
             kind = "array"
         if any(type(_numbers_of(x)) is np.ndarray and type(x) is not Traced for x in writes):
-            self.breaks(f"{_name(function)} writes into a NumPy array from outside of the function")
+            self.breaks(f"{function!r} writes into a NumPy array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
         instruction = Instruction(kind, function, nodes, named, primitive=primitive)
@@ -206,6 +213,8 @@ class Tracer(Observer):
                 self.known[id(x)] = x
                 return x
             return x.copy(order="K")
+        if kind is Storage:  # a node's, of which replays have no need
+            return _STORAGE
         if isinstance(x, Tensor):
             self.breaks("a Tensor as an argument of NumPy's")
         return x
@@ -216,9 +225,18 @@ class Tracer(Observer):
         """A primitive's forward on Traced arrays."""
 
         def run(*arrays: Any, **params: Any) -> Any:
-            return self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            result = self.call(primitive.forward, arrays, params, kind="primitive", primitive=primitive)
+            if type(result) is tuple:
+                return tuple([self._as_array(x) for x in result])
+            return self._as_array(result)
 
         return run
+
+    def _as_array(self, x: Any) -> Any:
+        """A Tensor's memory may be viewed and written, which NumPy's scalars have not."""
+        if type(x) is Traced and isinstance(x.numbers, np.generic):
+            return self.call(as_array, (x,), {}, kind="array")
+        return x
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
         """A primitive's in-place form on Traced arrays."""
@@ -576,10 +594,6 @@ def _owner(array: Any) -> Any:
 
 def _is_ours(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 _PACKAGE = __file__[: -len("compiler/tracer.py")]

@@ -77,7 +77,7 @@ class Walk:
             if self.layered and not self.create_graph:
                 roots = [(root, g if isinstance(g, Tensor) else new_tensor(g)) for root, g in roots]
             if not watchers:
-                return self._run(roots)
+                return self._run(roots) if self.tensors or self.wanted is not None else self._to_leaves(roots)
             observers = modes.observers
             for observer in observers:
                 observer.began()
@@ -86,6 +86,75 @@ class Walk:
             finally:
                 for observer in observers:
                     observer.ended()
+
+    def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        """The walk of a bare ``backward()``: the fast path of ``_run``, on arrays, to all leaves, seen by nobody."""
+        freed = not self.retain_graph
+        order, completes = reachable([root for root, _ in roots])
+        cotangents: dict[Any, Any] = {}
+        summed: set[Any] = set()
+        for root, g in roots:
+            if root in cotangents:
+                g = cotangents[root] + g
+                summed.add(root)
+            cotangents[root] = g
+        get, pop = cotangents.get, cotangents.pop
+        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        reader = readers.pop()
+        for node in order:
+            g = pop(node, None)
+            if g is not None:
+                plan, saved, parents = node.plan, node.saved, node.parents
+                if plan.several and type(g) is list:
+                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                if node.hooks is not None:
+                    g = self._run_hooks(node.hooks, g, node)
+                if type(saved) is not tuple:
+                    saved = saved_by(node)
+                if plan.joint is not None:
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                for index, rule, place in plan.rules:
+                    if place >= 0:
+                        gi = rule(g, saved[place])
+                    elif place == ALONE:
+                        gi = rule(g)
+                    else:
+                        gi = together[index] if rule is None else rule(g, saved)
+                    if gi is None:
+                        continue
+                    parent = parents[index]
+                    if plan.select is not None:
+                        _add_to_output(cotangents, parent, plan.select, gi)
+                        continue
+                    like = parent if type(parent) is Node else parent.array
+                    if (
+                        gi.dtype is not like.dtype
+                        or not (plan.exact and like.shape == node.shape)
+                        and (gi.shape != like.shape)
+                    ):
+                        gi = fit(gi, like, node)
+                    before = get(parent)
+                    if before is None:
+                        cotangents[parent] = gi
+                    elif parent in summed:
+                        before += gi
+                        cotangents[parent] = before
+                    else:
+                        cotangents[parent] = before + gi
+                        summed.add(parent)
+                gi = before = together = None
+                if freed and saved and (plan.keeps_arrays or any(map(is_array, saved))):
+                    node.saved = None
+                saved = None
+            if node is reader:
+                for leaf in completes[node]:
+                    final = pop(leaf, None)
+                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    self._finish(leaf, final, unshared)
+                reader = readers.pop()
+        for leaf in [key for key in cotangents if type(key) is not Node]:
+            self._finish(leaf, pop(leaf), False)
+        return self.found
 
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
@@ -150,14 +219,10 @@ class Walk:
                         gi = without_history(gi)
                     given = gi
                     if plan.select is not None:
-                        outputs = get(parent)
-                        if outputs is None:
-                            outputs = cotangents[parent] = [None] * len(parent.shape)
-                        before = outputs[plan.select]
+                        before = _add_to_output(cotangents, parent, plan.select, gi)
                         if observers:
                             for observer in observers:
                                 observer.sent(node, index, given, gi, before)
-                        outputs[plan.select] = gi if before is None else before + gi
                         continue
                     like = parent if type(parent) is Node else parent.array
                     if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
@@ -242,6 +307,16 @@ class Walk:
             changed = conjugate(changed)
             g = changed if self.tensors else changed.array
         return g
+
+
+def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -> Any:
+    """Add to the cotangent of one output of a node with several; what it was before."""
+    outputs = cotangents.get(node)
+    if outputs is None:
+        outputs = cotangents[node] = [None] * len(node.shape)
+    before = outputs[index]
+    outputs[index] = g if before is None else before + g
+    return before
 
 
 def as_array(value: Any, like: Any = None) -> Any:

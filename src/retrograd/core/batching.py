@@ -35,12 +35,13 @@ from .mutation import (
     apply_inplace,
     rewrite_history,
 )
-from .primitive import Primitive, apply, apply1, apply2, as_array_like, record_node
+from .primitive import Primitive, apply, apply1, apply2, as_array_like
+from .record import record_node
 from .storage import storage_of
 from .tensor import Tensor, new_tensor
 
-# Parameters of these types hold no arrays.
-_PLAIN = frozenset((int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)))
+# Parameters of these types hold no arrays; those of operators that say so of theirs are added.
+PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
 
 
 class Call:
@@ -265,7 +266,7 @@ class Level:
         kind = type(value)
         if kind is Batched:
             return snapshot_of(value)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             return value
         return replaced(value, lambda part: snapshot_of(part) if type(part) is Batched else part)
 
@@ -296,14 +297,14 @@ def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
 def _is_plain(value: Any) -> bool:
     """Whether a parameter is seen at once to hold no arrays."""
     kind = type(value)
-    return kind in _PLAIN or kind is tuple and _PLAIN.issuperset(map(type, value))
+    return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
 
 
 def parts(value: Any) -> Any:
     """The parts of a parameter that may be arrays: of tuples, lists and what has a ``key`` (an index)."""
     if isinstance(value, (tuple, list)):
         for item in value:
-            if type(item) not in _PLAIN:
+            if type(item) not in PLAIN:
                 yield from parts(item)
     elif hasattr(value, "key"):
         yield from parts(value.key)
@@ -313,7 +314,7 @@ def parts(value: Any) -> Any:
 
 def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     """A parameter with its parts changed; the very same where none is."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     if isinstance(value, (tuple, list)):
         items = [replaced(item, change) for item in value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, Literal
 
@@ -9,6 +10,20 @@ from typing import Any, Literal
 def row_major(array: Any) -> Any:
     """The array with its elements in row-major order: itself where they are so already, else a copy."""
     return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+    """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
+
+    def run(*arrays: Any, **params: Any) -> Any:
+        out = forward(*arrays, **params)
+        if type(out) is not tuple:
+            return out if out.flags.c_contiguous else out.copy(order="C")
+        if residuals:
+            return (row_major(out[0]), *out[1:])
+        return tuple(map(row_major, out))
+
+    return run
 
 
 def order_like(array: Any) -> Literal["C", "K"]:
@@ -21,6 +36,26 @@ def order_like(array: Any) -> Literal["C", "K"]:
 def memory_order(array: Any) -> list[int]:
     """The dimensions from the one whose neighbours lie farthest apart to the one where they lie closest."""
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
+
+
+class Flags:
+    """What is asked of the flags of an array that has a shape and strides, but no memory of its own."""
+
+    def __init__(self, array: Any, writeable: bool) -> None:
+        self.writeable = writeable
+        self.c_contiguous = _in_order(array.shape, array.strides, array.itemsize)
+        self.f_contiguous = _in_order(array.shape[::-1], array.strides[::-1], array.itemsize)
+
+
+def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
+    """Whether the elements lie one behind the other, those along the last dimension closest."""
+    if 0 in shape:
+        return True
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
 
 
 class Size(tuple[int, ...]):

@@ -20,8 +20,9 @@ from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, resul
 from .errors import call_error, describe, operator_error
 from .graph import Node, edge_of, new_node
 from .modes import modes, watchers
-from .primitive import Primitive, record_node
+from .primitive import Primitive
 from .quiet import silent
+from .record import record_node
 from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 
@@ -352,7 +353,10 @@ def _written_at_once(primitive: Primitive, x: Tensor, other: Any) -> bool:
         other = other.array
         if type(other) is not np.ndarray:
             return False
-    elif kind is not float and kind is not int or x.array.dtype.kind != "f":
+    elif kind is np.ndarray:
+        if other.dtype is not x.array.dtype:
+            return False
+    elif x.array.dtype.kind not in ("f" if kind is float else "fiu" if kind is int else ""):
         return False
     if primitive.floats and x.array.dtype.kind not in INEXACT:
         return False

@@ -23,6 +23,7 @@ class Recordable(Protocol):
     inputs: tuple[str, ...]
     variadic: bool
     outputs: int
+    residuals: tuple[str, ...]
     fills: bool
     elementwise: bool
     piecewise_linear: bool
@@ -69,7 +70,7 @@ class Plan:
         "several",
     )
 
-    def __init__(self, primitive: Recordable, mask: Any) -> None:
+    def __init__(self, primitive: Recordable, mask: int) -> None:
         self.primitive = primitive
         self.node_hooks: dict[int, Callable[..., Any]] | None = None
         self.select: int | None = None
@@ -78,11 +79,7 @@ class Plan:
         self.exact = primitive.elementwise
         wanted: set[str] = set()
         self.joint: Any = None
-        if isinstance(mask, int):
-            count = 1 if primitive.variadic else len(primitive.inputs)
-            needed = [index for index in range(count) if mask >> index & 1]
-        else:
-            needed = [index for index, need in enumerate(mask) if need]
+        needed = [index for index in range(mask.bit_length()) if mask >> index & 1]
         rules: list[tuple[int, Any, int]] = []
         if primitive.joint is not None:
             wanted.update(rule_arguments(primitive.joint))
@@ -105,9 +102,16 @@ class Plan:
         # Whether a node is to be freed by a walk; where only parameters are kept, what they are tells.
         self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
         self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
-        self.kept_extras = tuple(
-            (place, name) for place, name in enumerate(primitive.layout) if place > width and self.keep[place]
-        )
+        extras = [place for place in range(width + 1, len(self.keep)) if self.keep[place]]
+        self.kept_extras = tuple([(place, *_source(primitive, primitive.layout[place])) for place in extras])
+
+
+def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:
+    """What a rule names beside inputs and output: a parameter, a residual by its index, or an input's shape by that."""
+    if name in primitive.residuals:
+        return name, primitive.residuals.index(name), None
+    shaped = name.removesuffix("_shape")
+    return name, None, primitive.inputs.index(shaped) if shaped != name and shaped in primitive.inputs else None
 
 
 def _called(rule: Rule) -> Rule:

@@ -23,15 +23,16 @@ from weakref import WeakSet
 import numpy as np
 from numpy import ndarray
 
-from .devices import array_module, backend_of, is_array
-from .dtypes import get_default_dtype, is_array_or_number, is_differentiable, promoted
+from .devices import backend_of, is_array
+from .dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
-from .graph import NOTHING, Node, edge_of, new_node, next_sequence
-from .layout import row_major
+from .graph import NOTHING, Node, new_node, next_sequence
+from .layout import in_row_major
 from .modes import modes, unrecorded, watchers
 from .plan import Plan, Rule, bind, rule_arguments
 from .quiet import silently
-from .storage import Storage, borrowed, share, storage_of
+from .record import record_node, saved_of
+from .storage import Storage, borrowed, share, shares_memory
 from .tensor import Tensor, new_tensor, to_array
 
 # Every primitive; and what is done to each new one, once a dtype is in use that NumPy does not compute in.
@@ -81,6 +82,7 @@ class Primitive:
         "outputs",
         "overwrites",
         "piecewise_linear",
+        "plain",
         "plans",
         "position",
         "promote",
@@ -136,8 +138,9 @@ class Primitive:
         self.overwrites = overwrites
         self.piecewise_linear = piecewise_linear
         if contiguous:
-            forward = _row_major(forward, residuals != "")
+            forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
+        self.plain = outputs == 1 and not view and not self.variadic  # what the fast path of ``apply`` takes
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")
         extras: list[str] = []
@@ -162,6 +165,7 @@ class Primitive:
 
     @property
     def differentiable(self) -> bool:
+        """Whether any input has a gradient."""
         return self.rules is not None or self.joint is not None
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
@@ -182,6 +186,8 @@ class Primitive:
 
     def plan(self, mask: Any) -> Plan:
         """How a call is recorded whose inputs need gradients as ``mask`` says: a bit per input, or a tuple of bools."""
+        if type(mask) is tuple:
+            mask = sum([need << index for index, need in enumerate(mask)])
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = Plan(self, mask)
@@ -225,20 +231,6 @@ def attached(g: Tensor, edge: Any) -> Tensor:
     x._requires = True
     x._node = new_node(_ATTACH.plan(2), (None, edge), NOTHING, x.array.shape, x.array.dtype)
     return x
-
-
-def _row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
-    """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
-
-    def run(*arrays: Any, **params: Any) -> Any:
-        out = forward(*arrays, **params)
-        if type(out) is not tuple:
-            return out if out.flags.c_contiguous else out.copy(order="C")
-        if residuals:
-            return (row_major(out[0]), *out[1:])
-        return tuple(map(row_major, out))
-
-    return run
 
 
 def _write_ufunc(ufunc: np.ufunc, out: Any, *arrays: Any) -> None:
@@ -432,16 +424,69 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     return t
 
 
-_NOBODY: tuple[tuple[Any, ...], Any] = (), None
-
-
 def apply(
     primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
 ) -> Any:
     """Run a primitive on Tensors, arrays and numbers, and record it where a gradient may be wanted.
 
-    The general path: any number of inputs and outputs, parameters, views. Residuals are added to ``beside``.
+    Any number of inputs and outputs, parameters, views. Residuals are added to ``beside``. This is the fast path for
+    primitives with one output that is no view.
     """
+    if watchers or not primitive.plain:
+        return _apply(primitive, inputs, params, beside)
+    arrays: Any = []
+    parents: list[Any] = []
+    mask, bit = 0, 1
+    for value in inputs:
+        if isinstance(value, Tensor):
+            arrays.append(value.array)
+            if value._requires:
+                mask |= bit
+                edge = value._node
+                parents.append(value if edge is None else edge)
+            else:
+                parents.append(None)
+        else:
+            arrays.append(value)
+            parents.append(None)
+        bit += bit
+    if primitive.promote is not None:
+        arrays = promoted(primitive.name, primitive.promote, inputs, tuple(arrays))
+    try:
+        out = primitive.forward(*arrays, **params)
+    except Exception as error:
+        raise operator_error(primitive.name, inputs, params, error) from None
+    residuals: Sequence[Any] = NOTHING
+    if primitive.residuals:
+        out, *residuals = out
+        if beside is not None:
+            beside.extend(residuals)
+    if type(out) is not ndarray and not is_array(out):
+        out = as_array_like(out, arrays)
+    t = _bare_tensor(Tensor)
+    t.array = out
+    t._grad = t._base = t._hooks = t._storage = t._node = None
+    t._requires = False
+    if not mask or unrecorded and not modes.grad_enabled or out.dtype.kind not in INEXACT:
+        return t
+    try:
+        plan = primitive.plans[mask]
+    except KeyError:
+        plan = primitive.plan(mask)
+    if plan.rules:
+        saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
+        t._node = new_node(plan, tuple(parents), saved, out.shape, out.dtype)
+        t._requires = True
+    return t
+
+
+_NOBODY: tuple[tuple[Any, ...], Any] = (), None
+
+
+def _apply(
+    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
+) -> Any:
+    """The general path of ``apply``."""
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
     for observer in observers:
         observer.calling(primitive, inputs, params)
@@ -502,61 +547,6 @@ def apply(
     return tensors if primitive.outputs != 1 else tensors[0]
 
 
-def record_node(
-    primitive: Primitive,
-    inputs: tuple[Any, ...],
-    arrays: tuple[Any, ...],
-    params: dict[str, Any],
-    residuals: Sequence[Any],
-    outs: Sequence[Any],
-    tensors: Sequence[Tensor],
-    needs: tuple[bool, ...],
-) -> Node | None:
-    """The node of a call, with what its rules read; None where no rule exists for the inputs that need gradients."""
-    plan = primitive.plan(needs)
-    if not plan.rules:
-        return None
-    if primitive.outputs == 1:
-        shape, dtype = outs[0].shape, outs[0].dtype
-    else:
-        shape, dtype = tuple([array.shape for array in outs]), tuple([array.dtype for array in outs])
-    parents = tuple([edge_of(value) if need else None for value, need in zip(inputs, needs, strict=True)])
-    if not plan.saves:
-        return new_node(plan, parents, NOTHING, shape, dtype)
-    values: list[Any] = [None] * len(primitive.layout)
-    storages: list[Any] = []
-    if primitive.variadic:
-        if plan.keep_x:
-            values[0] = arrays
-            storages = [storage_of(value) if isinstance(value, Tensor) else None for value in inputs]
-    else:
-        storages = [None] * len(inputs)
-        for place in plan.kept_inputs:
-            values[place] = arrays[place]
-            value = inputs[place]
-            if isinstance(value, Tensor):
-                storages[place] = storage_of(value)
-    if plan.keep_ans:
-        values[len(primitive.inputs)] = outs[0] if primitive.outputs == 1 else tuple(outs)
-        storages += [storage_of(tensor) for tensor in tensors]
-    for place, name in plan.kept_extras:
-        values[place] = params[name] if name in params else _extra(primitive, name, arrays, residuals)
-    if watchers and modes.level is not None:
-        values = list(map(modes.level.kept, values))
-    return new_node(plan, parents, (*values, *storages), shape, dtype)
-
-
-def _extra(primitive: Primitive, name: str, arrays: tuple[Any, ...], residuals: Sequence[Any]) -> Any:
-    """A residual or the shape of an input, by the name a rule gives it."""
-    if name in primitive.residuals:
-        return residuals[primitive.residuals.index(name)]
-    if name.endswith("_shape"):
-        if primitive.variadic:
-            return tuple([array.shape for array in arrays])
-        return np.shape(arrays[primitive.inputs.index(name[: -len("_shape")])])
-    raise AssertionError(f"{primitive.name}: its rule names {name!r}, which the call does not have")
-
-
 def is_operand(value: Any) -> bool:
     """Whether operators take the value: a Tensor, an array of a known library, or a number."""
     return isinstance(value, Tensor) or is_array_or_number(value)
@@ -583,13 +573,3 @@ def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
         if is_array(array):
             return backend_of(array).asarray(value)
     return np.asarray(value)
-
-
-def shares_memory(view: Any, array: Any) -> bool:
-    """Whether a forward's result is a view of its input."""
-    if view is array:
-        return True
-    owner = view.base
-    if owner is None:
-        return False
-    return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))

@@ -11,7 +11,9 @@ import sys
 from typing import Any, Protocol
 from weakref import ref
 
-from .devices import Wrapping, backend_of
+import numpy as np
+
+from .devices import Wrapping, array_module, backend_of
 
 
 class Storage:
@@ -157,11 +159,21 @@ def byte_span(array: Any) -> tuple[int, int]:
     return low, high + array.dtype.itemsize
 
 
+def shares_memory(view: Any, array: Any) -> bool:
+    """Whether a forward's result is a view of its input."""
+    if view is array:
+        return True
+    owner = view.base
+    if owner is None:
+        return False
+    return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
+
+
 def overlaps_itself(array: Any) -> bool:
     """Whether several elements may share a place in memory (expand, overlapping windows)."""
     if isinstance(array, Wrapping):
         return array.overlaps()
-    if array.size <= 1:
+    if array.size <= 1 or array.__class__ is np.ndarray and array.flags.c_contiguous:
         return False
     reach = array.dtype.itemsize
     axes = sorted(

@@ -60,8 +60,8 @@ class memory_budget(Mode):
         seconds: how long these took.
 
     Raises:
-        RuntimeError: at the end of a walk, if the budget could not be kept; says the smallest that is sure to do for
-            this step. The gradients are complete.
+        RuntimeError: at the end of a walk, if the budget could not be kept; says one that is sure to do for this step:
+            the least, or a little more. The gradients are complete.
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: it is no positive size.
 
@@ -288,7 +288,7 @@ class _Keeper(Observer):
         if wanted and sys.exc_info()[1] is self.error:
             raise RuntimeError(
                 f"memory_budget: {_said(pool.limit)} cannot be kept: the graph of this step has to hold {wanted} bytes "
-                f"at one time, once all is gone that can be; the smallest that is sure to do is {_said(wanted)!r}"
+                f"at one time, once all is gone that can be; {_said(wanted)!r} is sure to do, and little less might"
             )
 
 

@@ -21,8 +21,8 @@ from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable, saved_by
 from ..core.modes import enable_grad, modes, recording
 from ..core.plan import pull
-from ..core.primitive import shares_memory
 from ..core.quiet import silent
+from ..core.storage import shares_memory
 from ..core.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
@@ -171,24 +171,30 @@ def jvp_through(edges: Sequence[Any], seeds: dict[Any, Any], differentiable: boo
                 continue
             moving = [index for index, parent in enumerate(node.parents) if parent in tangents]
             if moving:
-                t = _through(node, {index: tangents[node.parents[index]] for index in moving}, differentiable)
+                t = tangent_through(node, {index: tangents[node.parents[index]] for index in moving}, differentiable)
                 if t is not None:
                     tangents[node] = without_history(t) if layered and not differentiable else t
     return tangents
 
 
-def _through(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
+def has_forward_rule(node: Node) -> bool:
+    """Whether the tangent of a node's output is a sum of what its inputs' rules give, without a walk."""
+    primitive = node.plan.primitive
+    if primitive.jvp is not None or node.plan.select is not None:
+        return False
+    if primitive.jvps is not None:
+        return True
+    dtypes = [node.dtype, *(parent.dtype for parent in node.parents if parent is not None)]
+    return primitive.elementwise and primitive.outputs == 1 and all(dtype.kind != "c" for dtype in dtypes)
+
+
+def tangent_through(node: Node, tangents: dict[int, Any], differentiable: bool) -> Any:
     """The tangent of one node's output (a tuple for several outputs) from those of its inputs."""
     primitive = node.plan.primitive
     saved_by(node)
-    dtypes = [node.dtype, *(parent.dtype for parent in node.parents if parent is not None)]
     if primitive.jvp is not None:
         return primitive.jvp(node, tangents, differentiable or modes.level is not None)
-    if primitive.jvps is not None:
-        return _summed(node, tangents, differentiable)
-    if primitive.elementwise and primitive.outputs == 1 and not any(dtype.kind == "c" for dtype in dtypes):
-        return _summed(node, tangents, differentiable)
-    return _transposed(node, tangents, differentiable)
+    return (_summed if has_forward_rule(node) else _transposed)(node, tangents, differentiable)
 
 
 def _rules(node: Node, g: Any, saved: tuple[Any, ...], wanted: Any) -> Any:

@@ -49,6 +49,10 @@ class Recorded:
         """A leaf of what the function returned, as the caller gets it."""
         return _outside_only(x, self.outside if self.attached else ()) if isinstance(x, Tensor) else x
 
+    def made(self, edge: Any) -> bool:
+        """Whether a node is the function's own, not one that it only handed on."""
+        return type(edge) is Node and edge.sequence >= oldest(self.starts)
+
     def differentiable(self, directions: Iterable[Tensor]) -> bool:
         """Whether a derivative in these directions has itself a derivative that anybody could want."""
         return modes.grad_enabled and (bool(self.outside) or any(t._requires for t in directions))
@@ -199,3 +203,8 @@ def _direction(transform: str, value: Any, like: Tensor, path: str, what: str) -
 
 def _kind(value: Any) -> str:
     return f"{type(value).__name__}: {describe(value)}"
+
+
+def ones_at(x: Tensor) -> Tensor:
+    """Ones of x's shape and dtype."""
+    return new_tensor(array_module(x).ones(x.array.shape, x.array.dtype))

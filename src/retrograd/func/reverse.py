@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.backward import Walk, conjugate
-from ..core.devices import array_module
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
-from ..core.graph import Node, edge_of, oldest
+from ..core.graph import edge_of, oldest, reachable
+from ..core.modes import enable_grad
+from ..core.quiet import silent
 from ..core.tensor import Tensor, new_tensor
+from .forward import has_forward_rule, tangent_through
 from .nests import Structure, flatten
-from .record import Recorded, as_point, directions_of, record, zeros_at
+from .record import Recorded, as_point, directions_of, ones_at, record, zeros_at
 
 Argnums = int | tuple[int, ...]
 
@@ -193,17 +195,57 @@ def _hessian_product(
             )
     if not primals:
         raise RuntimeError(f"{transform}: primals is empty")
-    everything = tuple(range(len(primals)))
-
-    def gradient(*args: Any) -> Any:
-        recorded, found = _differentiated(transform, func, everything, False, args, {})
-        return found, recorded.value()
-
-    points, structure = points_of(transform, tuple(primals), [f"primals[{index}]" for index in everything])
+    names = [f"primals[{index}]" for index in range(len(primals))]
+    points, structure = points_of(transform, tuple(primals), names)
     directions = directions_of(transform, tuple(vectors), name, points, structure, "primals")
-    recorded = record(transform, gradient, points, structure, has_aux=True)
-    product = structure.unflatten(pulled(recorded, directions, retain_graph=False))
-    return recorded.aux, product if len(primals) > 1 else product[0]
+    recorded = record(transform, func, points, structure)
+    value = recorded.value()  # before the walks, since what the graph saved is theirs
+    product = structure.unflatten(_second_pull(recorded, _scalar(recorded), directions))
+    return value, product if len(primals) > 1 else product[0]
+
+
+def _second_pull(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> list[Tensor]:
+    """The Hessian of a recorded scalar times the directions: the gradient of ``<g, t>``, g the gradient.
+
+    Where the nodes that read a point have forward rules, its part of ``<g, t>`` is taken there: as the sum over them of
+    ``<cotangent, tangent>``. For a weight w of ``w @ x`` that is ``<dy, t @ x>`` in place of ``<dy @ x^T, t>``, and the
+    gradient of the weight, which nobody wants, is never computed.
+    """
+    root = edge_of(y)
+    order, _ = reachable([root] if recorded.made(root) else [], oldest(recorded.starts))
+    given = dict(zip(recorded.starts, directions, strict=True))
+    readers = [(node, [parent for parent in node.parents if parent in given]) for node in order if node not in given]
+    ordinary = {start for start in given if start is root or start.hooks is not None}
+    ordinary.update(start for node, read in readers if read and not has_forward_rule(node) for start in read)
+    tangents: dict[Any, Tensor] = {start: given[start] for start in ordinary}
+    with enable_grad(), silent():
+        for node, read in readers:
+            if not ordinary.issuperset(read):
+                moving = {i: given[x] for i, x in enumerate(node.parents) if x in given and x not in ordinary}
+                tangents[node] = tangent_through(node, moving, True)
+    cotangents = Walk(set(tangents), True, True).run([(root, ones_at(y))]) if order else {}
+    roots: list[tuple[Any, Any]] = []
+    for place, tangent in tangents.items():
+        cotangent = cotangents.get(place)
+        if cotangent is not None:
+            roots += [(edge_of(x), g) for x, g in ((cotangent, tangent), (tangent, cotangent)) if x._requires]
+    return _pulled_from(recorded, roots, directions, retain_graph=False)
+
+
+def _scalar(recorded: Recorded) -> Tensor:
+    """The one real number that the function is to return."""
+    if recorded.structure.type is not None:
+        raise RuntimeError(f"{recorded.transform}: the function must return a Tensor, got {recorded.structure!r}")
+    (y,) = recorded.outputs
+    if y.ndim:
+        raise RuntimeError(
+            f"{recorded.transform}: the function must return a scalar Tensor, one without axes, got {describe(y)}; "
+            "vjp and jacrev differentiate others"
+        )
+    check_outputs(recorded)
+    if y.dtype.kind == "c":
+        raise RuntimeError(f"{recorded.transform}: the function must return a real Tensor, got {describe(y)}")
+    return y
 
 
 def _differentiated(
@@ -218,19 +260,8 @@ def _differentiated(
     function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
     points, structure = points_of(transform, chosen, paths)
     recorded = record(transform, function, points, structure, has_aux)
-    if recorded.structure.type is not None:
-        raise RuntimeError(f"{transform}: the function must return a Tensor, got {recorded.structure!r}")
-    (y,) = recorded.outputs
-    if y.ndim:
-        raise RuntimeError(
-            f"{transform}: the function must return a scalar Tensor, one without axes, got {describe(y)}; "
-            "vjp and jacrev differentiate others"
-        )
-    check_outputs(recorded)
-    if y.dtype.kind == "c":
-        raise RuntimeError(f"{transform}: the function must return a real Tensor, got {describe(y)}")
-    one = new_tensor(array_module(y).ones(y.array.shape, y.array.dtype))
-    found = structure.unflatten(pulled(recorded, [one], retain_graph=False))
+    y = _scalar(recorded)
+    found = structure.unflatten(pulled(recorded, [ones_at(y)], retain_graph=False))
     return recorded, found[0] if isinstance(argnums, int) else found
 
 
@@ -277,15 +308,18 @@ def points_of(transform: str, nests: tuple[Any, ...], names: list[str]) -> tuple
 
 def pulled(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bool) -> list[Tensor]:
     """The gradients of a recorded function's points from the cotangents of its outputs."""
-    differentiable = recorded.differentiable(cotangents)
-    since = oldest(recorded.starts)
-    roots: list[tuple[Any, Any]] = []
-    for y, g in zip(recorded.outputs, cotangents, strict=True):
-        edge = edge_of(y)
-        if type(edge) is Node and edge.sequence >= since:
-            g = conjugate(g)
-            roots.append((edge, g if differentiable else g.array))
-    found = Walk(set(recorded.starts), retain_graph or differentiable, differentiable).run(roots) if roots else {}
+    edges = map(edge_of, recorded.outputs)
+    roots = [(edge, conjugate(g)) for edge, g in zip(edges, cotangents, strict=True) if recorded.made(edge)]
+    return _pulled_from(recorded, roots, cotangents, retain_graph)
+
+
+def _pulled_from(
+    recorded: Recorded, roots: list[tuple[Any, Tensor]], directions: Sequence[Tensor], retain_graph: bool
+) -> list[Tensor]:
+    """The gradients of a recorded function's points from cotangents of nodes, which the directions go into."""
+    differentiable = recorded.differentiable(directions)
+    walk = Walk(set(recorded.starts), retain_graph or differentiable, differentiable)
+    found = walk.run(roots if differentiable else [(edge, g.array) for edge, g in roots]) if roots else {}
     results = []
     for start, x in zip(recorded.starts, recorded.points, strict=True):
         value = found.get(start)
@@ -293,4 +327,4 @@ def pulled(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bool)
             results.append(zeros_at(x))
         else:
             results.append(conjugate(value if isinstance(value, Tensor) else new_tensor(value)))
-    return recorded.kept(results, cotangents) if differentiable else results
+    return recorded.kept(results, directions) if differentiable else results

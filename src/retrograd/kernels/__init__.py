@@ -17,15 +17,21 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+SEVERAL = 1 << 8  # those from which one does that stands for several calls of NumPy
+REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
+
+# What is called once, when there turns out to be a use for compiled loops, and they are there.
+at_first_use: list[Callable[[], None]] = []
 
 
 def available() -> bool:
@@ -42,14 +48,27 @@ def available() -> bool:
 
 @cache
 def compiled() -> Any:
-    """The module of compiled loops, or None where they are turned off or Numba cannot be imported."""
+    """The loops of ``loops.py``, or None where loops are turned off or Numba cannot be imported."""
     try:
         if not available():
             return None
-        from . import loops
+        from .machine import loops
+        from .store import known
+
+        if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
+            from . import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
-    return loops
+    for function in at_first_use:
+        function()
+    return loops("loops")
+
+
+def loop(module: str, name: str) -> Any:
+    """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
+    from .machine import loops
+
+    return getattr(loops(module), name)
 
 
 @cache
@@ -57,18 +76,18 @@ def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
     if compiled() is None:
         return False
-    from . import blas
+    from .cblas import available
 
-    return blas.available()
+    return available()
 
 
-def takes(x: Any, *others: Any) -> bool:
+def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
     if isinstance(x, Wrapping):
         return x.takes_loops()
     return (
         type(x) is np.ndarray
-        and x.size >= USEFUL
+        and x.size >= least
         and suits(x)
         and (not others or all(map(suits, others)))
         and compiled() is not None
@@ -80,13 +99,18 @@ def suits(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
 
 
-def mapped(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works element by element: ``loop(*arrays, out)``, of vectors."""
+def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
+    """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
+
+    The arrays are of one shape; the second of two may lack axes in front (as where only the first has the examples of
+    ``vmap``), and is then gone through again and again.
+    """
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
-            if not takes(x, *others) or any(other.shape != x.shape for other in others):
+            differ = any(other.shape != x.shape for other in others)
+            if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)
@@ -95,17 +119,36 @@ def mapped(name: str) -> Callable[[Reference], Reference]:
 
         large.loop, large.reference = name, reference  # type: ignore[attr-defined]
         shared = whole(large)
+        if _arity(reference) == 1:
 
-        @wraps(reference)
-        def run(x: Any, *others: Any) -> Any:
-            if type(x) is np.ndarray and x.size < USEFUL:  # asked first, since it is asked most
-                return reference(x, *others)
-            return shared(x, *others)
+            @wraps(reference)
+            def run(x: Any) -> Any:
+                return reference(x) if type(x) is ndarray and x.size < least else shared(x)
+
+        else:
+
+            @wraps(reference)
+            def run(x: Any, *others: Any) -> Any:
+                return reference(x, *others) if type(x) is ndarray and x.size < least else shared(x, *others)
 
         run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter
+
+
+def _repeats(x: Any, *others: Any) -> bool:
+    """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
+    if len(others) != 1 or others[0].size < REPEATED:
+        return False
+    shape = others[0].shape
+    while shape[0] == 1:
+        shape = shape[1:]
+    return shape == x.shape[-len(shape) :]
+
+
+def _arity(reference: Reference) -> int:
+    return reference.nin if isinstance(reference, np.ufunc) else reference.__code__.co_argcount
 
 
 def by_rows(name: str) -> Callable[[Reference], Reference]:
@@ -116,7 +159,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
-            if not takes(*arrays) or dim != x.ndim - 1:
+            if dim != x.ndim - 1 or not takes(*arrays, least=SEVERAL):
                 return reference(*arrays, dim=dim)
             loop = getattr(compiled(), name)
             out = np.empty_like(x)

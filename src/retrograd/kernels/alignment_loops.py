@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loops import _exp, _inlined, _loop, f
+from .loops import _exp, _inlined, f
+from .native import shared
 
 _LOWEST = f(-1e30)
 _LN2 = f(0.69314718055994530942)
@@ -45,13 +46,13 @@ def _log_sum(x, y, z):
     return f(-np.inf) if total == f(0) else log
 
 
-@_loop
-def ctc_forward(log_probs, labels, barred, steps, lengths, first, last, forward, loss):
+@shared("contract")
+def ctc_forward(log_probs, labels, barred, steps, lengths, forward, loss, start, stop):
     """``barred`` is 0 where a blank may be skipped, else -inf."""
     width = labels.shape[1]
     reached = np.empty(width + 2, np.float32)  # two places before the first, which nothing reaches
     ahead = np.empty(width, np.float32)
-    for n in range(first, last):
+    for n in range(start, stop):
         reached[:] = f(-np.inf)
         reached[2] = f(0)
         for t in range(steps[n]):
@@ -67,14 +68,14 @@ def ctc_forward(log_probs, labels, barred, steps, lengths, first, last, forward,
         loss[n] = -_log_sum(reached[end], other, f(-np.inf))
 
 
-@_loop
-def ctc_backward(g, log_probs, loss, forward, labels, barred, steps, lengths, first, last, dx):
+@shared("contract")
+def ctc_backward(g, log_probs, loss, forward, labels, barred, steps, lengths, dx, start, stop):
     """Adds to dx, which is 0; a loss of NaN marks a sequence that has no gradient."""
     width, classes = labels.shape[1], log_probs.shape[2]
     after = np.empty(width + 2, np.float32)  # two places behind the last
     ahead = np.empty(width, np.float32)
     share = np.empty(width, np.float32)
-    for n in range(first, last):
+    for n in range(start, stop):
         after[:] = f(-np.inf)
         for t in range(steps[n] - 1, -1, -1):
             if t == steps[n] - 1:

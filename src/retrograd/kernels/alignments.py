@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, suits
-from .threads import in_shares
+from . import compiled, loop, suits
+from .threads import launch
 
 WORTHWHILE = 1 << 9  # steps times places from which the loops gain more than their call costs
 SHARED = 1 << 12  # of which a thread is given at least so many
@@ -29,28 +29,17 @@ def _least(log_probs: Any, labels: Any) -> int:
 
 def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> tuple[Any, Any]:
     """The losses ``(N,)``, and the logarithms of what reaches each place ``(T, N, S')``, as far as sequences last."""
-    from .alignment_loops import ctc_forward
-
     reached = np.empty((log_probs.shape[0], *labels.shape), np.float32)
     loss = np.empty(len(labels), np.float32)
-    barred = _barred(skips)
-
-    def work(first: int, last: int) -> None:
-        ctc_forward(log_probs, labels, barred, steps, lengths, first, last, reached, loss)
-
-    in_shares(work, len(labels), _least(log_probs, labels))
+    args = log_probs, labels, _barred(skips), steps, lengths, reached, loss
+    launch(loop("alignment_loops", "ctc_forward"), len(labels), _least(log_probs, labels), *args)
     return loss, reached
 
 
 def backward(g: Any, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> Any:
     """The gradient of the log-probabilities."""
-    from .alignment_loops import ctc_backward
-
     dx = np.zeros_like(log_probs)
-    g, barred = np.ascontiguousarray(g, np.float32), _barred(skips)
-
-    def work(first: int, last: int) -> None:
-        ctc_backward(g, log_probs, loss, reached, labels, barred, steps, lengths, first, last, dx)
-
-    in_shares(work, len(labels), _least(log_probs, labels))
+    g = np.ascontiguousarray(g, np.float32)
+    args = g, log_probs, loss, reached, labels, _barred(skips), steps, lengths, dx
+    launch(loop("alignment_loops", "ctc_backward"), len(labels), _least(log_probs, labels), *args)
     return dx

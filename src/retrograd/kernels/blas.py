@@ -1,63 +1,19 @@
-"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded.
-
-Compiled code calls ``cblas_?gemm`` under a name of our own, which is given the function's address when this module is
-imported; so loops that are kept on disk find it wherever the library then lies.
-"""
+"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``cblas.py``)."""
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
 
 from __future__ import annotations
 
-import ctypes
-import platform
-import sys
-from functools import cache
-from glob import glob
-from os.path import dirname, join
 from typing import Any
 
-import llvmlite.binding
-import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_PREFIX = "retrograd_cblas_"
+from .cblas import PREFIX
+from .objects import njit
+
 _ROWS, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # of CBLAS
-# With integers of 64 bits: NumPy's wheels, OpenBLAS, MKL, Accelerate. The last has 32 in most builds of BLAS.
-_NAMES = "scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "cblas_{}$NEWLAPACK$ILP64", "cblas_{}"
-
-
-@cache
-def available() -> bool:
-    """Whether NumPy's BLAS was found, and loops that call ``product`` may run."""
-    for library in _libraries():
-        for name in _NAMES:
-            functions = {kind: getattr(library, name.format(kind), None) for kind in ("sgemm", "dgemm")}
-            if None in functions.values():
-                continue
-            # Integers are passed in 64 bits. A function that takes 32 reads the lower halves, but for two systems.
-            if name == _NAMES[-1] and (sys.byteorder == "big" or (sys.platform, platform.machine()) == _PACKED):
-                return False
-            for kind, function in functions.items():
-                llvmlite.binding.add_symbol(_PREFIX + kind, ctypes.cast(function, ctypes.c_void_p).value)
-            return True
-    return False
-
-
-_PACKED = "darwin", "arm64"  # where arguments on the stack take no more room than they need
-
-
-def _libraries() -> list[ctypes.CDLL]:
-    """NumPy's extension, through which all it depends on is searched; on Windows the library beside it."""
-    try:
-        core = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
-        beside = (
-            glob(join(dirname(dirname(np.__file__)), "numpy.libs", "*openblas*")) if sys.platform == "win32" else []
-        )
-        return [ctypes.CDLL(path) for path in (core, *beside)]
-    except (AttributeError, OSError):
-        return []
 
 
 @intrinsic
@@ -76,9 +32,7 @@ def _gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, 
             return builder.bitcast(array.data, place)
 
         wanted = flag, flag, flag, size, size, size, real, place, size, place, size, real, place, size
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), wanted), _PREFIX + kind
-        )
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), wanted), PREFIX + kind)
         a_way, b_way = [builder.trunc(way, flag) for way in arguments[:2]]
         m, n, k, _, a_step, _, b_step, beta, _, c_step = arguments[2:]
         left, right = (real(1.0), pointer(5), a_step), (pointer(7), b_step)

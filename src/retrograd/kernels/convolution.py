@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import multiplies
+from . import loop, multiplies
 from .threads import launch
 from .windows import Window3, in_three_axes
 
@@ -71,10 +71,7 @@ def _block(channels: int, pieces: int) -> int:
 
 
 def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
-    from . import convolution_loops
-
-    least = max(1, WORTHWHILE * items // multiplications)
-    launch(getattr(convolution_loops, name), items, least, *args)
+    launch(loop("convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args)
 
 
 def _matrices(w: Any, groups: int, steps: int) -> Any:

@@ -15,12 +15,13 @@ with as many ``steps`` as the kernel has rows, each step reads the same columns 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .blas import product
 from .native import shared
+from .objects import njit
 
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})

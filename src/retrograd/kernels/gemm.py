@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from .native import shared
+from .objects import njit
 
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # from cblas.h
 
@@ -29,7 +30,7 @@ def _gemm(typing_context, function, of_x, of_y, m, n, k, x, x_width, y, y_width,
     return types.void(*[types.int64] * 12, one), generate
 
 
-@njit(nogil=True)
+@njit
 def _block(function, x, x_turned, y, y_turned, out, first, last, one):
     """The rows from ``first`` to ``last`` of the result, or its columns where it is wide."""
     m, n = out.shape
@@ -56,3 +57,14 @@ def product(function, x, x_turned, y, y_turned, out, block, alone, one, start, s
     step = block if alone else last - start * block
     for first in range(start * block, last, step):
         _block(function, x, x_turned, y, y_turned, out, first, min(last, first + step), one)
+
+
+@shared()
+def stack(function, m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width, out, one, start, stop):
+    """``out[b] = x[b] @ y[b]`` of matrices at addresses, so many bytes apart."""
+    of_x = _TRANSPOSED if x_turned else _AS_IT_IS
+    of_y = _TRANSPOSED if y_turned else _AS_IT_IS
+    at, apart = np.int64(out.ctypes.data), out.itemsize * m * n
+    for b in range(start, stop):
+        x_at, y_at = x + b * x_apart, y + b * y_apart
+        _gemm(function, of_x, of_y, m, n, k, x_at, x_width, y_at, y_width, at + b * apart, n, one)

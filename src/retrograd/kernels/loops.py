@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from .cache import keep_on_disk
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 from .native import shared
+from .objects import njit
 
 f = np.float32
 i = np.int32
@@ -30,14 +29,9 @@ _ONE, _HALF = f(1.0), f(0.5)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiled at the first call, and kept on disk where a folder can be written."""
-
-    def compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-        dispatcher = njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(loop)
-        keep_on_disk(dispatcher)
-        return dispatcher
-
-    return compile
+    """Compiled as a part of the loops that call it."""
+    found: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(fastmath=set(fastmath), error_model="numpy")
+    return found
 
 
 _loop = _compiled("contract")
@@ -121,9 +115,9 @@ def _sigmoid(x):
     return _ONE / (_ONE + _exp(-x))
 
 
-@_loop
-def outer(x, y, out):
-    for b in range(x.shape[0]):
+@shared("contract")
+def outer(x, y, out, start, stop):
+    for b in range(start, stop):
         for row in range(x.shape[1]):
             for column in range(y.shape[1]):
                 out[b, row, column] = x[b, row] * y[b, column]
@@ -148,12 +142,16 @@ def _map(function):
 
 
 def _map_pairs(function):
-    """``out[j] = function(x[j], y[j])``."""
+    """``out[j] = function(x[j], y[j])``, y again and again where it is shorter."""
 
     def body(x, y, out, start, stop):
-        x, y, out = x[start:stop], y[start:stop], out[start:stop]
-        for j in range(x.size):
-            out[j] = function(x[j], y[j])
+        while start < stop:
+            at = start % y.size
+            end = min(stop, start + y.size - at)
+            xs, ys, results = x[start:end], y[at : at + end - start], out[start:end]
+            for j in range(xs.size):
+                results[j] = function(xs[j], ys[j])
+            start = end
 
     body.__name__ = function.py_func.__name__.strip("_")
     BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)

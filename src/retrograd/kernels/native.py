@@ -14,13 +14,14 @@ from inspect import signature
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
-from .cache import keep_on_disk
+from .machine import Loop
+from .objects import njit
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
@@ -108,6 +109,8 @@ def call(typing_context, address, arguments):
 def task(typing_context, body, arguments):
     """``body(*arguments, start, stop)`` as a C function of (arguments' address, start, stop): its address, and theirs.
 
+    It returns whether the body failed, which it does only where there is no memory for what it allocates.
+
     The arguments stand in the caller's frame, so that a task lasts no longer than the call that makes it.
     """
     kinds = (*arguments, types.int64, types.int64)
@@ -122,8 +125,9 @@ def task(typing_context, body, arguments):
         inner = ir.IRBuilder(function.append_basic_block())
         unpacked = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(function.args[0], data.type)))
         called = context.declare_function(module, compiled.fndesc)
-        context.call_conv.call_function(inner, called, types.none, kinds, [*unpacked, *function.args[1:]])
-        inner.ret(ir.IntType(32)(0))
+        values = [*unpacked, *function.args[1:]]
+        status, _ = context.call_conv.call_function(inner, called, types.none, kinds, values)
+        inner.ret(inner.zext(status.is_error, ir.IntType(32)))
         context.active_code_library.add_linking_library(compiled.library)
         pair = [builder.ptrtoint(function, _WORD), builder.ptrtoint(data, _WORD)]
         return context.make_tuple(builder, signature.return_type, pair)
@@ -141,7 +145,7 @@ def _clock_words(typing_context):
     return types.int64(), generate
 
 
-@njit(nogil=True)
+@njit
 def _take_parts(words):
     function, data, total, part = (
         load(words + at.TASK),
@@ -153,14 +157,19 @@ def _take_parts(words):
         start = add(words + at.NEXT, part)
         if start >= total:
             return
-        call(function, (data, start, min(total, start + part)))
+        if call(function, (data, start, min(total, start + part))) != 0:
+            store(words + at.FAILED, 1)
 
 
-@njit(nogil=True)
+@njit
 def launch(words, threads, start, total, part, function, data):
-    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more."""
+    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more.
+
+    Raises MemoryError where a part did.
+    """
     if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
-        call(function, (data, start, total))
+        if call(function, (data, start, total)) != 0:
+            raise MemoryError
         return
     store(words + at.TASK, function)
     store(words + at.DATA, data)
@@ -168,6 +177,7 @@ def launch(words, threads, start, total, part, function, data):
     store(words + at.PART, part)
     store(words + at.WANTED, threads - 1)
     store(words + at.JOINED, 0)
+    store(words + at.FAILED, 0)
     store(words + at.NEXT, 0)
     store(words + at.OPEN, add(words + at.LAUNCHES, 1) + 1)
     _take_parts(words)
@@ -178,11 +188,14 @@ def launch(words, threads, start, total, part, function, data):
         looks += 1
         if looks > 2000:
             call(load(words + at.YIELD), ())
+    failed = load(words + at.FAILED)
     store(words + at.BUSY, 0)
+    if failed != 0:
+        raise MemoryError
 
 
-@njit(nogil=True)
-def serve(words):
+@njit
+def _serve(words):
     """Join launches until there was none for some time, Python wants the thread, or somebody else needs the core."""
     clock_words = _clock_words()
     last = mode = 0
@@ -213,13 +226,13 @@ def serve(words):
             looked = now
 
 
-@njit(nogil=True)
+@njit
 def _now(words, clock_words):
     call(load(words + at.CLOCK), (_MONOTONIC, clock_words))
     return load(clock_words) * 1_000_000_000 + load(clock_words + 8)
 
 
-keep_on_disk(serve)
+serve = Loop(__name__, "serve", _serve)
 
 
 class _NoAlias(Compiler):
@@ -234,15 +247,16 @@ apart = njit(nogil=True, error_model="numpy", pipeline_class=_NoAlias)
 
 
 def shared(*fastmath, noalias=False):
-    """Compile a loop for a part of its range, ``body(*args, start, stop)``, into one that ``threads.launch`` shares.
+    """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
 
-    ``noalias`` promises that what it writes lies in no other argument. What comes first in the compiled loop says how:
+    It is compiled when it first meets arguments of a kind, and kept on disk under the names of its module and its own.
+    ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
     the words' address, threads, start, total, and the size of a part.
     """
 
     def compile(body):
         pipeline = _NoAlias if noalias else Compiler
-        part = njit(nogil=True, fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
+        part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
         names = ", ".join(signature(body).parameters)
         assert names.endswith(", start, stop"), names
         names = names.removesuffix(", start, stop")
@@ -253,8 +267,6 @@ def {body.__name__}(words_, threads_, start_, total_, part_, {names}):
 """
         scope = {"task": task, "launch_": launch, "body_": part, "__name__": body.__module__}
         exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
-        loop = njit(nogil=True)(scope[body.__name__])
-        keep_on_disk(loop)
-        return loop
+        return Loop(body.__module__, body.__name__, njit(scope[body.__name__]))
 
     return compile

@@ -7,14 +7,14 @@ Sums run in double precision, so squares do not overflow; where 1 / a standard d
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .loops import _dot, _dot_centred, _sum, _sum_of_squares
 from .native import shared
+from .norms import BLOCK
+from .objects import njit
 
 f = np.float32
 _SMALL = 1e-30
-BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 
 
 @njit(inline="always")
@@ -67,6 +67,36 @@ def layer_norm_backward(dy, x, w, mean, rstd, centred, dx, dw, db, start, stop):
             d = dx[row]
             for j in range(width):
                 d[j] = r * (u[j] - level - xhat[j] * along)
+
+
+@shared("contract")
+def layer_norm_second(gx, gw, gb, dy, x, w, mean, rstd, centred, by_dy, by_x, by_w, start, stop):
+    """The rule of ``layer_norm_backward``, for the cotangents of dx, dw and db; by_w is filled as dw is there."""
+    width = x.shape[1]
+    xhat, u, h = np.empty((3, width), np.float32)
+    for block in range(start, stop):
+        by_w_block = by_w[block]
+        by_w_block[:] = 0
+        for row in range(block * BLOCK, min((block + 1) * BLOCK, len(x))):
+            g, gx_row, r = dy[row], gx[row], f(rstd[row, 0])
+            _standardize(x[row], np.float64(mean[row, 0]), np.float64(rstd[row, 0]), xhat)
+            for j in range(width):
+                u[j] = g[j] * w[j]
+            along, gx_along = f(_dot(u, xhat) / width), f(_dot(gx_row, xhat) / width)
+            level = f(_sum(u) / width) if centred else f(0.0)
+            gx_level = f(_sum(gx_row) / width) if centred else f(0.0)
+            y = by_dy[row]
+            for j in range(width):
+                by_u = r * (gx_row[j] - gx_level - xhat[j] * gx_along)
+                y[j] = by_u * w[j] + gw[j] * xhat[j] + gb[j]
+                by_w_block[j] += by_u * g[j]
+                h[j] = gw[j] * g[j] - r * (gx_row[j] * along + u[j] * gx_along)
+                u[j] = u[j] - level - xhat[j] * along
+            slope = f(_dot(h, xhat) / width) + r * f(_dot(gx_row, u) / width)
+            h_level = f(_sum(h) / width) if centred else f(0.0)
+            d = by_x[row]
+            for j in range(width):
+                d[j] = r * (h[j] - h_level - xhat[j] * slope)
 
 
 # Groups of channels (N * G, C, M), with a weight for each channel (G, C)

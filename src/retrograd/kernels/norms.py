@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from . import WORTH_SHARING, shortest
+from . import WORTH_SHARING, loop, shortest
 from .threads import launch
 
+BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:
     """A weight or bias, or the one that changes nothing, in a shape."""
-    return np.full(shape, number, np.float32) if value is None else value.reshape(shape)
+    return np.full(shape, number, np.float32) if value is None else np.ascontiguousarray(value).reshape(shape)
 
 
 class Rows:
@@ -30,30 +31,42 @@ class Rows:
         self.centred = centred
 
     def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
-        from . import norm_loops
-
         kept, width = x.shape[: x.ndim - self.axes], prod(x.shape[x.ndim - self.axes :])
         flat = x.reshape(-1, width)
         out, (mean, rstd) = np.empty_like(flat), np.empty((2, len(flat), 1), np.float32)
         args = flat, _or(w, 1, width), _or(b, 0, width), float(eps), self.centred, out, mean, rstd
-        launch(norm_loops.layer_norm, len(flat), shortest(flat), *args)
+        launch(loop("norm_loops", "layer_norm"), len(flat), shortest(flat), *args)
         shape = kept + (1,) * self.axes
         return out.reshape(x.shape), mean.reshape(shape) if self.centred else None, rstd.reshape(shape)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-        from . import norm_loops
-
         width = prod(x.shape[x.ndim - self.axes :])
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
         mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
         dx = np.empty_like(flat)
-        blocks = -(-len(flat) // norm_loops.BLOCK)
+        blocks = -(-len(flat) // BLOCK)
         sums = np.empty((2, blocks, width))
         args = dy.reshape(flat.shape), flat, _or(w, 1, width), mean, rstd, self.centred, dx, *sums
-        launch(norm_loops.layer_norm_backward, blocks, max(1, shortest(flat) // norm_loops.BLOCK), *args)
+        launch(loop("norm_loops", "layer_norm_backward"), blocks, max(1, shortest(flat) // BLOCK), *args)
         dw, db = sums.sum(axis=1).astype(np.float32)
         shape = x.shape[x.ndim - self.axes :]
         return dx.reshape(x.shape), dw.reshape(shape), db.reshape(shape)
+
+    def normalize_second(
+        self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
+    ) -> tuple[Any, Any, Any]:
+        """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
+        width = prod(x.shape[x.ndim - self.axes :])
+        gx, gw, gb = g
+        flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
+        mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
+        by_dy, by_x = np.empty_like(flat), np.empty_like(flat)
+        by_w = np.empty((-(-len(flat) // BLOCK), width))
+        given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
+        args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
+        launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
+        shape = x.shape[x.ndim - self.axes :]
+        return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
 
 
 class Groups:
@@ -67,24 +80,20 @@ class Groups:
         return x.reshape(len(x) * self.groups, x.shape[1] // self.groups, prod(x.shape[2:]))
 
     def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
-        from . import norm_loops
-
         rows = self._laid_out(x)
         shape = self.groups, rows.shape[1]
         out, (mean, rstd) = np.empty_like(rows), np.empty((2, len(rows)), np.float32)
         args = rows, _or(w, 1, *shape), _or(b, 0, *shape), float(eps), out, mean, rstd
-        launch(norm_loops.group_norm, len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
+        launch(loop("norm_loops", "group_norm"), len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
         return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-        from . import norm_loops
-
         rows, channels = self._laid_out(x), x.shape[1]
         dx = np.empty_like(rows)
         sums = np.empty((2, *rows.shape[:2]))
         args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
         least = max(1, WORTH_SHARING // rows[0].size)
-        launch(norm_loops.group_norm_backward, len(rows), least, *args, dx, *sums)
+        launch(loop("norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
         dw, db = sums.reshape(2, len(x), channels).sum(axis=1).astype(np.float32)
         return dx.reshape(x.shape), dw, db
 
@@ -132,7 +141,5 @@ def _planes(x: Any) -> Any:
 
 
 def _over_channels(name: str, x: Any, *args: Any) -> None:
-    from . import norm_loops
-
     least = max(1, WORTH_SHARING * x.shape[1] // x.size)
-    launch(getattr(norm_loops, name), x.shape[1], least, _planes(x), *args)
+    launch(loop("norm_loops", name), x.shape[1], least, _planes(x), *args)

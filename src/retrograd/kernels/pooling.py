@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled
+from . import WORTH_SHARING, compiled, loop
 from .threads import launch
 from .windows import in_three_axes
+
+TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to them
 
 
 def _planes(array: Any) -> Any:
@@ -23,10 +25,7 @@ def _planes(array: Any) -> Any:
 
 def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
     """A loop over the planes of some arrays, each of which takes so many steps."""
-    from . import pooling_loops
-
-    least = max(1, WORTH_SHARING // work)
-    launch(getattr(pooling_loops, name), len(planes[0]), least, *planes, *args)
+    launch(loop("pooling_loops", name), len(planes[0]), max(1, WORTH_SHARING // work), *planes, *args)
 
 
 def takes(x: Any, window: Any) -> bool:
@@ -34,7 +33,7 @@ def takes(x: Any, window: Any) -> bool:
     return (
         type(x) is np.ndarray
         and x.dtype in (np.float32, np.float64)
-        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= USEFUL
+        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) > TABLED
         and compiled() is not None
     )
 

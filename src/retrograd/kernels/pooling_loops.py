@@ -8,9 +8,9 @@ the number of its element in the kernel.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .native import shared
+from .objects import njit
 
 _loop = shared("contract")
 _inlined = njit(inline="always", error_model="numpy")

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from . import compiled
+from . import compiled, loop
 from .openblas import openblas
 from .threads import count, launch
 
@@ -43,14 +45,53 @@ def dot(x: Any, y: Any) -> Any:
     return _shared_dot(x, y)
 
 
+def stack(x: Any, y: Any) -> Any:
+    """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
+    if type(x) is type(y) is ndarray and x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= USEFUL:
+        return _shared_stack(x, y)
+    return np.matmul(x, y)
+
+
+def _shared_stack(x: Any, y: Any) -> Any:
+    kind, functions = x.dtype.char, _functions()
+    if kind not in _ONE or y.dtype.char != kind or functions is None or x.shape[-1] != y.shape[-2]:
+        return np.matmul(x, y)
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x_form, y_form = _form(x, lead), _form(y, lead)
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    if x_form is None or y_form is None or min(m, n, k) == 1:
+        return np.matmul(x, y)
+    out = np.empty((*lead, m, n), x.dtype)
+    given = functions[kind], m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out, _ONE[kind]
+    launch(loop("gemm", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    return out
+
+
+def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
+    """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
+
+    A stack of one matrix is that matrix, again and again.
+    """
+    (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    turned = along != size
+    if turned:
+        rows, columns, down, along = columns, rows, along, down
+    if along != size or down % size or down < size * columns or not x.flags.aligned:
+        return None
+    count = prod(x.shape[:-2])
+    if count == 1:
+        return 0, turned, down // size
+    apart = [(length, stride) for length, stride in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
+    even = all(outer == length * inner for (_, outer), (length, inner) in pairwise(apart))
+    return (apart[-1][1], turned, down // size) if even and count == prod(lead) else None
+
+
 def _shared_dot(x: Any, y: Any) -> Any:
     given = prepared(x, y)
     if given is None:
         return x.dot(y)
-    from .gemm import product
-
     blocks, least, args = given
-    launch(product, blocks, least, *args)
+    launch(loop("gemm", "product"), blocks, least, *args)
     return args[5]
 
 
@@ -68,18 +109,18 @@ def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
         return None
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
-    block = _small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
+    block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
     if block:
         blocks = -(-longest // block)
         least = -(-blocks // (2 * count()))
     else:
         blocks = -(-longest // BLOCK)
-        least = _part(longest, shortest * x.shape[1])
+        least = part_of(longest, shortest * x.shape[1])
     given = functions[kind], rows, x_turned, columns, y_turned, out
     return blocks, least, (*given, block or BLOCK, block > 0, _ONE[kind])
 
 
-def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
+def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
 
     0 where packing pays: for large results, and for products of short rows with rows.
@@ -89,7 +130,7 @@ def _small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
 
 
-def _part(longest: int, each: int) -> int:
+def part_of(longest: int, each: int) -> int:
     """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
 
     A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.

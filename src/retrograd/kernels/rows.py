@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from . import USEFUL, compiled
-from .threads import in_shares
+from .threads import launch
 
 
 def outer(x: Any, y: Any) -> Any:
     """``out_bij = x_bi y_bj``."""
     out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
-    loop = compiled().outer
-    in_shares(lambda i, j: loop(x[i:j], y[i:j], out[i:j]), len(out), 1 + USEFUL // out[0].size)
+    launch(compiled().outer, len(out), 1 + USEFUL // out[0].size, x, y, out)
     return out

@@ -102,14 +102,13 @@ class _Pool:
         functions = foreign("sched_yield", "clock_gettime")
         if functions is None:
             return False
-        from . import native
+        from .machine import loops
 
-        native.serve.compile("(int64,)")  # here: a helper that compiled would hold Numba's lock where somebody may fork
         self.words[YIELD // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)
-        native.serve.compile("void(int64)")  # here, since a helper that compiles would hold a lock when a program forks
-        self.serve = native.serve
+        # Here: a helper that compiles would hold locks when programs fork.
+        self.serve = loops("native").serve.entry(0)
         return True
 
     def _help(self) -> None:
@@ -177,15 +176,30 @@ def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> N
     if size == 1 or total <= least:
         loop(0, 1, 0, total, 0, *args)
         return
-    pool = _pool
-    if pool.serve is None and not pool.learn_to_serve():
+    address = _awake(size)
+    if not address:
         in_shares(lambda start, stop: loop(0, 1, start, stop, 0, *args), total, least)
         return
+    loop(address, size, 0, total, max(least, -(-total // (PARTS * size))), *args)
+
+
+def _awake(size: int) -> int:
+    """Have helpers wait for launches, so that so many threads work; where they wait, or 0 where they cannot."""
+    pool = _pool
+    if pool.serve is None and not pool.learn_to_serve():
+        return 0
     if pool.size < size:
         pool.grow(size)
     for _ in range(min(len(pool.asleep), size - 1)):
         pool.wake()
-    loop(pool.address, size, 0, total, max(least, -(-total // (PARTS * size))), *args)
+    return pool.address
+
+
+def helpers() -> Any:
+    """For compiled code that launches loops by itself: where helpers wait for launches now, and how many threads."""
+    size = count()
+    address = _awake(size) if size > 1 else 0
+    return np.array((address, size if address else 1), np.int64)
 
 
 def in_shares(work: Callable[[int, int], object], total: int, least: int) -> None:

@@ -1,6 +1,7 @@
-"""Optimizers' steps over all parameters of a group at once, by the loops in ``update_loops.py``.
+"""Many arrays at once by the loops in ``update_loops.py``: optimizers' steps over all parameters of a group, the norm
+of all gradients and their scaling, averages of weights.
 
-The references are the ``_update`` methods of ``retrograd.optim``.
+The references are the ``_update`` methods of ``retrograd.optim``, and stand beside the other calls.
 """
 
 from __future__ import annotations
@@ -10,34 +11,60 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled, suits
+from . import USEFUL, WORTH_SHARING, compiled, loop
 from .threads import launch
 
-
-def takes(moved: Sequence[Sequence[Any]]) -> bool:
-    """Whether the loops are to be used on these parameters, each given as its arrays: itself, gradient, state."""
-    total = sum([arrays[0].size for arrays in moved])
-    return total >= USEFUL and all(suits(array) for arrays in moved for array in arrays) and compiled() is not None
+BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
 
 
-def update(name: str, moved: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float], *flags: bool) -> None:
-    """Run the loop of an optimizer.
+def takes(rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the loops are to be used on these rows of arrays, each of one size."""
+    total, dtype = 0, None
+    for row in rows:
+        for array in row:
+            if type(array) is not np.ndarray or array.dtype.char not in "fd" or not array.flags.carray:
+                return False
+            dtype = dtype or array.dtype
+            if array.dtype is not dtype:
+                return False
+        total += row[0].size
+    return total >= USEFUL and compiled() is not None
+
+
+def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float]) -> None:
+    """Run a loop.
 
     Args:
         name: the loop's.
-        moved: per parameter its arrays, whose memory is written: itself, gradient, state.
-        rates: per parameter the numbers that differ from one to the other.
-        factors: the numbers of the group.
-        flags: whatever else the loop takes.
+        rows: per parameter its arrays, up to four of one dtype and size, whose memory is written.
+        rates: per parameter the numbers that differ from one to the other, or nothing.
+        factors: the numbers for all.
     """
-    from . import update_loops
+    dtype = rows[0][0].dtype
+    table, bounds = _table(rows), _bounds([row[0].size for row in rows])
+    numbers = np.array(rates, dtype).reshape(len(rows), -1), tuple(map(dtype.type, factors))
+    launch(loop("update_loops", name), int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers)
 
-    loop = getattr(update_loops, name)
-    width = max(map(len, moved))
-    table = np.zeros((len(moved), width), np.intp)
-    for row, arrays in zip(table, moved, strict=True):
-        row[: len(arrays)] = [array.ctypes.data for array in arrays]
-    bounds = np.zeros(len(moved) + 1, np.intp)
-    np.cumsum([arrays[0].size for arrays in moved], out=bounds[1:])
-    numbers = np.array(rates, np.float32), np.array(factors, np.float32)
-    launch(loop, int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers, *flags)
+
+def sum_of_squares(arrays: Sequence[Any]) -> float:
+    """Of all elements together, in double precision; the same for any number of threads."""
+    sizes = np.array([array.size for array in arrays])
+    bounds = _bounds(-(-sizes // BLOCK))
+    out = np.empty(bounds[-1])
+    table = _table([[array] for array in arrays])
+    launch(loop("update_loops", "squares"), len(out), 1, table, bounds, sizes, out, arrays[0].dtype.type(0))
+    return float(out.sum())
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> Any:
+    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them.
+
+    A row has four; what a loop has no use for is given as the first.
+    """
+    return np.array([[*map(id, row), *[id(row[0])] * (4 - len(row))] for row in rows], np.int64)
+
+
+def _bounds(sizes: Any) -> Any:
+    bounds = np.zeros(len(sizes) + 1, np.intp)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds

@@ -5,6 +5,6 @@ BUSY = 64  # 1 from the beginning of a launch to its end
 NEXT = 128  # the part to be taken next
 INSIDE = 192  # helpers that have joined and not left
 CALLED = 256  # not 0 where Python wants a helper back
-LAUNCHES, TASK, DATA, TOTAL, PART, WANTED, JOINED = range(320, 376, 8)  # of the launch that is open
+LAUNCHES, TASK, DATA, TOTAL, PART, WANTED, JOINED, FAILED = range(320, 384, 8)  # of the launch that is open
 MODE, SET_MODE, YIELD, CLOCK, SPIN = range(384, 424, 8)  # of the process: written by Python
 BYTES = 512

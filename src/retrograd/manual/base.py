@@ -43,11 +43,18 @@ class Layer(Protocol):
     training: bool
 
     @property
-    def parameters(self) -> dict[str, Array]: ...
+    def parameters(self) -> dict[str, Array]:
+        """The arrays that are trained, by name."""
+
     @property
-    def gradients(self) -> dict[str, Array]: ...
-    def forward(self, x: Array) -> Array: ...
-    def backward(self, dout: Array) -> Array | None: ...
+    def gradients(self) -> dict[str, Array]:
+        """The gradient of each parameter, by the same names."""
+
+    def forward(self, x: Array) -> Array:
+        """The output for ``x``; keeps what ``backward`` needs."""
+
+    def backward(self, dout: Array) -> Array | None:
+        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
 
 
 class Loss(Protocol):
@@ -57,11 +64,18 @@ class Loss(Protocol):
     """
 
     @property
-    def parameters(self) -> dict[str, Array]: ...
+    def parameters(self) -> dict[str, Array]:
+        """The arrays that are trained, by name."""
+
     @property
-    def gradients(self) -> dict[str, Array]: ...
-    def forward(self, x: Array, target: Array) -> float: ...
-    def backward(self, dout: float = 1.0) -> Array: ...
+    def gradients(self) -> dict[str, Array]:
+        """The gradient of each parameter, by the same names."""
+
+    def forward(self, x: Array, target: Array) -> float:
+        """The loss, a number; keeps what ``backward`` needs."""
+
+    def backward(self, dout: float = 1.0) -> Array:
+        """The gradient by the prediction, times ``dout``."""
 
 
 class BaseLayer:
@@ -89,7 +103,12 @@ class BaseLayer:
         return self.forward(*arguments)
 
     def forward(self, *arguments: Any) -> Any:
+        """The output, or the loss; keeps what ``backward`` needs."""
         raise NotImplementedError(f"{self!r} has no forward")
+
+    def backward(self, *arguments: Any) -> Any:
+        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
+        raise NotImplementedError(f"{self!r} has no backward")
 
     def zero_grad(self) -> None:
         """Fills every gradient with 0; ``backward`` does not need it, since it overwrites them."""

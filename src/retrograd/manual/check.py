@@ -34,6 +34,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
+        """Whether every gradient agreed."""
         return all(check.passed for check in self.checks)
 
     def __str__(self) -> str:

@@ -46,10 +46,12 @@ class Net:
 
     @property
     def parameters(self) -> NamedArrays:
+        """The arrays that are trained, by name."""
         return self._collect("parameters")
 
     @property
     def gradients(self) -> NamedArrays:
+        """The gradient of each parameter, by the same names."""
         return self._collect("gradients")
 
     def _collect(self, kind: str) -> NamedArrays:
@@ -58,6 +60,7 @@ class Net:
 
     @property
     def training(self) -> bool:
+        """Whether the layers behave as in training."""
         return self._training
 
     @training.setter
@@ -75,11 +78,13 @@ class Net:
             gradient.fill(0)
 
     def forward(self, x: Array) -> Array:
+        """The output for ``x``; keeps what ``backward`` needs."""
         for layer in self.layers:
             x = layer.forward(x)
         return x
 
     def backward(self, dout: Array) -> Array | None:
+        """The gradient by the input, given ``dout``, that by the output; overwrites ``gradients``."""
         gradient: Array | None = dout
         for layer in reversed(self.layers):
             if gradient is None:

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..kernels import updates
 from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def _of_moments(group: dict[str, Any]) -> tuple[float, float, float, float]:
+    """What the moments move by, and keep: the factors of their averages."""
+    beta1, beta2 = map(number, group["betas"])
+    return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
 
 
 class Adam(Optimizer):
@@ -66,7 +73,7 @@ class Adam(Optimizer):
         beta1, beta2 = map(number, group["betas"])
         amsgrad = group["amsgrad"]
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
-        rate, eps = self._rates(group, step)
+        rate, eps = self._rate_and_eps(group, step)
         largest = state["max_exp_avg_sq"] if amsgrad else None
         moments = (state["exp_avg"], state["exp_avg_sq"], largest)
         for p, g, a, b, m, v, v_max in self._blocks(parameter, gradient, *moments, scratch=2):
@@ -77,27 +84,28 @@ class Adam(Optimizer):
             b += eps
             descend(p, rate, m, b, a)
 
-    def _rates(self, group: dict[str, Any], step: int) -> tuple[float, float]:
+    def _rate_and_eps(self, group: dict[str, Any], step: int) -> tuple[float, float]:
         """``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))``: a pass less."""
         lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         root = sqrt(1 - beta2**step)
         return lr * root / (1 - beta1**step), eps * root
 
-    def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
-        lr, weight_decay = numbers(group, "lr", "weight_decay")
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``adam``: the options, and what is made of them alone."""
+        lr, eps, weight_decay = numbers(group, "lr", "eps", "weight_decay")
         beta1, beta2 = map(number, group["betas"])
         if group["amsgrad"] or group["maximize"] or 1 - beta1 >= 0.5 or type(self)._update is not Adam._update:
-            return False
-        names = ("exp_avg", "exp_avg_sq")
-        arrays = self._arrays(moved, names)
-        if arrays is None:
-            return False
-        rates = [self._rates(group, self._begin(parameter, *names)[1]) for parameter in moved]
-        decoupled = weight_decay and group.get("decoupled_weight_decay")
-        decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
-        updates.update("adam", arrays, rates, (*decay, 1 - beta1, beta2, 1 - beta2))
-        return True
+            return None
+        static = "adam", weight_decay != 0, bool(group.get("decoupled_weight_decay"))
+        made = 1 - lr * weight_decay, 1 - beta1, 1 - beta2
+        return UpdateForm(static, (lr, beta1, beta2, eps, weight_decay, *made), ("exp_avg", "exp_avg_sq", "step"))
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+        return self._rate_and_eps(group, self._begin(parameter, *_MOMENTS)[1])
 
 
 class AdamW(Adam):
@@ -191,6 +199,14 @@ class Adamax(Optimizer):
             np.maximum(u, b, out=u)
             descend(p, rate, m, u, b)
 
+    def _loop(self, group: dict[str, Any]) -> Any:
+        slow, rest, keep, _ = _of_moments(group)
+        return "adamax", ("exp_avg", "exp_inf"), (slow, rest, keep, number(group["eps"]))
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+        step = self._begin(parameter, "exp_avg", "exp_inf")[1]
+        return [number(group["lr"]) / (1 - number(group["betas"][0]) ** step)]
+
 
 class NAdam(Optimizer):
     r"""Adam with Nesterov's momentum.
@@ -242,18 +258,9 @@ class NAdam(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps, momentum_decay = numbers(group, "lr", "eps", "momentum_decay")
-        beta1, beta2 = map(number, group["betas"])
-        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", mu_product=1)
-
-        def mu(t: int) -> float:
-            return beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))
-
-        state["mu_product"].array *= mu(step)
-        product = float(state["mu_product"].array)
-        gradient_rate = lr * (1 - mu(step)) / (1 - product)
-        moment_rate = lr * mu(step + 1) / (1 - product * mu(step + 1))
-        correction = 1 / (1 - beta2**step)
+        eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
+        gradient_rate, moment_rate, correction = self._rates(parameter, group)
+        state = self.state[parameter]
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
             d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
@@ -263,6 +270,23 @@ class NAdam(Optimizer):
             b += eps
             descend(p, gradient_rate, d, b, a)
             descend(p, moment_rate, m, b, a)
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return "nadam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float, float, float]:
+        lr, momentum_decay = numbers(group, "lr", "momentum_decay")
+        beta1, beta2 = map(number, group["betas"])
+        state, step = self._begin(parameter, *_MOMENTS, mu_product=1)
+
+        def mu(t: int) -> float:
+            return beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))
+
+        state["mu_product"].array *= mu(step)
+        product = float(state["mu_product"].array)
+        of_gradient = lr * (1 - mu(step)) / (1 - product)
+        of_moment = lr * mu(step + 1) / (1 - product * mu(step + 1))
+        return of_gradient, of_moment, 1 / (1 - beta2**step)
 
 
 class RAdam(Optimizer):
@@ -312,17 +336,9 @@ class RAdam(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, eps = numbers(group, "lr", "eps")
-        beta1, beta2 = map(number, group["betas"])
-        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq")
-        correction = 1 - beta2**step
-        rho = 2 / (1 - beta2) - 1
-        rho_t = rho - 2 * step * beta2**step / correction
-        rate = lr / (1 - beta1**step)
-        certain = rho_t > 5
-        if certain:
-            rectification = (rho_t - 4) * (rho_t - 2) * rho / ((rho - 4) * (rho - 2) * rho_t)
-            rate *= sqrt(rectification * correction)
+        eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
+        rate, certain = self._rates(parameter, group)
+        state = self.state[parameter]
         for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
             d = descent(p, g, a, group)
             decay_towards(m, d, 1 - beta1, b)
@@ -333,3 +349,18 @@ class RAdam(Optimizer):
                 descend(p, rate, m, b, a)
             else:
                 p -= np.multiply(m, rate, out=b)
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return "radam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float, bool]:
+        beta1, beta2 = map(number, group["betas"])
+        step = self._begin(parameter, *_MOMENTS)[1]
+        correction = 1 - beta2**step
+        rho = 2 / (1 - beta2) - 1
+        rho_t = rho - 2 * step * beta2**step / correction
+        rate = number(group["lr"]) / (1 - beta1**step)
+        if rho_t <= 5:
+            return rate, False
+        rectification = (rho_t - 4) * (rho_t - 2) * rho / ((rho - 4) * (rho - 2) * rho_t)
+        return rate * sqrt(rectification * correction), True

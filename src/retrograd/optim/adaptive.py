@@ -8,9 +8,8 @@ import numpy as np
 
 from ..core.devices import backend_of
 from ..core.tensor import Tensor, new_tensor
-from ..kernels import updates
 from .hyperparameters import Fraction, LearningRate, NotNegative, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
 
 
 class Adagrad(Optimizer):
@@ -67,17 +66,22 @@ class Adagrad(Optimizer):
         self.state[parameter] = {"step": self._scalar(0), "sum": total}
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, lr_decay, eps = numbers(group, "lr", "lr_decay", "eps")
-        if not self.state[parameter]:
-            self._start(parameter)
-        state, step = self._begin(parameter)
-        rate = lr / (1 + (step - 1) * lr_decay)
-        for p, g, a, b, total in self._blocks(parameter, gradient, state["sum"], scratch=2):
+        eps, (rate,) = number(group["eps"]), self._rates(parameter, group)
+        for p, g, a, b, total in self._blocks(parameter, gradient, self.state[parameter]["sum"], scratch=2):
             d = descent(p, g, a, group)
             total += np.multiply(d, d, out=b)
             np.sqrt(total, out=b)
             b += eps
             descend(p, rate, d, b, a)
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return "adagrad", ("sum",), (number(group["eps"]),)
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float]:
+        if not self.state[parameter]:
+            self._start(parameter)
+        lr, lr_decay = numbers(group, "lr", "lr_decay")
+        return (lr / (1 + (self._begin(parameter)[1] - 1) * lr_decay),)
 
 
 class Adadelta(Optimizer):
@@ -137,6 +141,10 @@ class Adadelta(Optimizer):
             decay_towards_square(u, delta, rho, b)
             delta *= lr
             p -= delta
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        lr, eps, rho = numbers(group, "lr", "eps", "rho")
+        return "adadelta", ("square_avg", "acc_delta"), (lr, eps, rho, 1 - rho)
 
 
 class RMSprop(Optimizer):
@@ -210,18 +218,20 @@ class RMSprop(Optimizer):
                 velocity += np.divide(d, b, out=b)
                 p -= np.multiply(velocity, lr, out=b)
 
-    def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``rmsprop``: the options."""
         lr, eps, alpha, momentum, decay = numbers(group, "lr", "eps", "alpha", "momentum", "weight_decay")
         if group["maximize"] or group["centered"] or type(self)._update is not RMSprop._update:
-            return False
+            return None
+        state = ("square_avg", "step", *(["momentum_buffer"] if momentum else []))
+        return UpdateForm(("rmsprop", decay != 0, momentum != 0), (lr, eps, alpha, 1 - alpha, momentum, decay), state)
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
+        if group["centered"]:
+            return None
         names = ("square_avg", *(["momentum_buffer"] if momentum else []))
-        arrays = self._arrays(moved, names)
-        if arrays is None:
-            return False
-        for parameter in moved:
-            self._begin(parameter, *names)
-        updates.update("rmsprop", arrays, np.zeros((len(moved), 1)), (decay, lr, eps, alpha, 1 - alpha, momentum))
-        return True
+        return "rmsprop", names, (lr, eps, alpha, 1 - alpha, momentum)
 
 
 class Rprop(Optimizer):
@@ -268,20 +278,28 @@ class Rprop(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, (shrink, grow), (smallest, largest) = number(group["lr"]), group["etas"], group["step_sizes"]
-        state, _ = self._begin(parameter, "prev")
-        if "step_size" not in state:
-            array = parameter.array
-            start = complex(lr, lr) if array.dtype.kind == "c" else lr
-            state["step_size"] = new_tensor(backend_of(array).xp.full_like(array, start))
+        (less, more), (smallest, largest) = group["etas"], group["step_sizes"]
+        self._rates(parameter, group)
+        state, number_of = self.state[parameter], parameter.array.real.dtype.type
         for p, g, a, b, last, size in self._blocks(parameter, gradient, state["prev"], state["step_size"], scratch=2):
             d = descent(p, g, a, group)
             agreement = np.multiply(d, last, out=b)
             turned = agreement < 0
-            size *= np.where(agreement > 0, grow, np.where(turned, shrink, 1.0))
+            size *= np.where(agreement > 0, number_of(more), np.where(turned, number_of(less), number_of(1)))
             np.minimum(np.maximum(size, smallest, out=size), largest, out=size)
             last[...] = np.where(turned, 0, d)
             b[...] = last > 0
             b -= last < 0  # NaN has no sign: its coordinate rests, as in PyTorch
             b *= size
             p -= b
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return "rprop", ("prev", "step_size"), (*group["etas"], *group["step_sizes"])
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[()]:
+        state, _ = self._begin(parameter, "prev")
+        if "step_size" not in state:
+            array, lr = parameter.array, number(group["lr"])
+            start = complex(lr, lr) if array.dtype.kind == "c" else lr
+            state["step_size"] = new_tensor(backend_of(array).xp.full_like(array, start))
+        return ()

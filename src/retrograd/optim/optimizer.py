@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,23 @@ ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tupl
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
 BLOCK = 1 << 15
+
+
+class UpdateForm(NamedTuple):
+    """What ``_update`` computes, for compiled code that does the same, operation by operation.
+
+    ``static`` begins with the form's name and says what stands in the formula at all; ``numbers`` may differ from step
+    to step; ``state`` names the entries of a parameter's state.
+    """
+
+    static: tuple[Any, ...]
+    numbers: tuple[float, ...]
+    state: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Which formula it is."""
+        return str(self.static[0])
 
 
 class _Required:
@@ -96,6 +113,19 @@ def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
         np.subtract(value, scratch, out=average)
 
 
+def average_all(averages: Sequence[Any], values: Sequence[Any], rate: float) -> None:
+    """``decay_towards`` for many arrays; averages of integers are the values themselves."""
+    rows = list(zip(averages, values, strict=True))
+    if rows and updates.takes(rows):
+        updates.update("averaged", rows, (), (rate, 1 - rate))
+        return
+    for average, value in rows:
+        if average.dtype.kind in INEXACT:
+            decay_towards(average, value, rate, backend_of(average).xp.empty_like(average))
+        else:
+            average[...] = value
+
+
 def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -> None:
     """``average = decay * average + (1 - decay) * value**2``.
 
@@ -115,6 +145,11 @@ def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any)
     np.multiply(numerator, rate, out=scratch)
     scratch /= denominator
     p -= scratch
+
+
+def _origin(cls: type, name: str) -> type:
+    """The class that a method is inherited from."""
+    return next(base for base in cls.__mro__ if name in base.__dict__)
 
 
 def with_hooks(step: Step) -> Step:
@@ -269,6 +304,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
+        kept = []
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
             if watchers and modes.tracer is not None:
                 modes.tracer.clears(parameter, set_to_none)
@@ -279,7 +315,12 @@ class Optimizer:
             else:
                 if parameter._grad._requires:
                     parameter._grad = parameter._grad.detach()
-                writable(parameter._grad)[...] = 0
+                kept.append([writable(parameter._grad)])
+        if kept and updates.takes(kept):
+            updates.update("filled", kept, (), (0.0,))
+        else:
+            for (array,) in kept:
+                array[...] = 0
 
     # Stepping
 
@@ -304,30 +345,57 @@ class Optimizer:
 
     def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
         """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""
-        return False
+        cls = type(self)
+        if _origin(cls, "_loop") is not _origin(cls, "_update") or not moved:
+            return False
+        loop = self._loop(group)
+        if loop is None:
+            return False
+        name, states, factors = loop
+        rows = []
+        for parameter in moved:
+            entry = self.state.get(parameter, {})
+            begun = [entry[key].array for key in states if entry.get(key) is not None]
+            rows.append([parameter.array, parameter._grad.array, *begun])  # type: ignore[union-attr]
+        if not updates.takes(rows) or any(is_saved(parameter) for parameter in moved):
+            return False
+        rates = [self._rates(parameter, group) for parameter in moved]
+        for parameter, row in zip(moved, rows, strict=True):
+            row[2:] = [self._state_array(parameter, key) for key in states]
+            writable(parameter)
+        weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
+        if group.get("decoupled_weight_decay"):
+            weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay
+        updates.update(name, rows, rates, (shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors))
+        return True
+
+    def _loop(self, group: dict[str, Any]) -> tuple[str, tuple[str, ...], tuple[float, ...]] | None:
+        """The compiled form of ``_update``: the loop's name, the arrays of the state and the numbers that it takes."""
+        return None
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Sequence[float]:
+        """Of the numbers that ``_update`` takes those that differ between parameters; the step is counted here."""
+        loop = self._loop(group)
+        self._begin(parameter, *(loop[1] if loop else ()))
+        return ()
+
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """What ``_update`` would compute now; None where no compiled code does the same."""
+        return None
+
+    def step_is_watched(self) -> bool:
+        """Whether ``step`` is more than a walk over the parameters with ``_update``: it has hooks, or is overridden."""
+        return bool(
+            _pre_hooks_of_all
+            or _post_hooks_of_all
+            or self._step_pre_hooks
+            or self._step_post_hooks
+            or type(self).step is not Optimizer.step
+        )
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
         """Move one parameter along its gradient, an array."""
         raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
-
-    def _arrays(self, moved: list[Tensor], names: tuple[str, ...]) -> list[list[Any]] | None:
-        """Per parameter its own array, to be written in place, its gradient's and those of its state; None where the
-        compiled loops do not take them.
-        """
-        own = [[parameter.array, parameter._grad.array] for parameter in moved]  # type: ignore[union-attr]
-        if not updates.takes(own) or any(is_saved(parameter) for parameter in moved):
-            return None
-        for parameter, arrays in zip(moved, own, strict=True):
-            state = self.state[parameter]
-            for name in names:
-                if state.get(name) is None:
-                    state[name] = self._zeros_like(parameter)
-                arrays.append(state[name].array)
-        if not updates.takes(own):
-            return None
-        for parameter in moved:
-            writable(parameter)
-        return own
 
     def _blocks(self, parameter: Tensor, gradient: Any, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
         """Matching pieces of parameter, gradient, ``scratch`` spare arrays and state, to be written in place.
@@ -374,6 +442,12 @@ class Optimizer:
         return rows[:count]
 
     # State
+
+    def _state_array(self, parameter: Tensor, name: str) -> Any:
+        state = self.state[parameter]
+        if state.get(name) is None:
+            state[name] = self._zeros_like(parameter)
+        return state[name].array
 
     def _zeros_like(self, parameter: Tensor) -> Tensor:
         return new_tensor(backend_of(parameter.array).xp.zeros_like(parameter.array))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..kernels import updates
-from .hyperparameters import LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, descent
+from .hyperparameters import LearningRate, NotNegative, hyperparameters, numbers
+from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, descent
 
 
 class SGD(Optimizer):
@@ -83,17 +82,23 @@ class SGD(Optimizer):
                     d = velocity
             p -= np.multiply(d, lr, out=b)
 
-    def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
+    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+        """``sgd``: lr, weight decay, momentum and what of a gradient enters the buffer."""
+        if type(self)._update is not SGD._update:
+            return None
         lr, momentum, dampening, weight_decay = numbers(group, "lr", "momentum", "dampening", "weight_decay")
-        if group["maximize"] or type(self)._update is not SGD._update:
-            return False
-        new = [not momentum or self.state[parameter].get("momentum_buffer") is None for parameter in moved]
-        arrays = self._arrays(moved, ("momentum_buffer",) if momentum else ())
-        if arrays is None:
-            return False
-        rates = [[1.0 if first else 1 - dampening] for first in new]
-        updates.update("sgd", arrays, rates, (weight_decay, lr, momentum), bool(group["nesterov"]))
-        return True
+        flags = bool(momentum), dampening != 0, bool(group["nesterov"]), bool(group["maximize"])
+        state = ("momentum_buffer",) if momentum else ()
+        return UpdateForm(("sgd", weight_decay != 0, *flags), (lr, weight_decay, momentum, 1 - dampening), state)
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        lr, momentum = numbers(group, "lr", "momentum")
+        return "sgd", ("momentum_buffer",) if momentum else (), (lr, momentum, bool(group["nesterov"]))
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+        momentum, dampening = numbers(group, "momentum", "dampening")
+        first = not momentum or self.state[parameter].get("momentum_buffer") is None
+        return [1.0 if first else 1 - dampening]
 
 
 class ASGD(Optimizer):
@@ -143,17 +148,24 @@ class ASGD(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
-        lr, lambd = numbers(group, "lr", "lambd")
-        state, step = self._begin(parameter, "ax", eta=lr, mu=1)
-        eta, mu = float(state["eta"].array), float(state["mu"].array)
-        for p, g, a, b, average in self._blocks(parameter, gradient, state["ax"], scratch=2):
+        eta, shrink, mu, _ = self._rates(parameter, group)
+        for p, g, a, b, average in self._blocks(parameter, gradient, self.state[parameter]["ax"], scratch=2):
             d = descent(p, g, a, group)
             np.multiply(d, eta, out=b)
-            p *= 1 - lambd * eta
+            p *= shrink
             p -= b
             if mu == 1:
                 average[...] = p
             else:
                 decay_towards(average, p, mu, b)
-        state["eta"].array[...] = lr / (1 + lambd * lr * step) ** number(group["alpha"])
-        state["mu"].array[...] = 1 / max(1, step - number(group["t0"]))
+
+    def _loop(self, group: dict[str, Any]) -> Any:
+        return "asgd", ("ax",), ()
+
+    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float, float, float, float]:
+        lr, lambd, alpha, t0 = numbers(group, "lr", "lambd", "alpha", "t0")
+        state, step = self._begin(parameter, "ax", eta=lr, mu=1)
+        eta, mu = float(state["eta"].array), float(state["mu"].array)
+        state["eta"].array[...] = lr / (1 + lambd * lr * step) ** alpha
+        state["mu"].array[...] = 1 / max(1, step - t0)
+        return eta, 1 - lambd * eta, mu, 1 - mu

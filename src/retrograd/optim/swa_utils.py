@@ -14,7 +14,7 @@ from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.make.creation import tensor
 from .lr_scheduler.base import LRScheduler, per_group, rates_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, average_all, writable
 
 Average = Callable[[Tensor, Tensor, Tensor | int], Tensor]
 AverageOfLists = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
@@ -52,12 +52,21 @@ def _of_lists(average: Average) -> AverageOfLists:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
     """``get_ema_avg_fn`` for lists of parameters, in place."""
-    return _of_lists(get_ema_avg_fn(decay))
+    _check_decay(decay)
+    return _towards(lambda num_averaged: 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> AverageOfLists:
     """``get_swa_avg_fn`` for lists of parameters, in place."""
-    return _of_lists(get_swa_avg_fn())
+    return _towards(lambda num_averaged: 1 / (int(num_averaged) + 1))
+
+
+def _towards(rate: Callable[[Tensor | int], float]) -> AverageOfLists:
+    @no_grad()
+    def update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Tensor | int) -> None:
+        average_all([writable(mine) for mine in averaged], [its.array for its in current], rate(num_averaged))
+
+    return update
 
 
 def _check_decay(decay: float) -> None:
@@ -121,7 +130,7 @@ class AveragedModel(Module):
             for own, x in zip(mine, its, strict=True):
                 own.copy_(x)
         else:
-            update = self.multi_avg_fn or _of_lists(self.avg_fn or get_swa_avg_fn())
+            update = self.multi_avg_fn or (_of_lists(self.avg_fn) if self.avg_fn else get_swa_multi_avg_fn())
             update(mine, its, self.n_averaged)
         if not self.use_buffers:
             for own, x in zip(self.module.buffers(), model.buffers(), strict=True):

@@ -16,9 +16,11 @@ class Module:
     parts: Sequence["Module"] = ()
 
     def parameters(self) -> list[Value]:
+        """The Values that are trained."""
         return [parameter for part in self.parts for parameter in part.parameters()]
 
     def zero_grad(self) -> None:
+        """Forget the gradients of the last step."""
         for parameter in self.parameters():
             parameter.grad = 0.0
 
@@ -49,6 +51,7 @@ class Neuron(Module):
 
     @property
     def nonlin(self) -> bool:
+        """Whether the neuron bends its sum."""
         return self.activation != "linear"
 
     def __call__(self, x: Iterable[Number]) -> Value:
@@ -61,6 +64,7 @@ class Neuron(Module):
         return y
 
     def parameters(self) -> list[Value]:
+        """The Values that are trained."""
         return [*self.w, self.b]
 
     def __repr__(self) -> str:
@@ -179,6 +183,7 @@ class SGD(Optimizer):
         super().__init__(parameters, lr)
 
     def step(self) -> None:
+        """Move every parameter against its gradient."""
         for p in self.parameters:
             p.data -= self.lr * p.grad
 
@@ -207,6 +212,7 @@ class Adam(Optimizer):
         self.betas, self.steps, self.moments = betas, 0, dict.fromkeys(self.parameters, (0.0, 0.0))
 
     def step(self) -> None:
+        """Move every parameter against its gradient."""
         self.steps += 1
         (b1, b2), t = self.betas, self.steps
         for p, (m, v) in self.moments.items():

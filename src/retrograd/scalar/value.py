@@ -12,7 +12,9 @@ Reals = Sequence[float]
 _births = count()
 
 
-def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Reals]) -> Callable[..., "Value"]:
+def _operator(
+    op: str, function: Callable[..., float], slopes: Callable[..., Reals], doc: str | None = None
+) -> Callable[..., "Value"]:
     """The method that computes function(a, ...), with slopes(a, ..., result) = (d(result)/da, ...)."""
 
     def method(*operands: Number) -> "Value":
@@ -32,6 +34,7 @@ def _operator(op: str, function: Callable[..., float], slopes: Callable[..., Rea
         except (ValueError, ArithmeticError):  # no finite slope, as of sqrt at 0: an error only if backward meets it
             return Value(result, nodes, op, (math.inf,) * len(nodes))
 
+    method.__doc__ = doc
     return method
 
 
@@ -115,15 +118,22 @@ class Value:
     __pos__: Callable[["Value"], "Value"] = lambda a: a
     __neg__ = _operator("neg", operator.neg, lambda a, y: (-1.0,))
     __abs__ = _operator("abs", abs, lambda a, y: (a and a / y,))
-    relu = _operator("ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),))
-    exp = _operator("exp", math.exp, lambda a, y: (y,))
-    log = _operator("log", math.log, lambda a, y: (1 / a,))
-    sqrt = _operator("sqrt", math.sqrt, lambda a, y: (0.5 / y,))
-    sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),))
-    cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),))
-    tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,))
+    relu = _operator(
+        "ReLU", lambda a: max(a, 0.0), lambda a, y: (float(a > 0),), "``max(a, 0)``; its slope is 1 above 0, else 0."
+    )
+    exp = _operator("exp", math.exp, lambda a, y: (y,), "``e^a``, which is its own slope.")
+    log = _operator("log", math.log, lambda a, y: (1 / a,), "``log(a)``, the natural one; its slope is ``1 / a``.")
+    sqrt = _operator("sqrt", math.sqrt, lambda a, y: (0.5 / y,), "``sqrt(a)``; its slope is ``1 / (2 sqrt(a))``.")
+    sin = _operator("sin", math.sin, lambda a, y: (math.cos(a),), "``sin(a)``; its slope is ``cos(a)``.")
+    cos = _operator("cos", math.cos, lambda a, y: (-math.sin(a),), "``cos(a)``; its slope is ``-sin(a)``.")
+    tanh = _operator("tanh", math.tanh, lambda a, y: (1 - y * y,), "``tanh(a)``; its slope is ``1 - tanh(a)^2``.")
     # 1 / (1 + exp(-a)), written so that no argument of exp is positive
-    sigmoid = _operator("sigmoid", lambda a: math.exp(min(a, 0)) / (1 + math.exp(-abs(a))), lambda a, y: (y * (1 - y),))
+    sigmoid = _operator(
+        "sigmoid",
+        lambda a: math.exp(min(a, 0)) / (1 + math.exp(-abs(a))),
+        lambda a, y: (y * (1 - y),),
+        "``s = 1 / (1 + e^-a)``; its slope is ``s (1 - s)``.",
+    )
     __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__ = _comparison(operator.eq)
     __hash__ = object.__hash__  # by identity: equal numbers are still different nodes

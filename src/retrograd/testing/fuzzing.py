@@ -67,22 +67,25 @@ class FuzzedProgram:
     True
     """
 
-    def __init__(self, seed: int, steps: int = 12) -> None:
+    def __init__(self, seed: int, steps: int = 12, varied: bool = False) -> None:
         self.seed = seed
         self.steps = steps
+        self.varied = varied  # whether its calls come with other sizes
         rng = np.random.default_rng(seed)
-        self.shapes: list[tuple[int, ...]] = []
-        base = [int(rng.integers(1, 5)) for _ in range(3)]
+        self.base = [int(rng.integers(1, 5)) for _ in range(3)]
+        self.dims = []  # of each argument: from which of the three sizes on, and which of them are 1
         for _ in range(int(rng.integers(2, 5))):
-            shape = base[int(rng.integers(0, 3)) :]
-            self.shapes.append(tuple(1 if rng.random() < 0.2 else length for length in shape))
-        self.requires = [bool(rng.random() < 0.6) for _ in self.shapes]
+            first = int(rng.integers(0, 3))
+            self.dims.append([None if rng.random() < 0.2 else dim for dim in range(first, 3)])
+        self.requires = [bool(rng.random() < 0.6) for _ in self.dims]
         self.walks = bool(rng.random() < 0.5)  # whether the program itself calls backward
 
     def arguments(self, number: int) -> list[Tensor]:
         """Fresh arguments for the call with this number."""
         rng = np.random.default_rng([self.seed, number])
-        tensors = [new_tensor(rng.standard_normal(shape)) for shape in self.shapes]
+        base = [int(rng.integers(1, 7)) for _ in self.base] if self.varied else self.base
+        shapes = [[1 if dim is None else base[dim] for dim in dims] for dims in self.dims]
+        tensors = [new_tensor(rng.standard_normal(shape)) for shape in shapes]
         for x, requires in zip(tensors, self.requires, strict=True):
             x.requires_grad = requires
         return tensors

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from ..core.dtypes import INEXACT
 from ..core.tensor import Tensor, new_tensor
 from ..nn.module import Module
-from ..optim.optimizer import decay_towards, writable
+from ..optim.optimizer import average_all, writable
 
 
 class EMA:
@@ -56,12 +53,8 @@ class EMA:
 
     def update(self) -> None:
         """Move the averages towards the weights as they are now."""
-        for name, tensor in self._tensors():
-            average, value = self.averages[name].array, tensor.array
-            if value.dtype.kind in INEXACT:
-                decay_towards(average, value, 1 - self.decay, np.empty_like(value))
-            else:
-                average[...] = value
+        pairs = [(self.averages[name].array, tensor.array) for name, tensor in self._tensors()]
+        average_all([average for average, _ in pairs], [value for _, value in pairs], 1 - self.decay)
 
     @contextmanager
     def average_parameters(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels import USEFUL, compiled
+from ...kernels import USEFUL
 from ..modes import tracing_with
 from ..program import Instruction, Method, Value
 from ..traced import Traced
@@ -58,6 +58,13 @@ class Step(NamedTuple):
     tests: tuple[int, ...] = ()
 
 
+def by_element() -> dict[str, Callable[..., Any]]:
+    """The functions of one element that Numba knows, by the names of their loops."""
+    from ...kernels.loops import BY_ELEMENT
+
+    return BY_ELEMENT
+
+
 def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
     """An instruction as steps of a loop; None where it is not elementwise."""
     if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
@@ -86,7 +93,7 @@ def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
     looped = next((cell for cell in _wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
-        return _step(out, form, args) if looped.loop in compiled().BY_ELEMENT else None
+        return _step(out, form, args) if looped.loop in by_element() else None
     if looped is None and primitive is None:
         return None
     steps: list[Step] = []

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels import compiled
 from ...kernels.threads import launch
 from ..program import Instruction, Value
-from .expressions import Step
+from .expressions import Step, by_element
 from .layouts import Layout
 
 PART = 1 << 13  # elements that a thread takes at once
@@ -91,7 +90,7 @@ class Names:
             text = step.form.format(*texts, zero=f"{real}(0)")
             self.names[step.out] = f"t{number}"
             self.lines.append(f"t{number} = {text}")
-            self.functions |= {name for name in compiled().BY_ELEMENT if step.form.startswith(f"{name}(")}
+            self.functions |= {name for name in by_element() if step.form.startswith(f"{name}(")}
 
     def _operand(self, x: Any, step: Step, test: bool) -> str:
         real = _NUMBER[step.dtype.name]

@@ -200,6 +200,7 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The constraint that its results fulfil."""
         return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
 
     codomain = domain
@@ -250,6 +251,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]
+        """The constraint on what the transform takes."""
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:

@@ -92,10 +92,12 @@ class CatTransform(_JoinedTransform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The constraint on what the transform takes."""
         return constraints.cat([transform.domain for transform in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """The constraint that its results fulfil."""
         return constraints.cat([transform.codomain for transform in self.transforms], self.dim, self.lengths)
 
     def _cut(self, x: Tensor) -> Sequence[Tensor]:
@@ -144,10 +146,12 @@ class StackTransform(_JoinedTransform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The constraint on what the transform takes."""
         return constraints.stack([transform.domain for transform in self.transforms], self.dim)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """The constraint that its results fulfil."""
         return constraints.stack([transform.codomain for transform in self.transforms], self.dim)
 
     def _cut(self, x: Tensor) -> Sequence[Tensor]:

@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import USEFUL, multiplies
+from .. import USEFUL, loop, multiplies
 from ..threads import launch
+
+NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
+
+MANY = 1 << 12  # scores from which the loops gain more than their call costs
 
 
 def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
@@ -21,7 +25,7 @@ def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
         type(q) is type(k) is type(v) is np.ndarray
         and (mask is None or type(mask) is np.ndarray)
         and q.dtype.char in "fd"
-        and q.size * k.shape[-2] >= USEFUL * q.shape[-1] > 0
+        and q.size * k.shape[-2] >= MANY * q.shape[-1] > 0
         and multiplies()
     )
 
@@ -40,13 +44,11 @@ def forward(
     dropout_p: float,
 ) -> None:
     """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
-    from .attention_loops import attention
-
     q, k, v = map(_by_rows, (q, k, v))
     mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
     table = _addresses((q, k, v, mask, keep, out, top, total), out.shape[:-2])
     form = _form(q, k, v, out, mask, keep)
-    _run(attention, table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+    _run("attention", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
 
 def backward(
@@ -67,14 +69,40 @@ def backward(
     dropout_p: float,
 ) -> None:
     """Fill the gradients of q, k and v, which have all leading axes."""
-    from .attention_loops import attention_backward
-
     q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
     table = _addresses((q, k, v, mask, keep, out, top, total, dout, dq, dk, dv), dq.shape[:-2])
     form = _form(q, k, v, out, mask, keep, dout, dq, dk, dv)
-    _run(attention_backward, table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+    _run("attention_backward", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+
+
+def second(
+    g: tuple[Any, Any, Any],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    by_dout: Any,
+    by_q: Any,
+    by_k: Any,
+    by_v: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+) -> None:
+    """Fill what the rule of ``backward`` makes of the cotangents of dq, dk and dv; all have all leading axes."""
+    q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
+    top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
+    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
+    others = gq, gk, gv, by_q, by_k, by_v, by_dout
+    table = _addresses((q, k, v, mask, keep, dout, top, total, *others), by_q.shape[:-2])
+    form = _form(q, k, v, dout, mask, keep, *others)
+    _run("attention_second", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
 
 def _by_rows(x: Any) -> Any:
@@ -114,8 +142,6 @@ def _places(lead: tuple[int, ...]) -> Any:
 
 
 def _form(q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, *others: Any) -> tuple[int, ...]:
-    from .attention_loops import ADDED, CHOOSING, NO_MASK
-
     kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
     lengths = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
     masks = kind, _step(mask), 0 if keep is None else keep.strides[-2]
@@ -127,5 +153,6 @@ def _step(mask: Any) -> int:
     return 0 if mask is None or mask.shape[-2] == 1 else mask.strides[-2]
 
 
-def _run(loop: Any, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
-    launch(loop, len(table), max(1, USEFUL // (form[0] * form[1])), table, form, *numbers)
+def _run(name: str, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
+    least = max(1, USEFUL // (form[0] * form[1]))
+    launch(loop("sequences.attention_loops", name), len(table), least, table, form, *numbers)

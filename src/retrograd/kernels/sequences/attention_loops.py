@@ -11,10 +11,10 @@ import numpy as np
 from ..blas import product
 from ..loops import _dot, _largest, _loop, _sum
 from ..native import shared
+from .attention import ADDED, CHOOSING
 from .numbers import exp, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
-NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
 
 
@@ -141,3 +141,82 @@ def attention_backward(table, form, causal, scale, kept, start, stop):
             product(p.T, g, dv[:seen, :width_v], 1)
             product(ds.T, q[low:high, :width], dk[:seen, :width], 1)
             product(ds, k[:seen, :width], dq[low:high, :width], 0)
+
+
+@shared("contract")
+def attention_second(table, form, causal, scale, kept, start, stop):
+    """The rule of ``attention_backward``; the notation is that of its reference.
+
+    ``table`` has for each problem the addresses of q, k, v, mask, keep, dout, top, total, gq, gk and gv, then of the
+    gradients of q, k, v and dout; ``form`` is as above, with dout in out's place.
+    """
+    rows, columns, width, width_v, q_step, k_step, v_step, dout_step, kind, mask_step, keep_step = form[:11]
+    gq_step, gk_step, gv_step, by_q_step, by_k_step, by_v_step, by_dout_step = form[11:]
+    zero, one = type(scale)(0), type(scale)(1)
+    blocks = np.empty((4, BLOCK, columns + _APART), type(scale))
+    for n in range(start, stop):
+        q, k = matrix_at(table[n, 0], rows, q_step, scale), matrix_at(table[n, 1], columns, k_step, scale)
+        v, dout = matrix_at(table[n, 2], columns, v_step, scale), matrix_at(table[n, 5], rows, dout_step, scale)
+        tops, totals = matrix_at(table[n, 6], 1, rows, scale)[0], matrix_at(table[n, 7], 1, rows, scale)[0]
+        gq, gk = matrix_at(table[n, 8], rows, gq_step, scale), matrix_at(table[n, 9], columns, gk_step, scale)
+        gv = matrix_at(table[n, 10], columns, gv_step, scale)
+        by_q = matrix_at(table[n, 11], rows, by_q_step, scale)
+        by_k = matrix_at(table[n, 12], columns, by_k_step, scale)
+        by_v = matrix_at(table[n, 13], columns, by_v_step, scale)
+        by_dout = matrix_at(table[n, 14], rows, by_dout_step, scale)
+        keys, values = _transposed(k, columns, width, scale), _transposed(v, columns, width_v, one)
+        other_keys, other_values = _transposed(gk, columns, width, scale), _transposed(gv, columns, width_v, one)
+        for j in range(columns):
+            by_k[j, :width] = 0
+            by_v[j, :width_v] = 0
+        for low in range(0, rows, BLOCK):
+            high = min(low + BLOCK, rows)
+            seen = min(high, columns) if causal else columns
+            p, a, d, b = (
+                blocks[0, : high - low, :seen],
+                blocks[1, : high - low, :seen],
+                blocks[2, : high - low, :seen],
+                blocks[3, : high - low, :seen],
+            )
+            product(q[low:high, :width], keys[:, :seen], p, 0)
+            product(gq[low:high, :width], keys[:, :seen], a, 0)
+            product(q[low:high, :width], other_keys[:, :seen], a, 1)
+            product(dout[low:high, :width_v], values[:, :seen], d, 0)
+            product(dout[low:high, :width_v], other_values[:, :seen], b, 0)
+            for i in range(low, high):
+                allowed = min(i + 1, seen) if causal else seen
+                p_row, a_row = blocks[0, i - low, :allowed], blocks[1, i - low, :allowed]
+                d_row, b_row = blocks[2, i - low, :allowed], blocks[3, i - low, :allowed]
+                _mask(p_row, kind, table[n, 3], i, mask_step, allowed, scale)
+                top, share, larger = tops[i], one / totals[i], one / kept
+                for j in range(allowed):
+                    p_row[j] = exp(p_row[j] - top) * share
+                if keep_step:
+                    chosen = matrix_at(table[n, 4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                    for j in range(allowed):
+                        factor = larger if chosen[j] else zero
+                        d_row[j] *= factor
+                        b_row[j] *= factor
+                inner, level = type(scale)(_dot(p_row, a_row)), type(scale)(_dot(p_row, d_row))
+                for j in range(allowed):
+                    slope, along = d_row[j] - level, a_row[j]
+                    b_row[j] += along * slope - inner * d_row[j]
+                    d_row[j] = p_row[j] * slope * scale
+                    a_row[j] = p_row[j] * (along - inner)
+                total = type(scale)(_dot(p_row, b_row))
+                for j in range(allowed):
+                    b_row[j] = p_row[j] * (b_row[j] - total) * scale
+                if keep_step:
+                    for j in range(allowed):
+                        factor = larger if chosen[j] else zero
+                        a_row[j] *= factor
+                        p_row[j] *= factor
+                for x in (p, a, d, b):
+                    x[i - low, allowed:seen] = 0
+            product(p, gv[:seen, :width_v], by_dout[low:high, :width_v], 0)
+            product(a, v[:seen, :width_v], by_dout[low:high, :width_v], 1)
+            product(a.T, dout[low:high, :width_v], by_v[:seen, :width_v], 1)
+            product(b, k[:seen, :width], by_q[low:high, :width], 0)
+            product(d, gk[:seen, :width], by_q[low:high, :width], 1)
+            product(b.T, q[low:high, :width], by_k[:seen, :width], 1)
+            product(d.T, gq[low:high, :width], by_k[:seen, :width], 1)

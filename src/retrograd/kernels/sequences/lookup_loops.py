@@ -10,9 +10,8 @@ import numpy as np
 
 from ..loops import _compiled, _largest
 from ..native import shared
+from .lookups import LINE
 from .numbers import exp
-
-LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 
 
 @shared()

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import USEFUL, compiled
+from .. import SEVERAL, USEFUL, compiled, loop
 from ..threads import launch
+
+LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 
 
 def takes_table(x: Any, index: Any, values: int) -> bool:
@@ -30,22 +32,18 @@ def takes_table(x: Any, index: Any, values: int) -> bool:
 
 def take_rows(x: Any, index: Any) -> Any:
     """``x[index]`` for non-negative numbers of rows."""
-    from .lookup_loops import take_rows
-
     rows = x.reshape(len(x), -1)
     out = np.empty((index.size, rows.shape[1]), x.dtype)
-    launch(take_rows, len(out), _least(rows), rows, _numbers(index), out)
+    launch(loop("sequences.lookup_loops", "take_rows"), len(out), _least(rows), rows, _numbers(index), out)
     return out.reshape(index.shape + x.shape[1:])
 
 
 def add_rows(out: Any, index: Any, values: Any) -> None:
     """``out[index] += values``, in which repeated numbers of rows add up, in their order."""
-    from .lookup_loops import LINE, add_rows
-
     rows = out.reshape(len(out), -1)
     values = np.ascontiguousarray(values, out.dtype).reshape(index.size, rows.shape[1])
     least = max(1, USEFUL // (LINE * index.size), 64 // LINE)
-    launch(add_rows, -(-rows.shape[1] // LINE), least, rows, _numbers(index), values)
+    launch(loop("sequences.lookup_loops", "add_rows"), -(-rows.shape[1] // LINE), least, rows, _numbers(index), values)
 
 
 def takes_logits(x: Any, index: Any) -> bool:
@@ -53,7 +51,7 @@ def takes_logits(x: Any, index: Any) -> bool:
     return (
         type(x) is type(index) is np.ndarray
         and x.ndim == 2
-        and x.size >= USEFUL
+        and x.size >= SEVERAL
         and _dense(x)
         and compiled() is not None
     )
@@ -61,14 +59,12 @@ def takes_logits(x: Any, index: Any) -> bool:
 
 def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
-    from .lookup_loops import cross_entropy
-
     n, classes = x.shape
     rows = np.empty((2 if smoothing else 1, n), x.dtype)
     top, total = np.empty((2, n, 1), x.dtype)
     whole = float(classes if class_weight is None else class_weight.sum())
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
-    launch(cross_entropy, n, _least(x), *arguments)
+    launch(loop("sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
     return rows[0], rows[1] if smoothing else None, top, total
 
 
@@ -76,12 +72,20 @@ def cross_entropy_backward(
     x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
 ) -> Any:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
-    from .lookup_loops import cross_entropy_backward
-
     dx = np.empty_like(x)
     top, total = np.ascontiguousarray(top, x.dtype), np.ascontiguousarray(total, x.dtype)
     vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
-    launch(cross_entropy_backward, len(x), _least(x), x, top, total, _numbers(index), *vectors, dx)
+    launch(
+        loop("sequences.lookup_loops", "cross_entropy_backward"),
+        len(x),
+        _least(x),
+        x,
+        top,
+        total,
+        _numbers(index),
+        *vectors,
+        dx,
+    )
     return dx
 
 

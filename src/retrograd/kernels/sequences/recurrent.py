@@ -9,71 +9,59 @@ from typing import Any
 
 import numpy as np
 
-from .. import USEFUL, multiplies
+from .. import SEVERAL, USEFUL, loop, multiplies
 from ..threads import launch
+
+BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
 
 
 def takes(gates: Any) -> bool:
     """Whether the loops are to be used: for enough gates, of float32 or float64 in NumPy's memory."""
-    return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= USEFUL and multiplies()
+    return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
 
 
 def lstm(gates: Any, h: Any, w_hh: Any, bias: Any, cells: Any, out: Any) -> None:
     """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
-    from . import recurrent_loops
-
-    _run(recurrent_loops.lstm, gates, _dense(h), _dense(w_hh.T), _vector(bias, gates), cells, out)
+    _run("lstm", gates, _dense(h), _dense(w_hh.T), _vector(bias, gates), cells, out)
 
 
 def lstm_backward(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, da: Any) -> None:
     """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
-    from . import recurrent_loops
-
-    _run(recurrent_loops.lstm_backward, _dense(dout), dh, dc, gates, cells, _dense(w_hh), da)
+    _run("lstm_backward", _dense(dout), dh, dc, gates, cells, _dense(w_hh), da)
 
 
 def gru(gates: Any, h: Any, w_hh: Any, b_ih: Any, b_hh: Any, recurrent_n: Any, out: Any) -> None:
     """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
-    from . import recurrent_loops
-
     biases = _vector(b_ih, gates), _vector(b_hh, gates)
-    _run(recurrent_loops.gru, gates, _dense(h), _dense(w_hh.T), *biases, recurrent_n, out)
+    _run("gru", gates, _dense(h), _dense(w_hh.T), *biases, recurrent_n, out)
 
 
 def gru_backward(
     dout: Any, dh: Any, h: Any, gates: Any, recurrent_n: Any, out: Any, w_hh: Any, dx_gates: Any, dh_gates: Any
 ) -> None:
     """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
-    from . import recurrent_loops
-
     arrays = _dense(dout), dh, _dense(h), gates, recurrent_n, _dense(out), _dense(w_hh), dx_gates, dh_gates
-    _run(recurrent_loops.gru_backward, *arrays)
+    _run("gru_backward", *arrays)
 
 
 def rnn(out: Any, h: Any, w_hh: Any, bias: Any, relu: bool) -> None:
     """Make of the inputs' part of the steps' arguments the outputs."""
-    from . import recurrent_loops
-
-    _run(recurrent_loops.rnn, out, _dense(h), _dense(w_hh.T), _vector(bias, out), relu)
+    _run("rnn", out, _dense(h), _dense(w_hh.T), _vector(bias, out), relu)
 
 
 def rnn_backward(dout: Any, dh: Any, out: Any, w_hh: Any, relu: bool, da: Any) -> None:
     """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
-    from . import recurrent_loops
-
-    _run(recurrent_loops.rnn_backward, _dense(dout), dh, _dense(out), _dense(w_hh), relu, da)
+    _run("rnn_backward", _dense(dout), dh, _dense(out), _dense(w_hh), relu, da)
 
 
 def _dense(x: Any) -> Any:
-    return np.require(x, requirements=("C", "A"))
+    return x if x.flags.carray else np.require(x, requirements=("C", "A"))
 
 
 def _vector(bias: Any, gates: Any) -> Any:
     return np.zeros(gates.shape[2], gates.dtype) if bias is None else _dense(bias)
 
 
-def _run(loop: Any, *args: Any) -> None:
-    from .recurrent_loops import BLOCK
-
+def _run(name: str, *args: Any) -> None:
     steps, batch, size = args[0].shape
-    launch(loop, -(-batch // BLOCK), max(1, USEFUL // (steps * BLOCK * size)), *args)
+    launch(loop("sequences.recurrent_loops", name), -(-batch // BLOCK), max(1, USEFUL // (steps * BLOCK * size)), *args)

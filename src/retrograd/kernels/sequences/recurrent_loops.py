@@ -12,8 +12,8 @@ from ..blas import product
 from ..loops import _compiled, _loop
 from ..native import shared
 from .numbers import sigmoid, tanh
+from .recurrent import BLOCK
 
-BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
 _DEPTH, _WIDTH = 256, 64  # with so much of a matrix, a product of few rows runs without copies inside BLAS
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
 

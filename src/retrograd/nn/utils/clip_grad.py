@@ -9,10 +9,12 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.modes import modes, no_grad
+from ...core.mutation import memory_of_its_own
 from ...core.primitive import operand
 from ...core.quiet import silent
 from ...core.tensor import Tensor, new_tensor
 from ...core.tracing import whole
+from ...kernels import updates
 
 BLOCK = 1 << 16
 
@@ -44,6 +46,8 @@ def _norm(x: Any, p: float) -> Any:
 
 @whole
 def _total_norm(arrays: list[Any], p: float) -> Any:
+    if p == 2 and updates.takes([[array] for array in arrays]):
+        return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])
     with silent():
         return xp.asarray(_norm(xp.stack([_norm(array, p) for array in arrays]), p))
@@ -107,7 +111,12 @@ def clip_grads_with_norm_(
     if not factor.is_cuda and modes.tracer is None and factor.item() >= 1:
         return
     factor = factor.clamp(max=1.0)
-    for gradient in _gradients(parameters):
+    gradients = _gradients(parameters)
+    rows = [[memory_of_its_own(gradient)] for gradient in gradients] if modes.tracer is None else []
+    if rows and updates.takes(rows):
+        updates.update("scaled", rows, (), [factor.item()])
+        return
+    for gradient in gradients:
         gradient.detach().mul_(factor)
 
 

@@ -44,7 +44,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
             [4, 3]])
     """
     x = operand(input)
-    shape = np.shape(index)
+    shape = index.array.shape if isinstance(index, Tensor) else np.shape(index)
     x, place, index = along(x, dim, index)
     found = apply(GATHER, (x,), {"index": place})
     return found if found.array.shape == shape else reshape(found, shape)

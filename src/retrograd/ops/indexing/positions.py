@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ...core.devices import all_examples, array_module, backend_of, extent
@@ -15,18 +17,23 @@ from ..table.arguments import dimension
 from ..table.types import Operand
 from .indexing import Index
 
+_POSITIONS = frozenset(np.dtype(kind).char for kind in (np.int32, np.int64, np.intc, np.int_, np.longlong))
+
 
 def positions(index: Operand, x: Tensor) -> Tensor:
     index = operand(index, "index")
-    if index.array.dtype not in (np.int64, np.int32):
+    if index.array.dtype.char not in _POSITIONS:
         raise RuntimeError(f"expected an integer dtype, int64 or int32, for index, got {describe(index)}")
-    if backend_of(index.array).name != backend_of(x.array).name:
+    if type(index.array) is not type(x.array) and backend_of(index.array).name != backend_of(x.array).name:
         raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index
 
 
 def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
     array = index.array
+    settled = low == 0 and array.__class__ is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous
+    if settled and array.size and np.maximum.reduce(array.view(np.uint64), None) < length:  # negative ones are large
+        return
     if all_examples(array).size:
         least, most = extent(array)
         if least < low or most >= length:
@@ -56,7 +63,7 @@ def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
     shape, own = index.array.shape, x.array.shape
     if len(shape) != len(own):
         raise RuntimeError(f"index {describe(index)} must have as many dimensions as {describe(x)}")
-    if any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
+    if shape != own and any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
         raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
     check_range(index, 0, own[place], place, x, RuntimeError)
     return x, mesh(index, place), index
@@ -69,14 +76,24 @@ def at_least_vector(x: Tensor) -> Tensor:
 
 def mesh(index: Tensor, place: int) -> Index:
     array = index.array
-    xp = array_module(array)
-    key = tuple(
-        [
-            array if d == place else xp.arange(length).reshape(tuple([-1 if e == d else 1 for e in range(array.ndim)]))
+    ndim = array.ndim
+    if array.__class__ is np.ndarray:
+        key = [array if d == place else _numbers(length, d, ndim) for d, length in enumerate(array.shape)]
+    else:
+        xp = array_module(array)
+        key = [
+            array if d == place else xp.arange(length).reshape((1,) * d + (-1,) + (1,) * (ndim - 1 - d))
             for d, length in enumerate(array.shape)
         ]
-    )
-    return Index(key, (storage_of(index),))
+    return Index(tuple(key), (storage_of(index),))
+
+
+@lru_cache(maxsize=256)
+def _numbers(length: int, d: int, ndim: int) -> np.ndarray:
+    """The numbers below ``length`` along one of so many dimensions; not to be written."""
+    numbers = np.arange(length).reshape((1,) * d + (-1,) + (1,) * (ndim - 1 - d))
+    numbers.flags.writeable = False
+    return numbers
 
 
 def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:

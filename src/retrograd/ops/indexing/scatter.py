@@ -37,7 +37,8 @@ def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
 
 def _of_shape(input: Operand, result: Tensor) -> Tensor:
     """The result for an input without dimensions, which counted as a vector of one element, without them."""
-    return result if np.ndim(input) else reshape(result, ())
+    ndim = input.array.ndim if isinstance(input, Tensor) else np.ndim(input)
+    return result if ndim else reshape(result, ())
 
 
 def _scatter(

@@ -61,7 +61,9 @@ LINEAR_WEIGHT: Primitive = Primitive(
 
 def _linear_vjp_b(g: Any) -> Any:
     rows = g if g.ndim == 2 else as_rows(g)
-    return rows.sum(axis=0) if isinstance(g, Tensor) else accurate_sum(rows, (0,))
+    if isinstance(g, Tensor):
+        return rows.reshape(rows.shape[1:]) if rows.shape[0] == 1 else rows.sum(axis=0)
+    return accurate_sum(rows, (0,))
 
 
 def _linear_examples(call: Call) -> Any:

@@ -11,13 +11,15 @@ from numpy import ndarray
 
 from ...core.dtypes import FLOATING
 from ...core.errors import InvalidValue, describe
+from ...core.modes import watchers
 from ...core.primitive import Primitive, apply, apply2, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
 from ...kernels import USEFUL, compiled, suits
 from ...kernels import rows as row_kernels
 from ...kernels.products import dot as product
+from ...kernels.products import stack
 from ..table.python_operators import deferring
-from ..table.registry import also_named, named_errors, operator
+from ..table.registry import also_named, operator
 from ..table.types import Number, Operand
 from .matrices import as_rows, transposed
 
@@ -32,7 +34,7 @@ def _matmul(x: Any, y: Any) -> Any:
             return product(x, y)
         if x.ndim > 2:
             return product(as_rows(x), y).reshape(x.shape[:-1] + y.shape[1:])
-    return np.matmul(x, y)
+    return stack(x, y)
 
 
 def _matmul_vjp_x(g: Any, y: Any, x_ndim: Any) -> Any:
@@ -543,15 +545,22 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
 # The operator @
 
 
-def _matmul_operator(self: Tensor, other: Operand) -> Tensor:
-    if isinstance(other, Tensor) and self.array.ndim == 2 and other.array.ndim == 2:
-        return apply2(MM, self, other)
-    return matmul(self, other)
+_matmul_method = deferring(matmul)
+
+
+@tensor_method
+def __matmul__(self: Tensor, other: Operand) -> Tensor:
+    """``self @ other``. What is wrong with two matrices is said by ``matmul``."""
+    if isinstance(other, Tensor) and self.array.ndim == 2 == other.array.ndim and not watchers:
+        try:
+            return apply2(MM, self, other)
+        except Exception:
+            return _matmul_method(self, other)
+    return _matmul_method(self, other)
 
 
 def _reflected_matmul(self: Tensor, other: Operand) -> Tensor:
     return matmul(other, self)
 
 
-Tensor.__matmul__ = deferring(named_errors("matmul", _matmul_operator))  # type: ignore[method-assign, assignment]
 Tensor.__rmatmul__ = deferring(_reflected_matmul)  # type: ignore[method-assign, assignment]

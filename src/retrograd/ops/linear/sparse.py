@@ -311,6 +311,7 @@ class SparseTensor:
         return self._with(-self._values)
 
     def __mul__(self, other: Number | Tensor) -> SparseTensor:
+        """``self * other``, elementwise; at the places that both have, of two sparse matrices."""
         if isinstance(other, SparseTensor):
             return _intersection(self, other)
         dense = operand(other)
@@ -328,6 +329,7 @@ class SparseTensor:
         return self._with(self._values / other)
 
     def __add__(self, other: SparseTensor | Tensor) -> Any:
+        """``self + alpha * other``, elementwise."""
         if isinstance(other, Tensor):
             raise RuntimeError("add: sparse + dense is not supported; use dense + sparse")
         if not isinstance(other, SparseTensor):
@@ -345,6 +347,7 @@ class SparseTensor:
         return other + self.to_dense() if isinstance(other, Tensor) else NotImplemented
 
     def __sub__(self, other: SparseTensor | Tensor) -> Any:
+        """``self - alpha * other``, elementwise."""
         return self + -other if isinstance(other, (SparseTensor, Tensor)) else NotImplemented
 
     sub = __sub__

@@ -11,6 +11,7 @@ from ...core.dtypes import INEXACT, result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
+from ...kernels import at_first_use
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -23,6 +24,19 @@ ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
 MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
+
+
+def _times(g: Any, y: Any) -> Any:
+    return MUL.forward(g, y) if type(g) is np.ndarray else g * y
+
+
+def _share_rules() -> None:
+    """Let the products of large cotangents be worked on by all threads, as products are (``table/elementwise.py``)."""
+    MUL.rules = (lambda g, y: _times(g, y), lambda g, x: _times(g, x))
+    MUL.plans.clear()
+
+
+at_first_use.append(_share_rules)
 
 
 def _negate(out: Any, x: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
-from ...kernels import mapped
+from ...kernels import SEVERAL, mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE
@@ -28,7 +28,7 @@ LOG10 = unary("log10", np.log10, lambda g, x: g / (math.log(10) * x), signals=Tr
 LOG1P = unary("log1p", np.log1p, lambda g, x: g / (x + 1), signals=True)
 
 
-@mapped("sigmoid")
+@mapped("sigmoid", SEVERAL)
 @in_single
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))

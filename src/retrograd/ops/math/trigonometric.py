@@ -34,14 +34,16 @@ TANH_BACKWARD: Primitive = elementwise(
 _tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
 
 
-def _tanh_vjp(g: Any, y: Any) -> Any:
-    return g - g * y * y if g.size < USEFUL else _tanh_backward(g, y)
+def _tanh_vjp(g: Any, ans: Any) -> Any:
+    if isinstance(g, Tensor):
+        return TANH_BACKWARD(g, ans)
+    return g - g * ans * ans if g.size < USEFUL else _tanh_backward(g, ans)
 
 
 TANH = unary(
     "tanh",
     mapped("tanh")(np.tanh),
-    lambda g, ans: TANH_BACKWARD(g, ans) if isinstance(g, Tensor) else _tanh_vjp(g, ans),
+    _tanh_vjp,
 )
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)

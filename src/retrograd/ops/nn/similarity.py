@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
@@ -49,13 +51,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
     dim = dimension(dim, len(shape))
     dtype = result_type(x.array, y.array)
-    x, y = x.to(dtype), y.to(dtype)
+    x = x if x.array.dtype == dtype else x.to(dtype)
+    y = y if y.array.dtype == dtype else y.to(dtype)
     x = x if x.array.shape == shape else x.expand(shape)
     y = y if y.array.shape == shape else y.expand(shape)
     # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
     x = x / x.norm(2, dim, keepdim=True).clamp(min=eps)
     y = y / y.norm(2, dim, keepdim=True).clamp(min=eps)
     return (x * y).sum(dim)
+
+
+@lru_cache(maxsize=16)
+def _pairs(count: int) -> tuple[Any, Any]:
+    """The numbers of all pairs of so many rows."""
+    return np.triu_indices(count, 1)
 
 
 @operator(method=False)
@@ -159,13 +168,16 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     tensor([[5., 1.]])
     """
     x, y = operand(x1, "x1"), operand(x2, "x2")
-    shown = f"got x1 {describe(x)} and x2 {describe(y)}"
+
+    def shown() -> str:
+        return f"got x1 {describe(x)} and x2 {describe(y)}"
+
     if x.array.ndim < 2 or y.array.ndim < 2:
-        raise RuntimeError(f"only supports at least 2D tensors, {shown}")
+        raise RuntimeError(f"only supports at least 2D tensors, {shown()}")
     if x.array.dtype.kind not in FLOATING or x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"wanted one floating dtype, {shown}")
+        raise RuntimeError(f"wanted one floating dtype, {shown()}")
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown}")
+        raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown()}")
     if p < 0:
         raise RuntimeError(f"only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
@@ -173,7 +185,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     try:
         lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:
-        raise RuntimeError(f"the batches do not broadcast, {shown}") from None
+        raise RuntimeError(f"the batches do not broadcast, {shown()}") from None
     if p == 2:
         x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
         expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
@@ -211,5 +223,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:
         raise RuntimeError(f"only supports non-negative p values, got {p}")
-    i, j = array_module(x).triu_indices(x.array.shape[0], 1)
+    i, j = _pairs(x.array.shape[0]) if type(x.array) is ndarray else array_module(x).triu_indices(x.array.shape[0], 1)
     return _p_norm(x[i] - x[j], p)

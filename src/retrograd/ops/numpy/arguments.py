@@ -28,14 +28,17 @@ def tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else tensors(value)[0]
 
 
-def tensors(*values: Any) -> list[Tensor]:
-    """Array-like arguments that meet in one computation as Tensors."""
+def tensors(*values: Any, beside: Tensor | None = None) -> list[Tensor]:
+    """Array-like arguments that meet in one computation as Tensors, numbers where the first is that has a place.
+
+    Where none of them has, that is ``beside``.
+    """
     kept = list(_leaves(values))
     dtype: DType | None = None
     for leaf in kept:
         if leaf.dtype.kind in INEXACT:
             dtype = leaf.dtype if dtype is None else promote_types(dtype, leaf.dtype)
-    beside = next((leaf for leaf in kept if isinstance(leaf, Tensor)), None)
+    beside = next((leaf for leaf in kept if isinstance(leaf, Tensor)), beside)
     return [_as_tensor(value, dtype, beside) for value in values]
 
 

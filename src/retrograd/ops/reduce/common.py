@@ -20,6 +20,8 @@ def reduced(dim: Dims | None, ndim: int) -> tuple[int, ...] | None:
     """The dimensions to reduce, counted from the front; None for all of them, as which PyTorch reads ``()``, too."""
     if dim is None:
         return None
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim + ndim if dim < 0 else dim,)
     axes = dimensions(dim, ndim)
     return (axes if ndim else None) or None
 
@@ -73,4 +75,5 @@ def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
 
 def reduce_(primitive: Primitive, x: Tensor, dim: Dims | None, keepdim: bool, **params: Any) -> Tensor:
     """Apply a primitive with the parameters ``dim`` and ``keepdim``, after checking them."""
-    return apply(primitive, (x,), {"dim": reduced(dim, x.array.ndim), "keepdim": keepdim, **params})
+    params.update(dim=reduced(dim, x.array.ndim), keepdim=keepdim)
+    return apply(primitive, (x,), params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from ...core.dtypes import FLOATING, int64
 from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.summation import accurate_sum
+from ...core.summation import accurate_sum, shared
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.ufuncs import reduced_along
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.blocks import in_single
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ...core.batching import Call
 
 # Sums
+
+shared[:] = [partial(reduced_along, np.add)]
 
 
 def _repeated(g: Any, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Any:

@@ -112,7 +112,8 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
     if not x.ndim:
         return xp.zeros((), np.int64)
     if descending:
-        return x.shape[dim] - 1 - xp.flip(argsorted(xp.flip(x, dim), dim), dim)
+        turned = along(dim, slice(None, None, -1))
+        return x.shape[dim] - 1 - argsorted(x[turned], dim)[turned]
     if x.__class__ is np.ndarray:
         return x.argsort(axis=dim, kind="stable")
     return x.argsort(axis=dim)  # CuPy has no other than a stable sort

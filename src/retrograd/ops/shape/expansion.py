@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 def _expand(x: Any, shape: tuple[int, ...]) -> Any:
     if x.shape == shape:
         return x[...]
+    if type(x) is np.ndarray and x.flags.c_contiguous and x.size:
+        new = len(shape) - x.ndim
+        axes = list(zip(x.shape, x.strides, shape[new:], strict=True))
+        strides = [step if length == wanted else 0 for length, step, wanted in axes if length == wanted or length == 1]
+        if len(strides) == len(axes):  # else broadcast_to says what is wrong
+            return np.ndarray(shape, x.dtype, x, 0, (0,) * new + tuple(strides))
     out = array_module(x).broadcast_to(x, shape)
     if getattr(x.flags, "writeable", False):
         out.flags.writeable = True  # NumPy locks it; parts that do not overlap may be written.
@@ -72,11 +78,14 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     lengths = integers(sizes)
     own = self.array.shape
     new = len(lengths) - len(own)
-    if new < 0 or any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
+    least = min(lengths, default=0)
+    if new < 0 or least < 0 and any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
         raise RuntimeError(
             f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
         )
-    shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
+    shape = lengths
+    if least < 0:
+        shape = tuple([own[place - new] if length == -1 else length for place, length in enumerate(lengths)])
     return apply_view(EXPAND, self, {"shape": shape})
 
 

@@ -15,8 +15,8 @@ from ...core.dtypes import DType, as_dtype
 from ...core.errors import describe, operator_error
 from ...core.graph import new_node
 from ...core.modes import modes, watchers
-from ...core.primitive import Primitive, apply, operand, shares_memory
-from ...core.storage import share
+from ...core.primitive import Primitive, apply, operand
+from ...core.storage import share, shares_memory
 from ...core.tensor import Tensor, new_tensor
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list

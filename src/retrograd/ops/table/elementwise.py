@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.plan import Rule
 from ...core.primitive import Primitive
+from ...kernels import at_first_use
 
 
 def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, **options: Any) -> Primitive:
@@ -18,7 +19,19 @@ def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | 
 
     if not isinstance(forward, np.ufunc):
         options.update(write=write, overwrites=True)
-    return Primitive(name, forward, inputs, vjps, elementwise=True, **options)
+    primitive = Primitive(name, forward, inputs, vjps, elementwise=True, **options)
+    if isinstance(forward, np.ufunc):
+        at_first_use.append(lambda: _share(primitive, forward))
+    return primitive
+
+
+def _share(primitive: Primitive, ufunc: np.ufunc) -> None:
+    """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
+    from ...kernels.ufuncs import spread
+
+    primitive.forward = spread(ufunc, primitive.forward)
+    if primitive.ufunc is not None and ufunc.nin == 2:
+        primitive.ufunc = spread(ufunc, primitive.ufunc)
 
 
 def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:

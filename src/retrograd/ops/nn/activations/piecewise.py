@@ -81,7 +81,7 @@ def _shrinkage_rule(g: Any, x: Any, lambd: float) -> Any:
 
 HARDSHRINK = elementwise(
     "hardshrink",
-    lambda x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, x),
+    lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x),
     "x",
     [_shrinkage_rule],
     promote="same",
@@ -89,7 +89,7 @@ HARDSHRINK = elementwise(
 )
 SOFTSHRINK = elementwise(
     "softshrink",
-    lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, lambd: x - np.minimum(np.maximum(x, -lambd), lambd),
     "x",
     [_shrinkage_rule],
     promote="same",

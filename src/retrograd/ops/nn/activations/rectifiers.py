@@ -139,9 +139,14 @@ def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
 # Exponential linear units: scale * x for x > 0, scale * alpha * (e^(x / width) - 1) below.
 
 
+def _times(factor: float, x: Any) -> Any:
+    return x if factor == 1 else factor * x
+
+
 def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
-    below = (scale * alpha) * np.expm1(np.minimum(x, 0) * (1 / width))
-    return select(x > 0, scale * x, below)
+    least = np.minimum(x, 0)
+    below = np.expm1(least if width == 1 else least * (1 / width))
+    return select(x > 0, _times(scale, x), _times(scale * alpha, below))
 
 
 def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.primitive import apply1, apply2, operand
 from ....core.tensor import Tensor
-from ....kernels import mapped
+from ....kernels import SEVERAL, mapped
 from ...math.arithmetic import ABS, MUL, SUB
 from ...math.error_function import ERF
 from ...math.exponential import EXP, SIGMOID
@@ -22,14 +23,14 @@ from ...table.registry import operator
 from .application import activate
 
 
-@mapped("silu")
+@mapped("silu", SEVERAL)
 @in_blocks
 @in_single
 def _silu(x: Any) -> Any:
     return x / (1 + np.exp(-x))
 
 
-_silu_backward = mapped("silu_backward")(lambda g, x: g * _silu_slope(x))
+_silu_backward = mapped("silu_backward", SEVERAL)(lambda g, x: g * _silu_slope(x))
 SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True)
 
 
@@ -62,9 +63,14 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(SILU, input, inplace)
 
 
+FEW = 128  # numbers for which one call of a slow function takes less time than several of fast ones
+
+
 @in_blocks
 def log1p_exp(x: Any) -> Any:
     """``log(1 + exp(x))``, without overflow."""
+    if type(x) is ndarray and x.size <= FEW:
+        return np.logaddexp(x, 0)
     # log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (W. Kahan): five times faster than np.log1p, as accurate.
     e = np.exp(-np.abs(x))
     u = 1 + e
@@ -74,6 +80,8 @@ def log1p_exp(x: Any) -> Any:
 
 
 def _softplus(x: Any, beta: float, threshold: float) -> Any:
+    if beta == 1:
+        return select(x > threshold, x, log1p_exp(x))
     z = beta * x
     return select(z > threshold, x, log1p_exp(z) * (1 / beta))
 
@@ -166,7 +174,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
-@mapped("gelu")
+@mapped("gelu", SEVERAL)
 @in_blocks
 def _gelu(x: Any) -> Any:
     return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
@@ -177,14 +185,14 @@ def _gelu_slope(x: Any) -> Any:
     return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
 
 
-_gelu_backward = mapped("gelu_backward")(lambda g, x: g * _gelu_slope(x))
+_gelu_backward = mapped("gelu_backward", SEVERAL)(lambda g, x: g * _gelu_slope(x))
 GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True)
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
 
-@mapped("gelu_tanh")
+@mapped("gelu_tanh", SEVERAL)
 @in_blocks
 def _gelu_tanh(x: Any) -> Any:
     return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
@@ -199,7 +207,7 @@ def _gelu_tanh_slope(x: Any) -> Any:
     return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
 
 
-_gelu_tanh_backward = mapped("gelu_tanh_backward")(lambda g, x: g * _gelu_tanh_slope(x))
+_gelu_tanh_backward = mapped("gelu_tanh_backward", SEVERAL)(lambda g, x: g * _gelu_tanh_slope(x))
 GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True)
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.backward import unbroadcast
 from ....core.devices import array_module
@@ -71,9 +72,28 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice
 
 def _causally(s: Any, first: int) -> Any:
     """The scores of the rows from ``first``, -inf above the diagonal."""
-    xp = array_module(s)
-    allowed = xp.arange(first, first + s.shape[-2])[:, None] >= xp.arange(s.shape[-1])
-    return np.where(allowed, s, s.dtype.type(-np.inf))
+    rows, columns = s.shape[-2:]
+    if type(s) is ndarray and rows * columns <= SMALL:
+        allowed = _allowed(first, rows, columns)
+    else:
+        xp = array_module(s)
+        allowed = xp.arange(first, first + rows)[:, None] >= xp.arange(columns)
+    return np.where(allowed, s, _minus_infinity(s.dtype))
+
+
+SMALL = 1 << 10  # scores up to which their mask is kept
+
+
+@lru_cache(maxsize=64)
+def _allowed(first: int, rows: int, columns: int) -> Any:
+    allowed = np.arange(first, first + rows)[:, None] >= np.arange(columns)
+    allowed.flags.writeable = False
+    return allowed
+
+
+@cache
+def _minus_infinity(dtype: Any) -> Any:
+    return dtype.type(-np.inf)
 
 
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
@@ -249,12 +269,43 @@ def _backward_vjp(
         return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
     xp = array_module(q)
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
-    by_dout, by_q, by_k, by_v = [xp.zeros(lead + x.shape[-2:], q.dtype) for x in (dout, q, k, v)]
+    found = by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
     by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
     gq, gk, gv, gmask = [
         xp.zeros_like(x) if gradient is None and x is not None else gradient
         for x, gradient in zip((q, k, v, None), where_needed(g, wanted), strict=True)
     ]
+    if by_mask is None and gmask is None and loops.takes(q, k, v, mask):
+        loops.second((gq, gk, gv), dout, q, k, v, mask, keep, top, total, *found, scale, causal, dropout_p)
+    else:
+        _second((gq, gk, gv), dout, q, k, v, mask, keep, top, total, *found, scale, causal, dropout_p, gmask, by_mask)
+    every = zip((*found, by_mask), (dout, q, k, v, mask), needs, strict=True)
+    return [unbroadcast(gradient, x.shape) if need else None for gradient, x, need in every]
+
+
+def _second(
+    g: tuple[Any, Any, Any],
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    keep: Any,
+    top: Any,
+    total: Any,
+    by_dout: Any,
+    by_q: Any,
+    by_k: Any,
+    by_v: Any,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    gmask: Any = None,
+    by_mask: Any = None,
+) -> None:
+    """Fill the gradients of the rule, which have all leading axes."""
+    gq, gk, gv = g
+    by_k[...] = by_v[...] = 0
     for rows, columns in _blocks(q, k, causal):
         s = _scores(q, k, mask, scale, rows, columns)
         p = _weights_again(s, rows.start if causal else None, top[..., rows, :])
@@ -286,8 +337,6 @@ def _backward_vjp(
         by_v[..., columns, :] += np.matmul(np.swapaxes(e, -1, -2), dy)
         by_q[..., rows, :] = np.matmul(c, k_rows) + np.matmul(ds, gk_rows)
         by_k[..., columns, :] += np.matmul(np.swapaxes(c, -1, -2), q_rows) + np.matmul(np.swapaxes(ds, -1, -2), gq_rows)
-    found = zip((by_dout, by_q, by_k, by_v, by_mask), (dout, q, k, v, mask), needs, strict=True)
-    return [unbroadcast(gradient, x.shape) if need else None for gradient, x, need in found]
 
 
 def _composite(

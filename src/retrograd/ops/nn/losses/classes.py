@@ -6,17 +6,19 @@ cross entropy, probabilities of the input's shape.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.devices import all_examples, array_module, extent, is_array
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.storage import Storage, storage_of
+from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import lookups
 from ...indexing.selection import where
@@ -29,6 +31,9 @@ from .reduction import reduced, reduction_of
 
 if TYPE_CHECKING:
     from ....core.batching import Call
+
+
+ONE = 1  # the class weight where none is given
 
 
 class Classes(NamedTuple):
@@ -48,9 +53,9 @@ class Classes(NamedTuple):
 
 def _at(index: Any) -> tuple[Any, ...]:
     """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
-    xp = array_module(index)
     if index.ndim == 1:
-        return xp.arange(len(index)), index
+        return (_places(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
+    xp = array_module(index)
     places = [
         xp.arange(length).reshape((1,) * axis + (length,) + (1,) * (index.ndim - axis - 1))
         for axis, length in enumerate(index.shape)
@@ -58,29 +63,38 @@ def _at(index: Any) -> tuple[Any, ...]:
     return (places[0], index, *places[1:])
 
 
+@lru_cache(maxsize=64)
+def _places(length: int) -> Any:
+    places = np.arange(length)
+    places.flags.writeable = False
+    return places
+
+
 def _sum(rows: Any) -> Any:
     """The sum, that of float16 in float32: neither it nor a count may overflow where a mean does not."""
-    return rows.sum(dtype=np.float32 if rows.dtype == np.float16 else None)
+    return rows.sum(dtype=np.float32) if rows.dtype == np.float16 else accurate_sum(rows)
 
 
 def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
     return tuple([storage_of(x) for x in (target, weight) if isinstance(x, Tensor)])
 
 
-def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Classes:
+def _classes(
+    x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
+) -> Classes:
     """Check the target's indices and lay out what they say."""
-    xp = array_module(x)
     numbers = all_examples(target)
     if numbers.size:
         low, high = extent(target)
         if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
             index = target.astype(np.int64, copy=False)
-            factor = 1 if weight is None else weight[index]
+            factor = ONE if weight is None else weight[index]
             divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
                 number = np.float32 if x.dtype.itemsize < 4 else x.dtype.type
                 divisor = number(target.size) if weight is None else _sum(factor)
-            return Classes(index, factor, None, divisor)
+            return Classes(index, factor, None, divisor, storages)
+    xp = array_module(x)
     wrong = (numbers != ignore_index) & ((numbers < 0) | (numbers >= x.shape[1]))
     if numbers.size and bool(wrong.any()):
         raise IndexError(f"target {int(numbers[wrong][0])} is out of bounds for {x.shape[1]} classes in {describe(x)}")
@@ -88,7 +102,7 @@ def _classes(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
     index = xp.where(counted, target, xp.zeros_like(target)).astype(np.int64, copy=False)
     factor = counted.astype(x.dtype) if weight is None else xp.where(counted, weight[index], weight.dtype.type(0))
     divisor = None if reduction == "none" else _sum(factor) if reduction == "mean" else 1
-    return Classes(index, factor, counted, divisor)
+    return Classes(index, factor, counted, divisor, storages)
 
 
 class _Folded(NamedTuple):
@@ -97,9 +111,12 @@ class _Folded(NamedTuple):
     x: Tensor
     classes: Classes
     divisor: Any
+    alone: bool  # each example is one row, whose loss is the example's
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
         """The cotangent of each row, from that of each example's loss."""
+        if self.alone:
+            return g
         shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
         if self.divisor is not None:
             g = (g / self.divisor).reshape((call.size,) + (1,) * (len(shape) - 1)).expand(shape)
@@ -108,6 +125,8 @@ class _Folded(NamedTuple):
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
         """The loss of each example."""
+        if self.alone:
+            return rows
         rows = unfold(rows, 0, call.size)
         if self.divisor is None:
             return rows
@@ -124,12 +143,14 @@ def _folded(call: Call) -> _Folded:
     x = fold(call.full(0)) if call.ndim() else call.full(0)
     if isinstance(divisor, Tensor):
         divisor = divisor.array
+    elif counted is None and divisor is not None and divisor == 1 and index.shape == (size,):
+        return _Folded(x, Classes(index, weight, None, None), None, True)
     elif is_array(divisor) or isinstance(divisor, np.generic):
         divisor = array_module(index).asarray(divisor)
     if is_array(divisor):
         divisor = new_tensor(divisor.astype(x.array.dtype))
     folded = Classes(index, weight, folded_array(counted, size), None)
-    return _Folded(x, folded, divisor)
+    return _Folded(x, folded, divisor, False)
 
 
 def _nll_examples(call: Call) -> Any:
@@ -189,15 +210,26 @@ def _counted(rows: Any, classes: Classes) -> Any:
     return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
+def _weighted(rows: Any, classes: Classes) -> Any:
+    """The rows times their class weights, and 0 for what is ignored."""
+    return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
+
+
 def _reduced(rows: Any, classes: Classes) -> Any:
-    return rows if classes.divisor is None else _sum(rows) / classes.divisor
+    if classes.divisor is None:
+        return rows
+    total = _sum(rows)
+    if type(total) is not ndarray:
+        return total / classes.divisor
+    total /= classes.divisor
+    return total
 
 
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = _counted(-x[_at(classes.index)] * classes.weight, classes)
+    rows = _weighted(-x[_at(classes.index)], classes)
     return _reduced(rows, classes).astype(x.dtype, copy=False)
 
 
@@ -239,8 +271,8 @@ def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[An
     if smoothing:
         others = z.sum(axis=1) if class_weight is None else (z * _per_class(class_weight, z)).sum(axis=1)
     np.exp(z, out=z)
-    total = z.sum(axis=1, keepdims=True)
-    log_total = np.log(total).squeeze(1)
+    total = accurate_sum(z, (1,), True)
+    log_total = np.log(total[:, 0])
     if smoothing:
         whole = x.shape[1] if class_weight is None else class_weight.sum()
         others = whole * log_total - others
@@ -265,10 +297,11 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
         x = x.astype(np.float32)
     losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index) else _losses
     rows, even, top, total = losses(x, classes.index, class_weight, smoothing)
-    rows = rows * classes.weight
     if smoothing:
-        rows = (1 - smoothing) * rows + (smoothing / x.shape[1]) * even
-    rows = _counted(rows, classes)
+        rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / x.shape[1]) * even
+        rows = _counted(rows, classes)
+    else:
+        rows = _weighted(rows, classes)
     return _reduced(rows, classes).astype(dtype, copy=False), top, total
 
 
@@ -415,7 +448,7 @@ def cross_entropy(
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     params = {
-        "classes": _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight)),
+        "classes": _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight)),
         "class_weight": w,
         "smoothing": label_smoothing,
     }
@@ -483,6 +516,6 @@ def nll_loss(
         raise InvalidValue(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
-    classes = _classes(x.array, index, w, ignore_index, reduction)._replace(storages=_storages(t, weight))
+    classes = _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight))
     loss = apply(NLL, (x,), {"classes": classes})
     return loss.squeeze(0) if single and reduction == "none" else loss

@@ -13,9 +13,11 @@ of x and u are left out.
 from __future__ import annotations
 
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.backward import unbroadcast
 from ....core.devices import all_examples, array_module
@@ -23,7 +25,7 @@ from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import norms, takes
+from ....kernels import SEVERAL, norms, takes
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
@@ -47,7 +49,7 @@ class Layout(NamedTuple):
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
     """What normalizes so by compiled loops, if these are to be used on the arrays."""
-    if not takes(x, *[array for array in others if array is not None]):
+    if not takes(x, *[array for array in others if array is not None], least=SEVERAL):
         return None
     view, axes = layout.view, layout.axes
     if view is None and axes[0] < 0:
@@ -74,11 +76,26 @@ def _broadcastable(w: Any, layout: Layout) -> Any:
 
 def mean_over(x: Any, axes: tuple[int, ...]) -> Any:
     """The mean over the axes, which are kept."""
-    return accurate_sum(x, tuple([axis % x.ndim for axis in axes]), True) / x.dtype.type(count(x.shape, axes))
+    ndim = x.ndim
+    total = accurate_sum(x, tuple([axis + ndim if axis < 0 else axis for axis in axes]), True)
+    number = count(x.shape, axes)
+    if type(total) is not ndarray:
+        return total / x.dtype.type(number)
+    total /= x.dtype.type(number)
+    return total
+
+
+def _surely_finite(x: Any) -> bool:
+    """Whether all numbers are finite, by their sum: it may say no where they are, and asks no GPU."""
+    return type(x) is ndarray and isfinite(accurate_sum(x))
 
 
 def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
     """``1 / sqrt(variance + eps)``; NaN, not 0, where squares of finite numbers overflowed."""
+    if _surely_finite(variance):
+        out = variance + eps
+        np.sqrt(out, out)
+        return np.divide(1, out, out)
     overflowed = np.isinf(raw(variance))
     if array_module(x) is np:  # on a GPU infinite x give NaN, too: to look would be to wait
         if overflowed.any():
@@ -103,7 +120,7 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
         return loops.normalize(x, w, b, eps, *([] if moments is None else [moments]))
     view = _viewed(x, layout)
     y, mean, rstd = _standardized(view, layout, eps)
-    if view.dtype == np.float32 and array_module(x) is np and not np.isfinite(rstd).all():
+    if view.dtype == np.float32 and not _surely_finite(rstd) and array_module(x) is np and not np.isfinite(rstd).all():
         # Single precision has no squares of 1e20, double precision has.
         y, mean, rstd = _standardized(view.astype(np.float64), layout, eps)
     if w is not None:
@@ -167,9 +184,13 @@ def _backward_vjp(
     arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
     if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
         return second_order(partial(_composite, layout=layout, eps=eps), g, dy, (x, w, b), wanted, needs)
+    gx, gw, gb = where_needed(g, wanted)
+    loops = _loops(layout, x, w)
+    if isinstance(loops, norms.Rows):
+        by_dy, by_x, by_w = loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd)
+        return [by_dy, by_x, by_w, None]
     view = _viewed(x, layout)
     xhat = (view - mean if layout.centred else view) * rstd
-    gx, gw, gb = where_needed(g, wanted)
     weight = None if w is None else _broadcastable(w, layout)
     dyv = _viewed(dy, layout)
     by_xhat, by_rstd = 0, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
 from ....core.tracing import whole
-from ....kernels import norms, takes
+from ....kernels import SEVERAL, norms, takes
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED
@@ -34,6 +35,11 @@ def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, .
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
         raise RuntimeError(f"wanted {argument} in the dtype of the input, got {describe(w)} for {describe(x)}")
     return w
+
+
+@cache
+def _of_last_axes(count: int, centred: bool) -> Layout:
+    return Layout(None, tuple(range(-count, 0)), None, centred)
 
 
 def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
@@ -83,7 +89,7 @@ def layer_norm(
     shape = _normalized_shape(x, normalized_shape)
     w = _affine("weight", weight, x, shape, "the normalized shape")
     b = _affine("bias", bias, x, shape, "the normalized shape")
-    layout = Layout(None, tuple(range(-len(shape), 0)), None)
+    layout = _of_last_axes(len(shape), True)
     return apply(LAYER_NORM, (x, w, b), {"layout": layout, "eps": number(eps, "eps")})
 
 
@@ -114,7 +120,7 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     x = floating_operand(input)
     shape = _normalized_shape(x, normalized_shape)
     w = _affine("weight", weight, x, shape, "the normalized shape")
-    layout = Layout(None, tuple(range(-len(shape), 0)), None, centred=False)
+    layout = _of_last_axes(len(shape), False)
     eps = precision(x.array.dtype) if eps is None else number(eps, "eps")
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
@@ -171,7 +177,7 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and sum of squared deviations over the axes."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    if axes[0] == 0 and takes(x) and count(x.shape[2:], None) >= norms.SHORTEST:
+    if axes[0] == 0 and takes(x, least=SEVERAL) and count(x.shape[2:], None) >= norms.SHORTEST:
         return norms.channel_moments(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)

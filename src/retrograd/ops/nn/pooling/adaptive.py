@@ -17,6 +17,7 @@ from ...table.arguments import floating_operand
 from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, per_axis, with_batch
+from . import tables
 from .average import AVG_POOL
 from .maximum import MaxPool, at_maxima, flat_places, window_max
 from .sliding import real_operand
@@ -81,10 +82,23 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
     return result[0] if single else result
 
 
+@lru_cache(maxsize=64)
+def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
+    """What windows read in all planes, where that is in its own plane, and the windows' numbers."""
+    places = tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size)
+    own = np.tile(places, planes)
+    return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
+
+
 def _span_maxima(x: Any, out: Ints) -> Any:
     """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
-    xp = array_module(x)
     size = x.shape[2:]
+    if type(x) is np.ndarray and 0 < x.size <= tables.TABLED and 0 not in out:
+        places, own, windows = _span_table(x.shape[0] * x.shape[1], size, out)
+        found = tables.maxima(x, places)
+        if found is not None:
+            return own[found[1].argmax(0), windows].reshape(*x.shape[:2], *out)
+    xp = array_module(x)
     place: Any = None
     for axis in reversed(range(len(size))):
         index, inside = _spans(size[axis], out[axis])

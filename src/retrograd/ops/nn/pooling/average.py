@@ -20,6 +20,7 @@ from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
 from ..spatial.windows import Window, axis_taps, with_batch
+from . import tables
 from .sliding import along, real_operand, sliding_windows
 
 
@@ -84,7 +85,8 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
     if _by_loops(x, window):
         return pooling.average_pool(x, window, divisor)
-    total = _window_sum(x, window)
+    places = tables.table(x, window)
+    total = _window_sum(x, window) if places is None else tables.sums(x, places).reshape(*x.shape[:2], *window.out)
     if x.dtype.kind in FLOATING:
         total /= _as_like(divisor, x)
         return total
@@ -94,7 +96,9 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
 def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
     if _by_loops(g, window):
         return pooling.average_pool_backward(g, window, divisor)
-    return _window_sum_transpose(g / _as_like(divisor, g), window)
+    places = tables.table(g, window)
+    shares = g / _as_like(divisor, g)
+    return _window_sum_transpose(shares, window) if places is None else tables.spread(shares, places, window)
 
 
 def _as_like(divisor: Any, x: Any) -> Any:

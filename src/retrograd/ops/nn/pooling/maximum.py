@@ -23,6 +23,7 @@ from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
 from ..spatial.windows import EVERY, Ints, Window, axis_taps, taps, with_batch
+from . import tables
 from .places import READ_AT
 from .sliding import along, real_operand, sliding_windows
 
@@ -98,12 +99,25 @@ def _all_inside(window: Window, axis: int) -> bool:
     return bool(found) and all(places == slice(0, window.out[axis]) for _, places, _ in found)
 
 
+@lru_cache(maxsize=1024)
+def _kind(window: Window) -> Any:
+    """The smallest dtype of numbers of elements in the kernel."""
+    return np.min_scalar_type(prod(window.kernel) - 1)
+
+
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """The maximum of each window, and its winner if asked for."""
     if prod(window.kernel) <= 256 and pooling.takes(x, window):
         return pooling.max_pool(x, window)
+    places = tables.table(x, window)
+    if places is not None:
+        found = tables.maxima(x, places)
+        if found is not None:
+            shape = (*x.shape[:2], *window.out)
+            best, read = found
+            return best.reshape(shape), read.argmax(0).astype(_kind(window)).reshape(shape) if number else None
     xp = array_module(x)
-    kind = np.min_scalar_type(prod(window.kernel) - 1) if number else None
+    kind = _kind(window) if number else None
 
     def reduce(exact: bool) -> tuple[Any, Any]:
         value, winner, weight = x, None, 1
@@ -124,6 +138,9 @@ def _max_scatter(g: Any, winners: Any, window: Window) -> Any:
     """Each window's element at the place of its winner; windows that share one are added."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
+    places = tables.table(g, window)
+    if places is not None:
+        return tables.place_at(g, winners, places, window)
     xp = array_module(g)
     apart = window.is_partition
     x = (xp.empty if apart else xp.zeros)((*g.shape[:2], *window.size), dtype=g.dtype)

@@ -18,7 +18,7 @@ def real_operand(value: Operand) -> Tensor:
         NotImplementedError: it holds bools or complex numbers.
     """
     x = operand(value)
-    if x.dtype.kind not in "fViu":
+    if x.array.dtype.kind not in "fViu":
         raise NotImplementedError(f"not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
     return x
 
@@ -32,14 +32,16 @@ def sliding_windows(
     x: Tensor, axes: int, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
 ) -> Window:
     """The windows of a pooling, checked."""
-    size = tuple(x.array.shape[2:])
+    size = x.array.shape[2:]
     kernel = per_axis("kernel_size", kernel_size, axes, 1)
     strides = strides_of(stride, kernel)
     paddings = per_axis("padding", padding, axes, 0)
     dilations = per_axis("dilation", dilation, axes, 1)
     if 0 in x.array.shape[1:]:
         raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
-    if any(p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)):
+    if any(paddings) and any(
+        p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)
+    ):
         raise RuntimeError(
             f"pad should be at most half of effective kernel size, but got padding={paddings}, "
             f"kernel_size={kernel} and dilation={dilations}"

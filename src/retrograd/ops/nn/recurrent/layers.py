@@ -30,26 +30,29 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
     """The shapes and dtypes of one layer: input (T, N, features), states (N, H), weights."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     assert w_ih is not None and w_hh is not None
-    shown = f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
+
+    def shown() -> str:
+        return f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
+
     if x.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted a floating input, {shown}")
+        raise RuntimeError(f"wanted a floating input, {shown()}")
     for tensor in (*states, *weights):
         if tensor is not None and tensor.array.dtype != x.array.dtype:
-            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(tensor)}; {shown}")
+            raise RuntimeError(f"wanted states and weights in the dtype of the input, {describe(tensor)}; {shown()}")
     if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
-        raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown}")
+        raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown()}")
     rows = w_hh.array.shape[0]
     hidden = rows // gates
     out = hidden if w_hr is None else w_hr.array.shape[0]
     if rows != gates * hidden or w_ih.array.shape[0] != rows or w_hh.array.shape[1] != out:
-        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown}")
+        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown()}")
     for bias in (b_ih, b_hh):
         if bias is not None and bias.array.shape != (rows,):
             raise RuntimeError(f"wanted biases ({rows},), got {describe(bias)}")
     for index, state in enumerate(states):
         wanted = (x.array.shape[1], hidden if index else out)
         if state.array.shape != wanted:
-            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown}")
+            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown()}")
 
 
 def _layers(

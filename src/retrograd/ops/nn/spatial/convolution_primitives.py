@@ -205,7 +205,8 @@ def _over_channels(g: Any, window: Window) -> Any:
     """The cotangent of a bias: the sum over everything but its channel."""
     if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
         return norms.channel_sums(g)
-    return g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2).sum(axis=0)
+    sums = g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2)
+    return sums.reshape(sums.shape[1:]) if len(sums) == 1 else sums.sum(axis=0)
 
 
 def _conv_examples(call: Call) -> Any:

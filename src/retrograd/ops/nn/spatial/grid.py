@@ -11,31 +11,50 @@ is laid out as (N, C, L), its spatial axes flattened.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from operator import index as as_integer
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
+from ....core.modes import modes, watchers
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ...table.batching import folded
+from ...table.composites import raw
 from ...table.registry import operator
 from .interpolation import CUBIC
 from .windows import Ints
 
+SMALL = 1 << 12  # elements read up to which they are read at once
+
 
 def _sample(x: Any, w: Any, index: Any, length: int) -> Any:
+    if type(x) is ndarray and index.size * x.shape[1] <= SMALL:
+        n, channels, _ = x.shape
+        values = x.ravel().take(_rows(n, channels, length)[..., None] + index[:, None])
+        values *= w[:, None]
+        return np.add.reduce(values, -1)
     total: Any = None
     for term in range(w.shape[2]):
         values = _picked(x, index[:, :, term])
         values *= w[:, None, :, term]
         total = values if total is None else array_module(x).add(total, values, out=total)
     return total
+
+
+@lru_cache(maxsize=64)
+def _rows(n: int, channels: int, length: int) -> Any:
+    """Where the planes begin, ``(n, channels, 1)``; not to be written."""
+    rows = (np.arange(n * channels) * length).reshape(n, channels, 1)
+    rows.flags.writeable = False
+    return rows
 
 
 def _picked(x: Any, index: Any) -> Any:
@@ -113,10 +132,16 @@ def _reflected(x: Any, low: float, high: float) -> Any:
 
 def _clipped(x: Any, length: int) -> Any:
     """Coordinates moved to the border; those moved, and those on it, have no gradient."""
-    inside = (x.array > 0) & (x.array < length - 1)
+    array = raw(x)
+    inside = (array > 0) & (array < length - 1)
     xp = array_module(x)
-    fixed = xp.clip(xp.nan_to_num(x.array, nan=0.0), 0, length - 1)
-    return np.where(new_tensor(inside), x, new_tensor(fixed))
+    fixed = xp.clip(xp.nan_to_num(array, nan=0.0), 0, length - 1)
+    return np.where(_beside(x, inside), x, _beside(x, fixed))
+
+
+def _beside(x: Any, constant: Any) -> Any:
+    """An array as what x is: a Tensor, whose history is of interest, or itself an array."""
+    return new_tensor(constant) if isinstance(x, Tensor) else constant
 
 
 def _bring_inside(x: Any, length: int, padding_mode: str, align: bool) -> Any:
@@ -125,17 +150,17 @@ def _bring_inside(x: Any, length: int, padding_mode: str, align: bool) -> Any:
     return x if padding_mode == "zeros" else _clipped(x, length)
 
 
-def _axis_terms(x: Tensor, length: int, mode: str, padding_mode: str, align: bool) -> list[tuple[Any, Any, Any]]:
+def _axis_terms(x: Any, length: int, mode: str, padding_mode: str, align: bool) -> list[tuple[Any, Any, Any]]:
     """Per term along one axis: the place read, whether it is inside, and its weight."""
     xp = array_module(x)
     if mode != "bicubic":
         x = _bring_inside(x, length, padding_mode, align)
     if mode == "nearest":
         # The weight is 1 wherever the point is: a gradient of zero, as PyTorch gives it.
-        never = new_tensor(xp.zeros(x.array.shape, dtype=bool))
-        return [(*_place(xp, xp.rint(x.array), length), np.where(never, x, 1.0))]
-    whole = xp.floor(x.array)
-    fraction = x - new_tensor(whole)
+        never = _beside(x, xp.zeros(x.shape, dtype=bool))
+        return [(*_place(xp, xp.rint(raw(x)), length), np.where(never, x, raw(x).dtype.type(1)))]
+    whole = xp.floor(raw(x))
+    fraction = x - _beside(x, whole)
     if mode == "bilinear":
         return [
             (*_place(xp, whole, length), 1 - fraction),
@@ -205,20 +230,25 @@ def grid_sample(
     if padding_mode not in ("zeros", "border", "reflection"):
         raise InvalidValue(f"padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
     shape, axes = x.array.shape, x.array.ndim - 2
-    given = f"input {describe(x)} and grid {describe(points)}"
+
+    def given() -> str:
+        return f"input {describe(x)} and grid {describe(points)}"
+
     if axes not in (2, 3) or points.array.ndim != axes + 2:
-        raise RuntimeError(f"expected 4D or 5D input and a grid of the same rank, got {given}")
+        raise RuntimeError(f"expected 4D or 5D input and a grid of the same rank, got {given()}")
     if points.array.shape[0] != shape[0] or points.array.shape[-1] != axes:
-        raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given}")
+        raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given()}")
     if x.dtype != points.dtype or x.dtype.kind not in FLOATING:
-        raise RuntimeError(f"expected input and grid of one floating dtype, got {given}")
+        raise RuntimeError(f"expected input and grid of one floating dtype, got {given()}")
     if 0 in shape[2:]:
-        raise RuntimeError(f"expected input with non-empty spatial dimensions, got {given}")
+        raise RuntimeError(f"expected input with non-empty spatial dimensions, got {given()}")
     if mode == "bicubic" and axes != 2:
-        raise RuntimeError(f"mode 'bicubic' only supports 4D input, got {given}")
+        raise RuntimeError(f"mode 'bicubic' only supports 4D input, got {given()}")
     align = bool(align_corners)
     size, out = shape[2:], points.array.shape[1:-1]
     points = points.reshape(shape[0], prod(out), axes)
+    if type(points.array) is ndarray and not (points._requires and modes.grad_enabled) and not watchers:
+        points = points.array  # the places and weights are constants
     terms = []
     for axis, length in enumerate(size):
         point = points[..., axes - 1 - axis]
@@ -242,7 +272,7 @@ def _products(x: Tensor, size: Ints, terms: list[list[tuple[Any, Any, Any]]]) ->
             index = index * length + place
             inside = inside & valid
             weight = factor if weight is None else weight * factor
-        weights.append(np.where(new_tensor(inside), weight, 0.0))
+        weights.append(np.where(_beside(weight, inside), weight, raw(weight).dtype.type(0)))
         indices.append(index)
     return xp.stack(indices, axis=-1), np.stack(weights, axis=-1)
 
@@ -284,13 +314,19 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise InvalidValue(f"expected non-zero, positive output size, got {sizes}")
     if t.array.shape[0] != sizes[0]:
         raise RuntimeError(f"theta {describe(t)} and size {sizes} differ in the batch")
-    coordinates = []
-    for length in sizes[2:]:
-        places = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)
-        coordinates.append(places if align_corners else places * ((length - 1) / length))
-    mesh = np.meshgrid(*coordinates, indexing="ij")
-    # x, the last axis, comes first; the constant 1 carries the shift.
-    base = np.stack([*mesh[::-1], np.ones(sizes[2:])], axis=-1).reshape(-1, axes + 1)
-    points = array_module(t).asarray(base, dtype=t.dtype)
+    points = array_module(t).asarray(_regular_grid(sizes[2:], bool(align_corners), t.dtype))
     result = new_tensor(points) @ t.transpose(1, 2)
     return result.reshape(sizes[0], *sizes[2:], axes)
+
+
+@lru_cache(maxsize=16)
+def _regular_grid(size: Ints, align: bool, dtype: Any) -> Any:
+    """The points ``(x, y, 1)`` of the regular grid, whose constant 1 carries the shift; not to be written."""
+    coordinates = []
+    for length in size:
+        places = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)
+        coordinates.append(places if align else places * ((length - 1) / length))
+    mesh = np.meshgrid(*coordinates, indexing="ij")
+    points = np.stack([*mesh[::-1], np.ones(size)], axis=-1).reshape(-1, len(size) + 1).astype(dtype)
+    points.flags.writeable = False
+    return points

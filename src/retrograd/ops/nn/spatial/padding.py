@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ....core.devices import array_module
 from ....core.errors import describe
@@ -69,9 +72,27 @@ def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
     return x
 
 
+SMALL = 1 << 12  # elements up to which they are taken axis by axis, by their numbers
+
+
+def _pad_edges(x: Any, widths: Widths, mode: str) -> Any:
+    if type(x) is not np.ndarray or x.size > SMALL:
+        return array_module(x).pad(x, widths, _NUMPY_MODE[mode])
+    for axis, pair in enumerate(widths):
+        if any(pair):
+            x = x.take(_sources(x.shape[axis], pair, mode), axis)
+    return x
+
+
+@lru_cache(maxsize=256)
+def _sources(length: int, pair: tuple[int, int], mode: str) -> Any:
+    """Which element stands at each place of a padded dimension."""
+    return np.pad(np.arange(length), pair, _NUMPY_MODE[mode])  # type: ignore[call-overload]
+
+
 PAD_EDGES: Primitive = Primitive(
     "pad",
-    lambda x, widths, mode: array_module(x).pad(x, widths, _NUMPY_MODE[mode]),
+    _pad_edges,
     "x",
     [lambda g, widths, mode: FOLD_EDGES(g, widths=widths, mode=mode)],
     piecewise_linear=True,

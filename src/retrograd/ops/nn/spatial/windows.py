@@ -93,6 +93,8 @@ def per_axis(argument: str, value: Size, axes: int, least: int | None = None) ->
         TypeError: it is no integer, nor a sequence of them.
         RuntimeError: there is neither one nor one per axis, or one is below ``least``.
     """
+    if type(value) is int and (least is None or value >= least):
+        return (value,) * axes
     values = value if isinstance(value, (tuple, list)) else (value,)
     try:
         numbers = tuple([as_integer(number) for number in values])

@@ -22,13 +22,15 @@ def truth(condition: Any) -> Tensor:
 def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return ops.nonzero(tensor(condition), as_tuple=True)
-    return ops.where(truth(condition), *tensors(x, y))
+    chosen = truth(condition)
+    return ops.where(chosen, *tensors(x, y, beside=chosen))
 
 
 def _select(condlist: Arrays, choicelist: Arrays, default: Any = 0) -> Any:
-    *choices, result = tensors(*choicelist, default)
-    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
-        result = ops.where(truth(condition), choice, result)
+    conditions = [truth(condition) for condition in condlist]
+    *choices, result = tensors(*choicelist, default, beside=conditions[0] if conditions else None)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = ops.where(condition, choice, result)
     return result
 
 

@@ -1,0 +1,43 @@
+/* What is wider than the screen scrolls by keys, too; tables of many columns become cards on a phone; "/" searches. */
+function reachable() {
+  for (const box of document.querySelectorAll(".table-wrapper, .highlight pre, .wide, div.math")) {
+    if (box.scrollWidth > box.clientWidth + 1) box.setAttribute("tabindex", "0");
+    else box.removeAttribute("tabindex");
+  }
+}
+
+for (const picture of document.querySelectorAll("img.picture")) {
+  const box = document.createElement("div");
+  box.className = "wide";
+  picture.replaceWith(box);
+  box.append(picture);
+}
+
+for (const table of document.querySelectorAll("article table")) {
+  const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent);
+  if (titles.length < 5) continue;
+  table.classList.add("cards");
+  if (titles[0] === "operator") table.classList.add("operator");
+  for (const row of table.querySelectorAll("tbody tr"))
+    [...row.cells].forEach((cell, number) => {
+      cell.dataset.title = titles[number];
+      cell.classList.toggle("none", cell.textContent.trim() === "");
+    });
+}
+
+// Cards are higher than rows: what the address names is somewhere else now.
+if (location.hash) addEventListener("load", () => document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" }));
+
+document.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+  if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const field = document.querySelector("input.sidebar-search");
+  if (!field) return;
+  event.preventDefault();
+  const drawer = document.getElementById("__navigation");
+  if (drawer && field.getBoundingClientRect().right <= 0) drawer.checked = true;  // the sidebar of a phone
+  field.focus();
+});
+
+addEventListener("load", reachable);
+addEventListener("resize", reachable);

@@ -1,0 +1,160 @@
+"""Steps that call NumPy's own loops, and steps led by indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
+from .machine import inner_loop
+from .steps import Place, Step, Unlowered, kernel_of
+
+
+def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> tuple[str, str]:
+    chars = [np.dtype(dtype).char for dtype in dtypes]
+    found = inner_loop(ufunc, "".join(chars[: ufunc.nin]) + "->" + chars[-1])
+    if found is None:
+        raise Unlowered(f"{ufunc.__name__} of {', '.join(chars)}")
+    return found
+
+
+def _call(body: Body, loop: tuple[str, str], pointers: Sequence[str]) -> None:
+    """A call of NumPy's loop, by the arrays that ``_frame`` made."""
+    for k, pointer in enumerate(pointers):
+        place = body.give(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
+        body.do(f"store ptr {pointer}, ptr {place}")
+    body.declared.add(f"declare void @{loop[0]}(ptr, ptr, ptr, ptr)")
+    if loop[1] != "null":
+        body.declared.add(f"{loop[1]} = external global i8")
+    body.do(f"call void @{loop[0]}(ptr %args, ptr %count, ptr %steps, ptr {loop[1]})")
+
+
+def _frame(body: Body, count: int, strides: Sequence[int]) -> None:
+    body.do(f"%args = alloca [{len(strides)} x ptr]")
+    body.do("%count = alloca i64")
+    body.do(f"store i64 {count}, ptr %count")
+    body.do(f"%steps = alloca [{len(strides)} x i64]")
+    for k, stride in enumerate(strides):
+        place = body.give(f"getelementptr inbounds i64, ptr %steps, i64 {k}")
+        body.do(f"store i64 {stride}, ptr {place}")
+
+
+def loop_call(ufunc: np.ufunc, dtypes: Sequence[Any], out: Place, inputs: Sequence[Place]) -> Step:
+    """``out = ufunc(inputs)`` by NumPy's loop, once for each row of the result."""
+    loop = _numpy_loop(ufunc, dtypes)
+    wide = [
+        place._replace(shape=out.shape, strides=broadcast_strides(place.shape, place.strides, out.shape))
+        for place in inputs
+    ]
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        lengths, steps = collapsed(out.shape, *[place.strides for place in step.operands])
+        last = [s[-1] if s else 0 for s in steps]
+        order = [*range(1, len(steps)), 0]
+        _frame(body, lengths[-1] if lengths else 1, [last[k] for k in order])
+
+        def row(indices: list[str]) -> None:
+            pointers = [body.address(f"%p{k}", indices, steps[k][:-1]) for k in order]
+            _call(body, loop, pointers)
+
+        body.nest(lengths[:-1], row)
+        body.do("ret void")
+        return kernel_of(step, body)
+
+    return Step(ufunc.__name__, [out, *wide], 1, make)
+
+
+def reduction(ufunc: np.ufunc, x: Place, out: Place) -> Step:
+    """``out = ufunc(out, x)`` along the dimensions of x over which ``out`` does not move, in NumPy's order."""
+    loop = _numpy_loop(ufunc, (out.dtype, x.dtype, out.dtype))
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        lengths, (of_x, of_out) = collapsed(x.shape, x.strides, out.strides)
+        last = (of_x[-1], of_out[-1]) if lengths else (0, 0)
+        _frame(body, lengths[-1] if lengths else 1, [last[1], last[0], last[1]])
+
+        def row(indices: list[str]) -> None:
+            target = body.address("%p0", indices, of_out[:-1])
+            source = body.address("%p1", indices, of_x[:-1])
+            _call(body, loop, [target, source, target])
+
+        body.nest(lengths[:-1], row)
+        body.do("ret void")
+        return kernel_of(step, body)
+
+    return Step(f"{ufunc.__name__}.reduce", [out, x], 1, make)
+
+
+def accumulation(x: Place, out: Place) -> Step:
+    """``out += x`` in double precision, along the dimensions over which ``out`` does not move."""
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        lengths, (of_x, of_out) = collapsed(x.shape, x.strides, out.strides)
+
+        def element(indices: list[str]) -> None:
+            target = body.address("%p0", indices, of_out)
+            value = body.cast(body.load(body.address("%p1", indices, of_x), x.dtype), x.dtype, out.dtype)
+            body.store(body.give(f"fadd double {body.load(target, out.dtype)}, {value}"), target, out.dtype)
+
+        body.nest(lengths, element)
+        body.do("ret void")
+        return kernel_of(step, body)
+
+    return Step("accurate_sum", [out, x], 1, make)
+
+
+def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:
+    """``part = x[indices]`` (take), ``x[indices] = part`` (put), or ``+=`` (add); false where an index is too large."""
+    places = indices[0].shape
+    inner, (of_x, of_part) = collapsed(
+        [x.shape[d] for d in rest], [x.strides[d] for d in rest], part.strides[len(places) :]
+    )
+    bounds = [x.shape[d] for d in range(len(indices))]
+    leading = [x.strides[d] for d in range(len(indices))]
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        taking = how == "take"
+        at_x, at_part = ("%p1", "%p0") if taking else ("%p0", "%p1")
+
+        def element(where: list[str]) -> None:
+            row = at_x
+            for k, place in enumerate(indices):
+                index = body.load(body.address(f"%p{k + 2}", where, place.strides), place.dtype)
+                index = body.cast(index, place.dtype, np.int64)
+                negative = body.give(f"icmp slt i64 {index}, 0")
+                other = body.give(f"add i64 {index}, {bounds[k]}")
+                index = body.give(f"select i1 {negative}, i64 {other}, i64 {index}")
+                inside = body.give(f"icmp ult i64 {index}, {bounds[k]}")
+                label = body.name()[1:]
+                body.do(f"br i1 {inside}, label %{label}, label %outside")
+                body.block(label)
+                row = body.address(row, [index], [leading[k]])
+            there = body.address(at_part, where, part.strides[: len(places)])
+
+            def copy(place: list[str]) -> None:
+                one, other = body.address(row, place, of_x), body.address(there, place, of_part)
+                if taking:
+                    body.store(body.load(one, x.dtype), other, x.dtype)
+                    return
+                value = body.load(other, x.dtype)
+                if how == "add":
+                    add = "fadd" if x.dtype.kind == "f" else "add"
+                    value = body.give(f"{add} {type_of(x.dtype)} {body.load(one, x.dtype)}, {value}")
+                body.store(value, one, x.dtype)
+
+            body.nest(inner, copy)
+
+        body.nest(places, element)
+        body.do("ret i1 true")
+        body.block("outside")
+        body.do("ret i1 false")
+        return kernel_of(step, body)._replace(result="i1")
+
+    operands = [part, x, *indices] if how == "take" else [x, part, *indices]
+    return Step(f"{how}_rows", operands, 1, make, checked=True)

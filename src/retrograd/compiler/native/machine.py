@@ -1,0 +1,208 @@
+"""From LLVM's text to functions that Python calls, by llvmlite, which Numba brings; machine code is kept on disk.
+
+LLVM is given its text at once, without Numba: a region of a hundred instructions becomes a dozen different loops, which
+Numba takes seconds to type and lower, and LLVM a tenth of that to compile.
+
+What lies elsewhere in every process, NumPy's loops and BLAS, the code calls by names that are bound when it is loaded.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...kernels import compiled, multiplies
+
+HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
+ITEMS = tuple.__basicsize__  # bytes before a tuple's items
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+@cache
+def available() -> bool:
+    """Whether regions can be compiled: there is a processor's LLVM, and objects lie in memory as they do in CPython."""
+    if compiled() is None:
+        return False
+    try:
+        import llvmlite.binding as llvm
+
+        if llvm.llvm_version_info[0] < 16 or _WORD != 8:  # pointers had types before
+            return False
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        array, ufunc = np.zeros(1), id(np.exp) + HEAD
+        counts = [ctypes.c_int.from_address(ufunc + at).value for at in (0, 4, 8, 4 * _WORD)]
+        held = (array,)
+        item = ctypes.c_void_p.from_address(id(held) + ITEMS).value
+        data = ctypes.c_void_p.from_address(id(array) + HEAD).value
+        return item == id(array) and data == array.ctypes.data and counts == [1, 1, 2, len(np.exp.types)]
+    except Exception:
+        return False
+
+
+class Function:
+    """A compiled function of one tuple, which gives a status: 0, or what went wrong."""
+
+    def __init__(self, engine: Any, address: int, quick: bool) -> None:
+        self._engine = engine  # lets go of the code when it goes
+        prototype = (ctypes.PYFUNCTYPE if quick else ctypes.CFUNCTYPE)(ctypes.c_int, ctypes.py_object)
+        self.call = prototype(address)
+
+
+def function(text: str, quick: bool) -> Function:
+    """The function ``entry`` of a module of LLVM's text.
+
+    Args:
+        text: the module.
+        quick: whether Python's lock is kept, since the call takes no longer than to take it again.
+    """
+    import llvmlite.binding as llvm
+
+    machine = _machine()
+    key = hashlib.sha256(repr((text, llvm.llvm_version_info, machine.triple, _processor())).encode()).hexdigest()
+    code = _kept(key)
+    if code is None:
+        code = _compiled(text, machine)
+        _keep(key, code)
+    empty = llvm.parse_assembly("")
+    empty.triple = machine.triple
+    engine = llvm.create_mcjit_compiler(empty, _machine(fresh=True))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return Function(engine, engine.get_function_address("entry"), quick)
+
+
+def _compiled(text: str, machine: Any) -> bytes:
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options()
+    options.speed_level, options.loop_vectorization, options.slp_vectorization = 3, True, True
+    options.loop_interleaving = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+@cache
+def _processor() -> tuple[str, str]:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def width() -> int:
+    """Bytes of a vector register."""
+    features = _processor()[1]
+    return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
+
+
+def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
+    """The processor as a target; an engine takes its own away."""
+    import llvmlite.binding as llvm
+
+    if fresh or not made:
+        cpu, features = _processor()
+        target = llvm.Target.from_default_triple()
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault")
+        if fresh:
+            return machine
+        made.append(machine)
+    return made[0]
+
+
+# On disk: a file is a digest and the code of which it is.
+
+
+def _kept(key: str) -> bytes | None:
+    try:
+        content = (folder() / f"{key[:32]}.o").read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(key.encode() + code).digest() == digest else None
+
+
+def _keep(key: str, code: bytes) -> None:
+    with suppress(OSError):
+        path = folder() / f"{key[:32]}.o"
+        temporary = path.with_suffix(f".{os.urandom(8).hex()}")
+        temporary.write_bytes(hashlib.sha256(key.encode() + code).digest() + code)
+        os.replace(temporary, path)
+
+
+def folder() -> Path:
+    """Where machine code is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
+    base = os.environ.get("RETROGRAD_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "retrograd"
+    )
+    found = Path(base) / "regions"
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+# Names that code calls
+
+
+def _is_known(ufunc: np.ufunc, home: str) -> bool:
+    """Whether a module is where the ufunc has its name, so that no other one has it."""
+    return getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc
+
+
+@cache
+def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
+    """The names of NumPy's own loop of a ufunc for some dtypes (``"ff->f"``), and of the datum that it is called with.
+
+    NumPy's documented struct of a ufunc says where they are.
+    """
+    import llvmlite.binding as llvm
+
+    if kinds not in ufunc.types:
+        return None
+    at = ufunc.types.index(kinds)
+    fields = id(ufunc) + HEAD + 16
+    functions, data = [ctypes.c_void_p.from_address(fields + _WORD * index).value for index in range(2)]
+    loop = ctypes.c_void_p.from_address((functions or 0) + _WORD * at).value
+    datum = ctypes.c_void_p.from_address(data + _WORD * at).value if data else None
+    if not functions or not loop:
+        return None
+    homes = [home for home in ("numpy", "scipy.special") if _is_known(ufunc, home)]
+    if not homes:
+        return None
+    name = f"retrograd_{homes[0]}_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}".replace(".", "_")
+    llvm.add_symbol(name, loop)
+    if datum is None:
+        return name, "null"
+    llvm.add_symbol(f"{name}_data", datum)
+    return name, f"@{name}_data"
+
+
+def gemm(dtype: Any) -> str | None:
+    """The name of BLAS's product for float32 or float64, with integers of 64 bits."""
+    return f"retrograd_cblas_{'s' if dtype == np.float32 else 'd'}gemm" if multiplies() else None
+
+
+@cache
+def power() -> str | None:
+    """The name of the C library's ``pow``, which Python's ``**`` is."""
+    import llvmlite.binding as llvm
+
+    from ...kernels.threads import foreign
+
+    found = foreign("pow")
+    if found is None:
+        return None
+    llvm.add_symbol("retrograd_pow", found[0])
+    return "retrograd_pow"

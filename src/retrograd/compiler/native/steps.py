@@ -1,0 +1,224 @@
+"""Steps of a region: where arrays lie, and what the compiled function does to them one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .emission import Body, Kernel, broadcast_strides, collapsed, constant
+
+
+class Unlowered(Exception):
+    """An instruction that the region cannot take, and why."""
+
+
+class Buffer:
+    """Memory: of an input of the region, in its arena, or new in each call.
+
+    ``low`` and ``high`` are the bytes of an input that steps touch, counted from where its elements begin.
+    """
+
+    __slots__ = ("first", "high", "index", "kind", "last", "low", "nbytes", "source", "written")
+
+    def __init__(self, kind: str, nbytes: int, source: Any = None) -> None:
+        self.kind = kind  # "input", "arena", "out"
+        self.nbytes = nbytes
+        self.source = source  # of an input, the value, array or number
+        self.index = -1  # of an input or a new one, its place in the tuple; of the arena, the offset
+        self.first = self.last = -1
+        self.low = self.high = 0
+        self.written = False
+
+
+class Place(NamedTuple):
+    """An array: where it lies in a buffer."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def span(self) -> tuple[int, int]:
+        """The bytes it lies in, from the beginning of the buffer."""
+        low = high = self.offset
+        for length, stride in zip(self.shape, self.strides, strict=True):
+            if stride < 0:
+                low += (length - 1) * stride
+            else:
+                high += (length - 1) * stride
+        return low, high + self.dtype.itemsize
+
+    def meets(self, other: Place) -> bool:
+        """Whether both may share an element."""
+        if self.buffer is not other.buffer:
+            return False
+        (low, high), (other_low, other_high) = self.span(), other.span()
+        return low < other_high and other_low < high
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is in row-major order."""
+        return self.strides == row_major(self.shape, self.dtype.itemsize)
+
+
+def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides of a new array."""
+    strides: list[int] = []
+    for length in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= length
+    return tuple(reversed(strides))
+
+
+@dataclass(eq=False)
+class Step:
+    """A call of a kernel: what it is given, the first ones written; ``make`` writes the kernel."""
+
+    name: str
+    operands: list[Place]
+    writes: int  # how many of the operands
+    make: Callable[[Step], Kernel]
+    instruction: Any = None
+    checked: bool = False  # whether it may find that elements are not as the trace assumed
+    flops: float = 0.0
+    parts: tuple[int, int, int, bool] = (1, 1, 0, False)  # blocks, at least so many a thread, their size
+
+    def reads(self) -> list[Place]:
+        """What it reads."""
+        return self.operands[self.writes :]
+
+
+Operand = Place | tuple[Any, Any]  # an array, or a constant with its dtype
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation on elements: of operands of the step by number, of nodes before (from -1 down), of constants."""
+
+    emit: Callable[[Body, Sequence[str]], str]
+    takes: list[int | str]
+    dtype: Any
+
+
+@dataclass(eq=False)
+class Map(Step):
+    """A step that computes each element of one array by some nodes from those of others, which are broadcast."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def absorb(self, other: Map, at: int) -> None:
+        """Let the nodes of the step that makes operand ``at`` run here."""
+        shift = len(other.nodes)
+        known: dict[Any, int] = {}
+        moved: list[int] = []
+        operands = [place for k, place in enumerate(self.operands) if k != at]
+        for k, place in enumerate(operands):
+            known.setdefault((place.buffer, *place[1:]), k) if k else None
+        for place in other.operands[1:]:
+            key = (place.buffer, *place[1:])
+            if key not in known:
+                known[key] = len(operands)
+                operands.append(place)
+            moved.append(known[key])
+
+        def mine(take: int | str) -> int | str:
+            if isinstance(take, str):
+                return take
+            if take < 0:
+                return take - shift
+            if take == at:
+                return -shift
+            return take - (take > at)
+
+        def theirs(take: int | str) -> int | str:
+            return take if isinstance(take, str) or take < 0 else moved[take - 1]
+
+        first = [Node(node.emit, [theirs(take) for take in node.takes], node.dtype) for node in other.nodes]
+        self.nodes = first + [Node(node.emit, [mine(take) for take in node.takes], node.dtype) for node in self.nodes]
+        self.operands = operands
+        self.name = f"{other.name}+{self.name}"
+
+
+def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Sequence[Any], dtype: Any) -> Map:
+    """``out = emit(inputs)``: the inputs cast to ``dtypes``, the result from ``dtype`` to that of ``out``."""
+    operands = [out]
+    nodes: list[Node] = []
+    takes: list[int | str] = []
+    for given, wanted in zip(inputs, dtypes, strict=True):
+        if not isinstance(given, Place):
+            takes.append(constant(given[0], wanted))
+            continue
+        place = Place(given.buffer, given.offset, out.shape, broadcast_strides(given.shape, given.strides, out.shape),
+                      given.dtype)  # fmt: skip
+        at = next((k for k, known in enumerate(operands) if k and known == place), len(operands))
+        if at == len(operands):
+            operands.append(place)
+        if given.dtype == wanted:
+            takes.append(at)
+        else:
+            old, new = given.dtype, wanted
+            nodes.append(Node(_caster(old, new), [at], new))
+            takes.append(-len(nodes))
+    if emit is not None:
+        nodes.append(Node(emit, takes, dtype))
+    elif not nodes:
+        nodes.append(Node(lambda b, x: x[0], takes, dtype))
+    if out.dtype != dtype:
+        nodes.append(Node(_caster(dtype, out.dtype), [-len(nodes)], out.dtype))
+    return Map(name, operands, 1, _map_kernel, nodes=nodes)  # type: ignore[arg-type]
+
+
+def _caster(old: Any, new: Any) -> Any:
+    try:
+        Body().cast("%x", old, new)
+    except TypeError as error:
+        raise Unlowered(str(error)) from None
+    return lambda b, x: b.cast(x[0], old, new)
+
+
+def _map_kernel(step: Map) -> Kernel:
+    body = Body()
+    out, *inputs = step.operands
+    lengths, steps = collapsed(out.shape, *[place.strides for place in step.operands])
+    # What is read where it is written goes by one pointer: two might overlap in some other way.
+    pointers = ["%p0" if place[:4] == out[:4] else f"%p{k}" for k, place in enumerate(inputs, start=1)]
+
+    def element(indices: list[str]) -> None:
+        found = [
+            body.load(body.address(pointer, indices, strides), place.dtype)
+            for pointer, strides, place in zip(pointers, steps[1:], inputs, strict=True)
+        ]
+        made: list[str] = []
+        for node in step.nodes:
+            takes = [t if isinstance(t, str) else found[t - 1] if t > 0 else made[-t - 1] for t in node.takes]
+            made.append(node.emit(body, takes))
+        body.store(made[-1], body.address("%p0", indices, steps[0]), out.dtype)
+
+    if step.parts[0] > 1:  # of one dimension
+        first, last = body.part(step.parts[2], lengths[0])
+        body.loop(first, last, 1, lambda index: element([index]))
+    else:
+        body.nest(lengths, element)
+    body.do("ret void")
+    return kernel_of(step, body)
+
+
+def kernel_of(step: Step, body: Body) -> Kernel:
+    """A body as the function of a step, with what is known of its pointers."""
+    out = step.operands[: step.writes]
+    parameters = []
+    for k, place in enumerate(step.operands):
+        others = step.operands if k < step.writes else out
+        alone = not any(place.meets(other) for other in others if other is not place and other[:4] != place[:4])
+        read = not any(place.meets(other) for other in out)
+        parameters.append(f"ptr {'noalias ' if alone else ''}{'readonly ' if read else ''}%p{k}")
+    return Kernel(", ".join(parameters), tuple(body.lines), tuple(sorted(body.declared)))

@@ -1,0 +1,276 @@
+"""Optimizers' steps inside of regions, where the optimizer says by a form what its update computes.
+
+A region reads the optimizer's numbers (learning rate, momentum, ...) and the arrays of its state in each replay, and
+writes into the same arrays as the eager step, in the same order of operations: eager and compiled steps can be mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..program import Instruction, Value
+from ..replay import Miss
+from .emission import Body, Kernel, type_of
+from .machine import power
+from .scalars import scalar
+from .steps import Place, Step, Unlowered, kernel_of
+
+LARGEST = 1 << 20  # numbers of all parameters from which the optimizer's own loop, shared by threads, is as good
+_DOUBLE = np.dtype(np.float64)
+_indices = count(1 << 32)  # of values beside those of the trace
+
+
+class Update:
+    """A step of an optimizer whose parameters with gradients are known.
+
+    Attributes:
+        numbers: the value of all its groups' numbers.
+        states: the values of its state's arrays, by parameter in the order of the form's names.
+    """
+
+    def __init__(self, optimizer: Any, moved: Sequence[Sequence[Any]]) -> None:
+        self.optimizer = optimizer
+        self.forms = [optimizer.update_form(group) for group in optimizer.param_groups]
+        if None in self.forms or not _plain(optimizer):
+            raise Unlowered(f"a step of {type(optimizer).__name__}")
+        self.moved = moved
+        self._statics = [form.static for form in self.forms]
+        self._ids = [list(map(id, group["params"])) for group in optimizer.param_groups]
+        self._wanted = [
+            (parameter, name) for form, some in zip(self.forms, moved, strict=True) for parameter in some
+            for name in form.state
+        ]  # fmt: skip
+        self.numbers = Value(next(_indices), np.empty(sum(len(form.numbers) for form in self.forms)))
+        arrays = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
+        if None in arrays:
+            raise Unlowered("an optimizer's state that is not there yet")
+        self.states = [Value(next(_indices), x.array) for x in arrays]
+        self._kinds = [(x.array.dtype, x.array.shape) for x in arrays]
+
+    def ready(self) -> bool:
+        """Whether the step that the optimizer would make now is still of this form."""
+        optimizer = self.optimizer
+        return (
+            [list(map(id, group["params"])) for group in optimizer.param_groups] == self._ids
+            and _plain(optimizer)
+            and self._forms() is not None
+            and self._arrays() is not None
+        )
+
+    def _forms(self) -> Any:
+        forms = [self.optimizer.update_form(group) for group in self.optimizer.param_groups]
+        same = None not in forms and [form.static for form in forms] == self._statics
+        return forms if same else None
+
+    def _arrays(self) -> Any:
+        state, found = self.optimizer.state, []
+        for (parameter, name), (dtype, shape) in zip(self._wanted, self._kinds, strict=True):
+            entry = state[parameter].get(name)
+            array = getattr(entry, "array", None)
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return None
+            found.append(array)
+        return found
+
+    def fetch(self) -> tuple[Any, ...]:
+        """The numbers and arrays as they are now."""
+        forms, arrays = self._forms(), self._arrays()
+        if forms is None or arrays is None:
+            raise Miss
+        self.optimizer._stepped = True
+        return np.array([number for form in forms for number in form.numbers]), *arrays
+
+    def instructions(self) -> tuple[Instruction, Instruction]:
+        """What asks at the beginning of the program, and what fetches before the region."""
+        fetch = Instruction("whole", self.fetch, (), None, (self.numbers, *self.states), several=True)
+        fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
+        fetch.operator = f"{type(self.optimizer).__name__}.step"
+        return Instruction("guard", self.ready, ()), fetch
+
+
+def _plain(optimizer: Any) -> bool:
+    """Whether nobody listens to the optimizer's steps, or makes them otherwise."""
+    return not optimizer.step_is_watched()
+
+
+def lower_step(lowering: Any, instruction: Instruction) -> Update:
+    """The steps of an optimizer's update."""
+    optimizer, _, nodes = instruction.args
+    pairs: dict[int, tuple[Value, Value]] = {}
+    written, held = set(instruction.writes), None
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    order = iter(parameters)
+    for node in nodes:
+        if node in written:
+            held = next(order), node
+        elif held is not None:
+            pairs[id(held[0])] = held[1], node
+            held = None
+    moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
+    update = Update(optimizer, moved)
+    if sum(p.array.size for some in moved for p in some) > LARGEST:
+        raise Unlowered("large")
+    numbers, states = lowering.place(update.numbers), iter(update.states)
+    at = 0
+    lowering.unlimited = True
+    try:
+        for form, some in zip(update.forms, moved, strict=True):
+            given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
+            at += len(form.numbers)
+            for parameter in some:
+                p, g = [lowering.place(value) for value in pairs[id(parameter)]]
+                state = [lowering.place(next(states)) for _ in form.state]
+                if p.dtype.kind != "f" or g.dtype != p.dtype or any(x.dtype.kind != "f" for x in state):
+                    raise Unlowered(f"an update of {p.dtype}")
+                if g.meets(p):
+                    raise Unlowered("a gradient that is the parameter")
+                _FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
+    finally:
+        lowering.unlimited = False
+    return update
+
+
+class _Writer:
+    """Loops over one parameter, in its dtype."""
+
+    def __init__(self, lowering: Any, dtype: Any) -> None:
+        self.lowering = lowering
+        self.dtype = dtype
+
+    def loop(self, name: str, out: Place, inputs: Sequence[Place], formula: Callable[..., str]) -> None:
+        """``out = formula(operations, *inputs)``."""
+
+        def emit(body: Body, x: Sequence[str]) -> str:
+            return formula(_Operations(body, self.dtype), *x)
+
+        self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
+
+
+class _Operations:
+    """The arithmetic of one dtype."""
+
+    def __init__(self, body: Body, dtype: Any) -> None:
+        def operation(name: str) -> Callable[..., str]:
+            found = scalar(name, dtype)
+            assert found is not None
+            return lambda *x: found(body, x)
+
+        self.add, self.sub, self.mul = operation("add"), operation("subtract"), operation("multiply")
+        self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
+
+
+def _sgd(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+    lr, decay, momentum, fresh = numbers
+    _, decays, moving, damped, nesterov, maximize = static
+
+    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+        if decays:
+            return (o.sub if maximize else o.add)(o.mul(p, decay), g)
+        return o.neg(g) if maximize else g
+
+    if not moving:
+        write.loop("SGD", p, [p, g, decay, lr],
+                   lambda o, p, g, decay, lr: o.sub(p, o.mul(direction(o, p, g, decay), lr)))  # fmt: skip
+        return
+    (velocity,) = state
+
+    def speed(o: _Operations, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(b, momentum), o.mul(d, fresh) if damped else d)
+
+    write.loop("SGD", velocity, [velocity, p, g, decay, momentum, fresh], speed)
+
+    def descend(o: _Operations, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
+        d = o.add(o.mul(b, momentum), direction(o, p, g, decay)) if nesterov else b
+        return o.sub(p, o.mul(d, lr))
+
+    write.loop("SGD", p, [p, g, velocity, decay, momentum, lr], descend)
+
+
+def _adam(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+    m, v, step = state
+    lr, beta1, beta2, eps, decay, shrink, slow, fresh = numbers
+    _, decays, decoupled = static
+    rates = write.lowering.new((2,), _DOUBLE)
+    write.lowering.add(_rates(step, rates, [lr, beta1, beta2, eps]))
+    rate, small = [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
+
+    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+        return o.add(o.mul(p, decay), g) if decays and not decoupled else g
+
+    def first(o: _Operations, m: str, p: str, g: str, decay: str, slow: str) -> str:
+        return o.add(m, o.mul(o.sub(direction(o, p, g, decay), m), slow))
+
+    def second(o: _Operations, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
+
+    def descend(o: _Operations, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
+        x = o.mul(p, shrink) if decays and decoupled else p
+        return o.sub(x, o.div(o.mul(m, rate), o.add(o.sqrt(v), small)))
+
+    write.loop("Adam", m, [m, p, g, decay, slow], first)
+    write.loop("Adam", v, [v, p, g, decay, fresh, beta2], second)
+    write.loop("Adam", p, [p, m, v, shrink, rate, small], descend)
+
+
+def _rmsprop(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+    v, step, *velocity = state
+    lr, eps, keep, fresh, momentum, decay = numbers
+    _, decays, moving = static
+    one = scalar("add", step.dtype)
+    write.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+
+    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+        return o.add(o.mul(p, decay), g) if decays else g
+
+    def square(o: _Operations, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+        d = direction(o, p, g, decay)
+        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
+
+    def scaled(o: _Operations, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
+        return o.sub(p, o.div(o.mul(direction(o, p, g, decay), lr), o.add(o.sqrt(v), eps)))
+
+    def speed(o: _Operations, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
+        return o.add(o.mul(b, momentum), o.div(direction(o, p, g, decay), o.add(o.sqrt(v), eps)))
+
+    write.loop("RMSprop", v, [v, p, g, decay, fresh, keep], square)
+    if not moving:
+        write.loop("RMSprop", p, [p, g, v, decay, lr, eps], scaled)
+        return
+    write.loop("RMSprop", velocity[0], [velocity[0], p, g, v, decay, momentum, eps], speed)
+    write.loop("RMSprop", p, [p, velocity[0], lr], lambda o, p, b, lr: o.sub(p, o.mul(b, lr)))
+
+
+def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
+    """The step is counted; ``lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``eps sqrt(1 - beta2^t)`` of its number t."""
+    name = power()
+    if name is None:
+        raise Unlowered("no C library")
+
+    def make(made: Step) -> Kernel:
+        body = Body()
+        typ = type_of(step.dtype)
+        t = body.give(f"fadd {typ} {body.load('%p1', step.dtype)}, 1.0")
+        body.store(t, "%p1", step.dtype)
+        t = body.cast(t, step.dtype, _DOUBLE)
+        lr, beta1, beta2, eps = [body.load(f"%p{k + 2}", _DOUBLE) for k in range(4)]
+        body.declared.add(f"declare double @{name}(double, double)")
+        body.declared.add("declare double @llvm.sqrt.f64(double)")
+        powers = [body.give(f"call double @{name}(double {beta}, double {t})") for beta in (beta1, beta2)]
+        one, two = [body.give(f"fsub double 1.0, {x}") for x in powers]
+        root = body.give(f"call double @llvm.sqrt.f64(double {two})")
+        rate = body.give(f"fdiv double {body.give(f'fmul double {lr}, {root}')}, {one}")
+        body.store(rate, "%p0", _DOUBLE)
+        body.store(body.give(f"fmul double {eps}, {root}"), body.address("%p0", (), (), 8), _DOUBLE)
+        body.do("ret void")
+        return kernel_of(made, body)
+
+    return Step("rates", [rates, step, *numbers], 2, make)
+
+
+_FORMS = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop}

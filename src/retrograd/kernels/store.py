@@ -1,0 +1,112 @@
+"""Machine code on disk, such that nothing found there can break a call.
+
+A file holds one loop for one kind of arguments, and begins with a digest over its content and all that the content
+depends on: a file that is damaged, old or another's does not match and the loop is compiled again. Files of one state
+of sources, versions and processor lie in a folder of their own. This guards against accidents, not against somebody
+who may write to the folder: as little as for Python's own ``.pyc``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+_DIGEST = hashlib.sha256
+_STATES = 16  # of sources, versions and processors, whose loops are kept
+_NUMBA = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NUMBA_ENABLE_AVX"  # what changes the code it makes
+
+
+def folder() -> Path:
+    """Where everything compiled is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
+    named = os.environ.get("RETROGRAD_CACHE")
+    if named:
+        return Path(named)
+    beside = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return Path(beside or os.path.join(os.path.expanduser("~"), ".cache")) / "retrograd"
+
+
+@cache
+def _state() -> bytes:
+    """All that machine code depends on besides its source and arguments."""
+    import llvmlite.binding as llvm
+
+    processor = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    versions = sys.version, np.__version__, llvm.llvm_version_info, _numba(), _sources()
+    return repr((processor, versions, [os.environ.get(name) for name in _NUMBA])).encode()
+
+
+def _numba() -> bytes:
+    """Numba's version, from the file that says it: importing Numba takes longer than all loops of a program."""
+    spec = find_spec("numba")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).with_name("_version.py").read_bytes()
+
+
+def _sources() -> str:
+    """A digest of this folder's files: loops are compiled from several, and one line may change them all."""
+    digest = _DIGEST()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _place() -> Path:
+    return folder() / "loops" / _DIGEST(_state()).hexdigest()[:24]
+
+
+def known() -> bool:
+    """Whether loops were compiled before in this state, by a Numba that works."""
+    try:
+        return _place().is_dir()
+    except OSError:
+        return False
+
+
+def read(name: str, kinds: str) -> bytes | None:
+    """What was kept of a loop for a kind of arguments."""
+    try:
+        content = _file(name, kinds).read_bytes()
+    except OSError:
+        return None
+    digest, payload = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
+    return payload if digest == _seal(name, kinds, payload) else None
+
+
+def write(name: str, kinds: str, payload: bytes) -> None:
+    """Keep a loop for a kind of arguments, if that can be done: another process reads a whole file or none."""
+    with suppress(OSError):
+        path = _file(name, kinds)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+            _forget_old_states()
+        new = path.with_suffix(f".{os.urandom(8).hex()}")
+        try:
+            with open(new, "xb") as file:
+                file.write(_seal(name, kinds, payload) + payload)
+            os.replace(new, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(new)
+
+
+def _file(name: str, kinds: str) -> Path:
+    return _place() / f"{name}.{_DIGEST(kinds.encode()).hexdigest()[:16]}.loop"
+
+
+def _seal(name: str, kinds: str, payload: bytes) -> bytes:
+    return _DIGEST(repr((_state(), name, kinds)).encode() + payload).digest()
+
+
+def _forget_old_states() -> None:
+    states = sorted(_place().parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for state in states[_STATES:]:
+        shutil.rmtree(state, ignore_errors=True)

@@ -1,0 +1,203 @@
+"""NumPy's ufuncs on large arrays, by all threads of the pool: each does parts with NumPy's own inner loops.
+
+So results are NumPy's bit for bit, for every ufunc and dtype, and nothing is compiled but the one loop that calls them.
+The inner loops stand in the ufunc's public structure (numpy/ufuncobject.h), which is read only if all that it says of
+the ufunc is true.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..core.summation import LARGE
+from . import WORTH_SHARING, compiled, loop
+from .threads import launch
+
+BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+SHORT = 64  # elements of a row up to which a call for each costs more than it does
+
+
+class _UFunc(ctypes.Structure):
+    """The begin of ``PyUFuncObject``."""
+
+    _fields_ = (
+        ("head", ctypes.c_char * object.__basicsize__),
+        *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        *[(name, ctypes.c_int) for name in ("ntypes", "reserved")],
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_char)),
+    )
+
+
+@cache
+def inner_loop(ufunc: np.ufunc, kind: str) -> tuple[int, int, Any] | None:
+    """The addresses of the inner loop for inputs of one dtype and of what it is to be given, and the result's dtype."""
+    if sys.implementation.name != "cpython" or not 2 <= ufunc.nargs <= 3 or ufunc.nout != 1:
+        return None
+    found = _UFunc.from_address(id(ufunc))
+    counts = found.nin, found.nout, found.nargs, found.ntypes
+    if counts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes) or found.name != ufunc.__name__.encode():
+        return None
+    for number, signature in enumerate(ufunc.types):
+        kinds = signature.replace("->", "")
+        stored = bytes(found.types[number * ufunc.nargs + at][0] for at in range(ufunc.nargs))
+        if stored != bytes(np.dtype(each).num for each in kinds):
+            return None
+        if kinds[:-1] == kind * ufunc.nin:
+            address, data = found.functions[number], (found.data[number] or 0) if found.data else 0
+            return (address, data, np.dtype(kinds[-1])) if address else None
+    return None
+
+
+def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The ufunc, on large arrays by all threads; ``otherwise`` for all others."""
+    if ufunc.nin == 1:
+
+        def run(x: Any) -> Any:
+            out = _applied(ufunc, (x,)) if type(x) is ndarray and x.size >= LARGE else None
+            return otherwise(x) if out is None else out
+
+        return run
+
+    def run_both(x: Any, y: Any, *out: Any) -> Any:
+        found = None
+        if type(x) is ndarray and x.size >= LARGE or type(y) is ndarray and y.size >= LARGE:
+            found = _applied(ufunc, (x, y), *out)
+        return otherwise(x, y, *out) if found is None else found
+
+    return run_both
+
+
+def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
+    """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
+    like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
+    dtype, arrays = like.dtype, []
+    for x in inputs:
+        if type(x) is float and dtype.kind == "f" or type(x) is int and dtype.kind in "f":
+            x = np.array(x, dtype)
+        if type(x) is not ndarray or x.dtype is not dtype:
+            return None
+        arrays.append(x)
+    found = inner_loop(ufunc, dtype.char)
+    shape = like.shape if len(arrays) == 1 else _shape(arrays)
+    if found is None or shape is None or compiled() is None:
+        return None
+    function, data, of_result = found
+    laid_out = _laid_out(arrays, shape)
+    if laid_out is None:
+        return None
+    length, steps = laid_out
+    if out is None:
+        out = np.empty(shape, of_result)
+    elif not _may_be_written(out, shape, of_result, arrays):
+        return None
+    steps.append((length * out.itemsize, out.itemsize))
+    _launch(function, data, length, [*arrays, out], steps, out.size)
+    return out
+
+
+def _may_be_written(out: Any, shape: tuple[int, ...], dtype: Any, arrays: list[Any]) -> bool:
+    """Whether the result fits, and no input lies in its memory otherwise than element by element."""
+    if type(out) is not ndarray or out.shape != shape or out.dtype != dtype or not out.flags.carray:
+        return False
+    return all(x is out or not np.may_share_memory(x, out) for x in arrays)
+
+
+def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
+    x, y = arrays
+    if x.shape == y.shape:
+        return x.shape
+    try:
+        return np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return None
+
+
+def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tuple[int, int]]] | None:
+    """The length of rows, 0 where all is one, and each array's steps from row to row and in a row; None where NumPy is
+    to find its way: arrays that are not contiguous, or repeated in more than one way.
+    """
+    length, size = 0, prod(shape)
+    ways = []
+    for x in arrays:
+        if not x.flags.carray and not (x.flags.c_contiguous and x.flags.aligned):
+            return None
+        if x.size == size:
+            ways.append((True, True))
+        elif x.size == 1:
+            ways.append((False, False))
+        else:
+            own = (1,) * (len(shape) - x.ndim) + x.shape
+            leading = next(axis for axis, n in enumerate(own) if n != 1)
+            if own[leading:] == shape[leading:]:
+                width, way = x.size, (False, True)
+            else:
+                last = max(axis for axis, n in enumerate(own) if n != 1) + 1
+                width, way = prod(shape[last:]), (True, False)
+                if own[:last] != shape[:last]:
+                    return None
+            if width < SHORT or length not in (0, width):
+                return None
+            length = width
+            ways.append(way)
+    steps = []
+    for x, (by_row, within) in zip(arrays, ways, strict=True):
+        row = 0 if not by_row else length * x.itemsize if within else x.itemsize
+        steps.append((row, x.itemsize if within else 0))
+    return length, steps
+
+
+def _launch(function: int, data: int, length: int, arrays: list[Any], steps: list[tuple[int, int]], size: int) -> None:
+    places = np.zeros((3, 3), np.int64)
+    for at, (array, step) in enumerate(zip(arrays, steps, strict=True)):
+        places[at] = array.__array_interface__["data"][0], *step
+    total, least = (size // length, max(1, WORTH_SHARING // length)) if length else (size, WORTH_SHARING)
+    launch(loop("ufunc_loops", "rows"), total, least, function, data, length, places)
+
+
+def reduced_along(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    """``ufunc.reduce`` of a large contiguous array, of all of it or along the last dimension; else None."""
+    if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
+        return None
+    if not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
+        return None
+    if dim is None or len(dim) == x.ndim:
+        out = _reduced_whole(ufunc, x.reshape(-1))
+        return out.reshape((1,) * x.ndim) if keepdim else out
+    if dim != (x.ndim - 1,) or x.shape[-1] < SHORT:
+        return None
+    out = _reduced_rows(ufunc, x.reshape(-1, x.shape[-1]))
+    return out.reshape(x.shape[:-1] + ((1,) if keepdim else ()))
+
+
+def _reduced_rows(ufunc: np.ufunc, x: Any) -> Any:
+    """The inner loop reduces where the first input and the result are one number: to it the rest of a row is added."""
+    found = inner_loop(ufunc, x.dtype.char)
+    if found is None:
+        return ufunc.reduce(x, axis=1)
+    function, data, _ = found
+    rows, length = x.shape
+    out = x[:, 0].copy()
+    places = np.zeros((3, 3), np.int64)
+    places[0] = places[2] = out.ctypes.data, x.itemsize, 0
+    places[1] = x.ctypes.data + x.itemsize, x.strides[0], x.itemsize
+    launch(loop("ufunc_loops", "rows"), rows, max(1, WORTH_SHARING // length), function, data, length - 1, places)
+    return out
+
+
+def _reduced_whole(ufunc: np.ufunc, x: Any) -> Any:
+    """By blocks, so that a sum does not depend on the number of threads."""
+    blocks = x.size // BLOCK
+    whole = ufunc.reduce(_reduced_rows(ufunc, x[: blocks * BLOCK].reshape(blocks, BLOCK)))
+    rest = x[blocks * BLOCK :]
+    return np.asarray(ufunc(whole, ufunc.reduce(rest)) if rest.size else whole)

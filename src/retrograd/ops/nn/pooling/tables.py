@@ -1,0 +1,94 @@
+"""Windows over small arrays by tables of places, made once for each shape: one ``take`` reads what all windows read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isnan, prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ....core.summation import accurate_sum
+from ....kernels.pooling import TABLED
+from ..spatial.windows import Ints, Window, axis_taps
+
+
+def table(x: Any, window: Window) -> Any:
+    """Where windows read in a flattened ``(N, C, *size)``: ``(prod(kernel), N * C * prod(out))``.
+
+    None where a window does not lie inside, or this is no way for x, which has the two first dimensions.
+    """
+    if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * prod(window.out) * prod(window.kernel) <= TABLED:
+        return None
+    return _table(x.shape[0] * x.shape[1], window)
+
+
+@lru_cache(maxsize=256)
+def _table(planes: int, window: Window) -> Any:
+    reads = []
+    for axis, count in enumerate(window.out):
+        found = axis_taps(window, axis)
+        if len(found) < window.kernel[axis] or any(places != slice(0, count) for _, places, _ in found):
+            return None
+        reads.append(np.array([range(read.start, read.stop, read.step) for _, _, read in found]))
+    return in_planes(flat(reads, window.size), planes, window.size)
+
+
+def flat(reads: list[Any], size: Ints) -> Any:
+    """The places of boxes in a flattened plane, from those along each axis: per axis (offsets, windows)."""
+    axes = len(size)
+    places: Any = 0
+    for axis, read in enumerate(reads):
+        shape = [1] * (2 * axes)
+        shape[axis], shape[axes + axis] = read.shape
+        places = places * size[axis] + read.reshape(shape)
+    return places.reshape(prod([len(read) for read in reads]), -1)
+
+
+def in_planes(places: Any, planes: int, size: Ints) -> Any:
+    """Places in one plane as those in many, plane after plane; not to be written."""
+    starts = np.arange(planes) * prod(size)
+    whole = (starts[:, None] + places[:, None, :]).reshape(len(places), -1)
+    whole.flags.writeable = False
+    return whole
+
+
+def maxima(x: Any, places: Any) -> tuple[Any, Any] | None:
+    """The maximum of each window, and what each has read, ``(prod(kernel), windows)``; None where there may be NaN."""
+    read = x.ravel().take(places)
+    best = np.maximum.reduce(read, 0)
+    return None if isnan(accurate_sum(best)) else (best, read)
+
+
+def sums(x: Any, places: Any) -> Any:
+    """The sum of each window."""
+    return accurate_sum(x.ravel().take(places), (0,))
+
+
+def place_at(g: Any, winners: Any, places: Any, window: Window) -> Any:
+    """Each window's element at the place of its winner; what comes to one place is added."""
+    out = np.zeros((*g.shape[:2], *window.size), g.dtype)
+    chosen = places[winners.ravel(), _numbers(winners.size)]
+    if window.is_partition:
+        out.ravel()[chosen] = g.ravel()
+    else:
+        np.add.at(out.ravel(), chosen, g.ravel())
+    return out
+
+
+def spread(g: Any, places: Any, window: Window) -> Any:
+    """Each window's element added to all places that it reads."""
+    out = np.zeros((*g.shape[:2], *window.size), g.dtype)
+    if window.is_partition:
+        out.ravel()[places] = g.ravel()
+    else:
+        shares = np.empty(places.shape, g.dtype)
+        shares[:] = g.ravel()
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # which does not broadcast as it should
+    return out
+
+
+@lru_cache(maxsize=64)
+def _numbers(count: int) -> Any:
+    return np.arange(count)

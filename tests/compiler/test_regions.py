@@ -1,0 +1,205 @@
+"""Regions: runs of small instructions as one compiled function."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn, optim
+from retrograd.compiler.native import machine
+from retrograd.nn import functional as F
+
+pytestmark = pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+
+
+def regions(function):
+    """The regions of a function's first program."""
+    entry = function.entries[0]
+    steps = [*entry.replay.instructions, *(entry.pull.instructions if entry.pull is not None else ())]
+    return [step for step in steps if step.kind == "native"]
+
+
+def classifier(optimizer):
+    rg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+    moves = optimizer(model.parameters())
+    x, y = rg.randn(8, 5).double(), rg.arange(8) % 3
+
+    def step():
+        moves.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        moves.step()
+        return loss
+
+    return model, moves, step
+
+
+OPTIMIZERS = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.01),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1),
+    "Nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=False),
+    "Adam": lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.01),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, weight_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_training_step_is_one_region_with_its_update(name):
+    eager_model, eager_moves, eager = classifier(OPTIMIZERS[name])
+    model, moves, step = classifier(OPTIMIZERS[name])
+    compiled = rg.compile(step)
+    for number in range(8):
+        if number == 5:
+            eager_moves.param_groups[0]["lr"] = moves.param_groups[0]["lr"] = 0.003
+        want = eager().item()
+        got = (step if number == 6 else compiled)().item()
+        assert got == pytest.approx(want, rel=1e-12)
+    assert len(regions(compiled)) == 1
+    assert not any("run_step" in step.name for step in compiled.entries[0].replay.instructions)
+    state, eager_state = moves.state_dict()["state"], eager_moves.state_dict()["state"]
+    for index in state:
+        for key, value in state[index].items():
+            np.testing.assert_allclose(value.numpy(), eager_state[index][key].numpy(), rtol=1e-11, atol=1e-14)
+    for p, q in zip(model.parameters(), eager_model.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_hook_on_the_step_is_called():
+    _, moves, step = classifier(OPTIMIZERS["SGD"])
+    compiled, calls = rg.compile(step), []
+    compiled()
+    compiled()
+    moves.register_step_post_hook(lambda *args: calls.append(1))
+    for _ in range(3):
+        compiled()
+    assert len(calls) == 3
+
+
+def test_a_loaded_state_is_the_one_that_moves():
+    _, moves, step = classifier(OPTIMIZERS["AdamW"])
+    compiled = rg.compile(step)
+    for _ in range(3):
+        compiled()
+    moves.load_state_dict(moves.state_dict())
+    compiled()
+    assert {entry["step"].item() for entry in moves.state.values()} == {4}
+
+
+def test_arguments_in_one_memory_are_not_taken_for_separate_ones():
+    @rg.compile
+    def shifted(x, y):
+        x.mul_(2.0)
+        x.add_(y)
+        return (x * y).exp().sum()
+
+    shifted(rg.ones(4), rg.ones(4))
+    for function in (shifted, shifted.function):
+        memory = rg.arange(5.0)
+        function(memory[:4], memory[1:])
+        assert memory.tolist() == [2, 6, 10, 10, 4]
+
+
+def test_results_are_not_the_arena():
+    double = rg.compile(lambda x: ((x + 1) * 2).tanh() @ x)
+    x = rg.randn(4, 4)
+    first, before = double(x), double.function(x).numpy()
+    second = double(x)
+    double(-x)
+    np.testing.assert_array_equal(first.numpy(), before)
+    np.testing.assert_array_equal(second.numpy(), before)
+
+
+def test_an_index_out_of_range_is_the_eager_error():
+    pick = rg.compile(lambda x, i: (x[i] * 2 + 1).sum())
+    x = rg.arange(6.0)
+    for index in ([0, 5], [-6, 2]):
+        assert pick(x, rg.tensor(index)).item() == pick.function(x, rg.tensor(index)).item()
+    with pytest.raises(IndexError, match="6"):
+        pick(x, rg.tensor([1, 6]))
+
+
+def test_targets_out_of_range_change_nothing():
+    model, _, step = classifier(OPTIMIZERS["SGD"])
+    targets = rg.arange(8) % 3
+    moves = optim.SGD(model.parameters(), lr=0.1)
+
+    @rg.compile
+    def train(y):
+        loss = F.cross_entropy(model(rg.ones(8, 5).double()), y)
+        loss.backward()
+        moves.step()
+        moves.zero_grad()
+        return loss
+
+    train(targets)
+    train(targets)
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises((IndexError, ValueError, RuntimeError)):
+        train(targets + 1)
+    for p, q in zip(model.parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q.numpy())
+
+
+def products():
+    for m, k, n in ((1, 1, 1), (3, 5, 7), (8, 8, 8), (13, 4, 33), (17, 64, 9), (40, 70, 90)):
+        for dtype in (np.float32, np.float64):
+            yield pytest.param(m, k, n, dtype, id=f"{m}x{k}x{n}-{np.dtype(dtype).name}")
+
+
+@pytest.mark.parametrize(("m", "k", "n", "dtype"), [*products()])
+def test_products_of_all_layouts(m, k, n, dtype):
+    rng = np.random.default_rng(0)
+    product = rg.compile(lambda x, y: ((x + 0.5) @ (y * 2.0) + 1.0) @ (y * 2.0).T)
+    for turned in range(2):
+        x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        if turned:
+            x, y = np.asfortranarray(x), np.asfortranarray(y)
+        x, y = rg.from_numpy(x), rg.from_numpy(y)
+        product(x, y)
+        got, want = product(x, y).numpy(), product.function(x, y).numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-12)
+        assert regions(product)
+
+
+def test_machine_code_is_found_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    x = rg.randn(3, 11)
+    first = rg.compile(lambda x: ((x * 1.25 + 7).exp() - x).sum(0))
+    want = first(x)
+    files = list(tmp_path.rglob("*.o"))
+    assert files
+    monkeypatch.setattr(machine, "_compiled", None)  # nothing more is compiled
+    np.testing.assert_array_equal(rg.compile(first.function)(x).numpy(), want.numpy())
+    second = rg.compile(first.function)
+    second(x)
+    np.testing.assert_array_equal(second(x).numpy(), want.numpy())
+    monkeypatch.undo()
+    files[0].write_bytes(b"damaged")
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    third = rg.compile(first.function)
+    third(x)
+    np.testing.assert_allclose(third(x).numpy(), want.numpy())
+
+
+def test_threads_replay_at_the_same_time():
+    from concurrent.futures import ThreadPoolExecutor
+
+    function = rg.compile(lambda x: (((x @ x) * 0.1 + x).tanh() @ x).sum(1))
+    inputs = [rg.randn(16, 16) for _ in range(8)]
+    function(inputs[0])
+    want = [function.function(x).numpy() for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            for got, expected in zip(pool.map(function, inputs), want, strict=True):
+                np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_explain_shows_regions_and_what_is_in_none():
+    @rg.compile
+    def f(x):
+        return (rg.linalg.eigvalsh(x @ x.T) * 2 + 1).tanh().sum()
+
+    text = f.explain(rg.randn(4, 4))
+    assert "one compiled function of" in text and "arena" in text
+    assert "in no region: " in text and "eigvalsh" in text

@@ -1,0 +1,87 @@
+"""Example programs and training runs, compiled: they print what they print eagerly."""
+
+import importlib.util
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import retrograd as rg
+from retrograd import nn
+from retrograd.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETROGRAD_DATA is not set")
+
+
+@pytest.fixture
+def modules_are_compiled(monkeypatch):
+    """Whatever module a program calls is compiled at its first call; returns them."""
+    eager, compiled = nn.Module.__call__, {}
+    inside: list[bool] = []
+
+    def call(self, *args, **kwargs):
+        if inside:
+            return eager(self, *args, **kwargs)
+        if id(self) not in compiled:
+            compiled[id(self)] = rg.compiler.Compiled(lambda *a, **k: eager(self, *a, **k), False, None), self
+        inside.append(True)
+        try:
+            return compiled[id(self)][0](*args, **kwargs)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(nn.Module, "__call__", call)
+    return compiled
+
+
+def printed(name: str, arguments: list[str], capsys) -> str:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(arguments)
+    return capsys.readouterr().out
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("char_gpt", ["--steps", "3", "--sample", "8"]),
+        ("cnn", ["--steps", "6"]),
+        ("mlp", ["--steps", "10"]),
+        ("names_lstm", ["--steps", "12"]),
+        ("vae", ["--steps", "6"]),
+    ],
+)
+def test_examples_print_the_same_with_compiled_modules(name, arguments, capsys, request):
+    wanted = printed(name, arguments, capsys)
+    compiled = request.getfixturevalue("modules_are_compiled")
+    assert printed(name, arguments, capsys) == wanted
+    assert compiled and all(function.entries and not function.eager for function, _ in compiled.values())
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mnist --model cnn --steps 12 --batch-size 32",
+        "mnist --model mlp --steps 30",
+        "shakespeare --steps 4 --batch-size 4",
+        "names --steps 12",
+        "housing --model mlp --steps 30",
+    ],
+)
+def test_training_ends_with_the_same_figures(line, tmp_path, capsys):
+    ends = []
+    for folder, more in (("eager", []), ("compiled", ["--compile"])):
+        assert main(["train", *line.split(), *more, "--out", str(tmp_path / folder)]) == 0
+        text = capsys.readouterr().out
+        assert not more or re.search(r"compiled: \d+ programs in", text), text
+        records = [json.loads(row) for row in (tmp_path / folder / "metrics.jsonl").read_text().splitlines()]
+        ends.append({name: value for name, value in records[-1].items() if "second" not in name})
+    assert ends[1] == pytest.approx(ends[0], rel=1e-5)

@@ -1,0 +1,121 @@
+"""NumPy's ufuncs on all threads of the pool: the same numbers as on one."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import kernels
+from retrograd.kernels import ufuncs
+
+pytestmark = [
+    pytest.mark.slow,  # loops are compiled
+    pytest.mark.skipif(not kernels.available(), reason="Numba is not installed"),
+]
+
+
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch):
+    monkeypatch.setattr("retrograd.kernels.threads._wanted", [2])
+
+
+def refused(*arrays):
+    raise AssertionError([getattr(x, "shape", x) for x in arrays])
+
+
+def matrix(seed, dtype, shape=(700, 501)):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "ufunc", [np.add, np.subtract, np.multiply, np.true_divide, np.maximum, np.less, np.equal, np.arctan2, np.power]
+)
+def test_a_ufunc_of_two_large_arrays_is_numpys_bit_for_bit(ufunc, dtype):
+    x, y = matrix(1, dtype), matrix(2, dtype)
+    run = ufuncs.spread(ufunc, refused)
+    column = np.ascontiguousarray(y[:, :1])
+    with np.errstate(all="ignore"):
+        for a, b in [(x, y), (x, 2.5), (3, y), (x, y[0]), (y[:1], x), (x, column), (column[:, 0:1], x)]:
+            ours, its = run(a, b), ufunc(a, b)
+            assert (ours.dtype, ours.strides) == (its.dtype, its.strides)
+            np.testing.assert_array_equal(ours, its)
+
+
+def test_large_arrays_are_written_in_place_unless_they_read_themselves():
+    kernels.compiled()
+    values = matrix(1, np.float32)
+    for other in (2.5, matrix(2, np.float32), matrix(2, np.float32)[3], np.float32(3)):
+        x = rg.from_numpy(values.copy())
+        before = x.data_ptr()
+        x.mul_(other if isinstance(other, float) else rg.as_tensor(other)).add_(1.0)
+        np.testing.assert_array_equal(x.numpy(), values * other + np.float32(1))
+        assert x.data_ptr() == before
+    x = rg.from_numpy(values.copy())
+    x.mul_(x).sub_(x[0])  # the row that is subtracted changes meanwhile
+    np.testing.assert_array_equal(x.numpy(), values * values - (values * values)[0])
+
+
+@pytest.mark.parametrize("ufunc", [np.exp, np.log, np.sqrt, np.square, np.sin, np.negative, np.isnan, np.floor])
+def test_a_ufunc_of_a_large_array_is_numpys_bit_for_bit(ufunc):
+    x = matrix(1, np.float64)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(ufuncs.spread(ufunc, refused)(x), ufunc(x))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (matrix(1, np.float32).T, matrix(2, np.float32).T),
+        (matrix(1, np.float32), matrix(2, np.float64)),
+        (matrix(1, np.float32), matrix(2, np.float32, (701, 501))),
+        (np.ones((4, 1, 70000), np.float32), np.ones((1, 4, 70000), np.float32)),
+        (np.ones(10), np.ones(10)),
+        (np.ones((1 << 18, 4), np.float32), np.ones(4, np.float32)),
+    ],
+)
+def test_what_cannot_be_shared_or_is_not_worth_it_is_left_to_numpy(arguments):
+    assert ufuncs.spread(np.add, lambda *arrays: "numpy")(*arguments) == "numpy"
+
+
+def test_sums_of_large_arrays_are_accurate_and_do_not_depend_on_the_number_of_threads(monkeypatch):
+    x = rg.from_numpy(matrix(1, np.float32, (701, 1003)) + 1000)
+    exact = x.numpy().astype(np.float64)
+    results = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr("retrograd.kernels.threads._wanted", [threads])
+        results.append([x.sum().numpy(), x.mean(-1, keepdim=True).numpy(), x.sum((0, 1), keepdim=True).numpy()])
+    for ours in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours[0], ours[1])
+        np.testing.assert_array_equal(ours[0], ours[2])
+    np.testing.assert_allclose(results[0][0], exact.sum(), rtol=2e-7)
+    np.testing.assert_allclose(results[0][1], exact.mean(-1, keepdims=True), rtol=2e-7)
+    assert results[0][2].shape == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_large_arrays_are_numpys(dtype):
+    values = matrix(1, dtype)
+    x = rg.from_numpy(values)
+    for ours, its in [
+        (x.amax(), values.max()),
+        (x.amin(1), values.min(1)),
+        (x.max(), values.max()),
+        (x.min(), values.min()),
+    ]:
+        np.testing.assert_array_equal(ours.numpy(), its)
+    assert x.amax((0, 1), keepdim=True).shape == (1, 1) and x.amin(-1, keepdim=True).shape == (700, 1)
+    values[3, 7] = np.nan
+    assert x.amax().isnan() and x.amin(1).isnan().nonzero().tolist() == [[3]]
+
+
+def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
+    def gradients():
+        x, y = [rg.from_numpy(matrix(seed, np.float32)).requires_grad_() for seed in (1, 2)]
+        ((x * y - 0.5) / y * x).backward(rg.from_numpy(matrix(3, np.float32)))
+        return x.grad.numpy(), y.grad.numpy()
+
+    kernels.compiled()
+    ours = gradients()
+    monkeypatch.setattr("retrograd.kernels.ufuncs.compiled", lambda: None)
+    for mine, its in zip(ours, gradients(), strict=True):
+        np.testing.assert_array_equal(mine, its)

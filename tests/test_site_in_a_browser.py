@@ -1,0 +1,147 @@
+"""What the site is in a browser: on a phone, without a network, by keys, by search. `make docs` runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+
+import pytest
+
+from tools.pages import site
+
+pytestmark = pytest.mark.slow
+
+HTML = site.BUILD / "html"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@cache
+def pages() -> list[str]:
+    return sorted(str(file.relative_to(HTML)) for file in HTML.rglob("*.html") if "_modules" not in file.parts)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    if BROWSER is None or not (HTML / "index.html").exists():
+        pytest.skip("no browser, or no site: make docs builds it")
+    with playwright.sync_playwright() as running:
+        chromium = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a page of the site in a window of a size; what goes wrong there is in ``opened.complaints``."""
+    contexts = []
+
+    def open_page(name, width=1440, query=""):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: message.type == "error" and open_page.complaints.append(message.text))
+        page.on("pageerror", lambda error: open_page.complaints.append(str(error)))
+        page.on("request", lambda request: outside(request.url))
+        page.goto((HTML / name).as_uri() + query)
+        return page
+
+    def outside(url):
+        if not url.startswith(("file:", "data:", "blob:")):
+            open_page.complaints.append(url)
+
+    open_page.complaints = []
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert open_page.complaints == []
+
+
+def test_no_page_is_wider_than_a_phone_or_asks_the_network(opened):
+    page = opened("index.html", 390)
+    wide = []
+    for name in pages():
+        page.goto((HTML / name).as_uri())
+        page.wait_for_load_state("load")
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            wide.append(name)
+    assert len(pages()) > 50 and wide == []
+
+
+# Formulas that were not understood as such leave their marks in the text.
+UNSET = """() => {
+  const texts = [...document.querySelectorAll("article p, article li")].map(one => one.innerText);
+  const math = [...document.querySelectorAll(".math")];
+  return texts.some(text => /[$]|[\\\\][a-z]/.test(text)) || document.querySelector("mjx-merror") !== null
+    || !math.every(one => one.querySelector("mjx-container"));
+}"""
+
+
+def test_every_formula_of_the_chapters_is_set(opened):
+    page = opened("index.html")
+    unset = []
+    for name in [name for name in pages() if name.startswith("learn/") and "pictures" not in name]:
+        page.goto((HTML / name).as_uri())
+        page.evaluate("window.MathJax && MathJax.startup.promise.then(() => true)")
+        if page.evaluate(UNSET):
+            unset.append(name)
+    assert unset == []
+
+
+NAMES = [
+    *("Tensor", "matmul", "logsumexp", "nn.Linear", "nn.MultiheadAttention", "cross_entropy", "optim.AdamW"),
+    *("vmap", "memory_budget", "guard", "explain", "compile", "DataLoader", "DistributedDataParallel"),
+    *("gradcheck", "Function", "Primitive", "einsum", "NeuralNetClassifier", "check_layer"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_search_finds_public_names(opened, name):
+    page = opened("search.html", query=f"?q={name}")
+    page.wait_for_selector("#search-results ul.search li a")
+    lines = "all => all.slice(0, 5).map(one => one.innerText)"
+    found = page.eval_on_selector_all("#search-results ul.search li", lines)
+    assert any(name.rpartition(".")[2] in line for line in found), json.dumps(found)
+
+
+def test_a_page_is_used_by_keys_alone(opened):
+    page = opened("learn/02_reverse_walk.html")
+    focused = "document.activeElement"
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{focused}.innerText") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#furo-main-content")
+    page.keyboard.press("/")
+    assert page.evaluate(f"{focused}.name") == "q"
+    page.keyboard.type("a/b")
+    assert page.evaluate(f"{focused}.value") == "a/b"
+
+    solution = page.query_selector("details")
+    solution.query_selector("summary").focus()
+    page.keyboard.press("Enter")
+    assert solution.evaluate("details => details.open")
+    page.keyboard.press("Space")
+    assert not solution.evaluate("details => details.open")
+
+    theme = page.evaluate("document.body.dataset.theme")
+    page.query_selector(".content-icon-container button.theme-toggle, button.theme-toggle >> visible=true").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.body.dataset.theme") != theme
+
+    visited = []
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        visited.append(page.evaluate(f"{focused}.getBoundingClientRect().width > 0 && {focused} !== document.body"))
+    assert sum(visited) > 100
+
+
+def test_the_sidebar_of_a_phone_opens_for_a_search_by_key(opened):
+    page = opened("index.html", 390)
+    page.keyboard.press("/")
+    page.wait_for_function("document.querySelector('input.sidebar-search').getBoundingClientRect().left >= 0")
+    page.keyboard.type("vmap")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results ul.search li a")
+    assert "search.html" in page.url

@@ -1,0 +1,80 @@
+"""Which compiled loops stand behind an operator, found out by watching it.
+
+The example calls of an operator, and the walks back through them, run all functions of ops/ that compute for it. What
+these name of kernels/ is what they hand arrays to when the arrays are large enough.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+
+import numpy as np
+
+import retrograd as rg
+from retrograd import kernels, ops
+from retrograd.ops.table.registry import OPERATORS
+from retrograd.testing.cases import all_cases
+from retrograd.testing.harness import differentiable_outputs, programs, tensors_of
+
+KERNELS = str(Path(kernels.__file__).parent)
+OPS = str(Path(ops.__file__).parent)
+
+
+def loops() -> dict[str, set[str]]:
+    """For each operator the loops of kernels/loops.py, and the modules of kernels/, that compute for it."""
+    found: dict[str, set[str]] = {}
+    for case in all_cases():
+        with watched(found.setdefault(case.name, set())), np.errstate(all="ignore"), rg.enable_grad():
+            for program in programs(OPERATORS[case.name], case):
+                inputs = program.inputs()
+                outputs = differentiable_outputs(list(tensors_of(program(*inputs))))
+                for output in outputs if inputs else ():
+                    ones = rg.ones_like(output)
+                    rg.autograd.grad(output, inputs, grad_outputs=ones, allow_unused=True, retain_graph=True)
+    return found
+
+
+@contextmanager
+def watched(found: set[str]) -> Iterator[None]:
+    """Note what of kernels/ is called from outside of it, and what the functions of ops/ that are called name."""
+    seen: set[CodeType] = set()
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event != "call":
+            return
+        if code.co_filename.startswith(KERNELS):
+            if code.co_name == "run":
+                found.add(loop_of(frame))
+        elif code.co_filename.startswith(OPS) and code not in seen:
+            seen.add(code)
+            found.update(named(code, frame.f_globals))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def loop_of(frame: FrameType) -> str:
+    """The loop that a call of what ``mapped`` or ``by_rows`` made stands for."""
+    shared = frame.f_locals.get("shared")
+    return frame.f_locals["name"] if shared is None else shared.loop
+
+
+def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:
+    """The loops, and modules of kernels/, that a function names."""
+    for value in map(names.get, code.co_names):
+        if isinstance(value, FunctionType) and hasattr(value, "loop"):
+            yield value.loop
+        elif isinstance(value, FunctionType | ModuleType):
+            home = value.__module__ if isinstance(value, FunctionType) else value.__name__
+            room, _, module = home.rpartition(".")
+            if room.startswith(kernels.__name__):
+                yield module
