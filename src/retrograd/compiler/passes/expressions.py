@@ -97,12 +97,12 @@ def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
     if looped is None and primitive is None:
         return None
     steps: list[Step] = []
-    for inner in _expanded(instruction, function if looped is None else looped.reference) or [None]:  # type: ignore[list-item]
-        found = None if inner is None else steps_of(inner, depth + 1)
+    for inner in _expanded(instruction, function if looped is None else looped.reference):
+        found = steps_of(inner, depth + 1)
         if found is None:
             return None
         steps += found
-    return steps
+    return steps or None
 
 
 def keeps_shapes(instruction: Instruction) -> bool:
@@ -187,28 +187,28 @@ def _wrapped(function: Any) -> list[Any]:
     return found
 
 
-def _expanded(instruction: Instruction, reference: Callable[..., Any]) -> list[Instruction] | None:
-    """The instructions of NumPy's functions that a primitive's forward, or a kernel's reference, consists of."""
+def _expanded(instruction: Instruction, reference: Callable[..., Any]) -> list[Instruction]:
+    """The instructions of NumPy's functions that a forward, or a kernel's reference, consists of; none if unknown."""
     tracer = Tracer(strict=False)
     given: list[Any] = []
     for x in instruction.args:
         if isinstance(x, Value):
             if x.shape is None:
-                return None
+                return []
             given.append(Traced(tracer, np.ones((2,) if x.size != 1 else (), x.dtype), x))
         else:
             given.append(x)
     if any(isinstance(x, Value) for x in instruction.kwargs.values()):
-        return None
+        return []
     try:
         with tracing_with(tracer):
             result = reference(*given, **instruction.kwargs)
     except Exception:
-        return None
+        return []
     steps = tracer.program.instructions
     if tracer.broken or type(result) is not Traced or not steps or steps[-1].outs != (result.node,):
-        return None
+        return []
     if len(steps) == 1 and steps[0].function is instruction.function:
-        return None
+        return []
     steps[-1].outs = instruction.outs
     return steps

@@ -136,7 +136,7 @@ class Grouping:
         self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
         self.group: dict[int, _Open] = {}  # of an instruction
         self.open: dict[tuple[int, ...], list[_Open]] = {}
-        self.latest = list(range(len(steps)))  # the last instruction of any group that begins up to there
+        self.latest = list(range(len(steps)))  # how far one comes from there, by dependencies and groups
         for index, step in enumerate(steps):
             part = part_of(step)
             if part is not None:
@@ -150,7 +150,7 @@ class Grouping:
                 group.add(index, part)
                 self.group[index] = group
                 first = group.indices[0]
-                self.latest[first:index] = [max(index, last) for last in self.latest[first:index]]
+                self.latest[:index] = [index if last >= first else last for last in self.latest[:index]]
                 return
         if part.total is None:
             group = _Open(index, part)
@@ -164,7 +164,7 @@ class Grouping:
         seen: set[int] = set(waiting)
         while waiting:
             other = waiting.pop()
-            if self.latest[other] < first:  # nothing before it, nor what that is together with, comes after the group
+            if self.latest[other] < first:  # before the group began, and in no group with anything since
                 continue
             for member in self.group[other].indices if other in self.group else [other]:
                 for need in self.before[member]:

@@ -50,7 +50,7 @@ class Group(NamedTuple):
         made = {step.out for step in self.steps}
         read = [x for step in self.steps for x in step.operands]
         read += [total.of for total in self.sums]
-        arrays: dict[Any, Any] = {}
+        arrays: dict[Value, Value] = {}
         numbers: dict[Any, Any] = {}  # constants by their places, since they are not told apart
         for place, x in enumerate(read):
             if isinstance(x, Value):
