@@ -41,6 +41,20 @@ def test_a_ufunc_of_two_large_arrays_is_numpys_bit_for_bit(ufunc, dtype):
             np.testing.assert_array_equal(ours, its)
 
 
+def test_large_arrays_are_written_in_place_unless_they_read_themselves():
+    kernels.compiled()
+    values = matrix(1, np.float32)
+    for other in (2.5, matrix(2, np.float32), matrix(2, np.float32)[3], np.float32(3)):
+        x = rg.from_numpy(values.copy())
+        before = x.data_ptr()
+        x.mul_(other if isinstance(other, float) else rg.as_tensor(other)).add_(1.0)
+        np.testing.assert_array_equal(x.numpy(), values * other + np.float32(1))
+        assert x.data_ptr() == before
+    x = rg.from_numpy(values.copy())
+    x.mul_(x).sub_(x[0])  # the row that is subtracted changes meanwhile
+    np.testing.assert_array_equal(x.numpy(), values * values - (values * values)[0])
+
+
 @pytest.mark.parametrize("ufunc", [np.exp, np.log, np.sqrt, np.square, np.sin, np.negative, np.isnan, np.floor])
 def test_a_ufunc_of_a_large_array_is_numpys_bit_for_bit(ufunc):
     x = matrix(1, np.float64)
@@ -76,6 +90,22 @@ def test_sums_of_large_arrays_are_accurate_and_do_not_depend_on_the_number_of_th
     np.testing.assert_allclose(results[0][0], exact.sum(), rtol=2e-7)
     np.testing.assert_allclose(results[0][1], exact.mean(-1, keepdims=True), rtol=2e-7)
     assert results[0][2].shape == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_large_arrays_are_numpys(dtype):
+    values = matrix(1, dtype)
+    x = rg.from_numpy(values)
+    for ours, its in [
+        (x.amax(), values.max()),
+        (x.amin(1), values.min(1)),
+        (x.max(), values.max()),
+        (x.min(), values.min()),
+    ]:
+        np.testing.assert_array_equal(ours.numpy(), its)
+    assert x.amax((0, 1), keepdim=True).shape == (1, 1) and x.amin(-1, keepdim=True).shape == (700, 1)
+    values[3, 7] = np.nan
+    assert x.amax().isnan() and x.amin(1).isnan().nonzero().tolist() == [[3]]
 
 
 def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):

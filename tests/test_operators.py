@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import retrograd as rg
+from retrograd.core import batching
 from retrograd.core.primitive import Primitive
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing import harness, mapping
@@ -107,9 +108,16 @@ def test_chain(name):
     harness.check_chain(*pair(name))
 
 
+LOOPS = {"sparse.mm", "sparse.mm_backward"}
+
+
 @every_operator
-def test_vmap(name, pytestconfig):
+def test_vmap(name, pytestconfig, monkeypatch):
+    """Against a loop of one's own; that the rules themselves do not loop over the examples is looked at on the way."""
+    looped, names = batching.looped, set()
+    monkeypatch.setattr(batching, "looped", lambda call: names.add(call.primitive.name) or looped(call))
     mapping.check_vmap(*pair(name), long=pytestconfig.getoption("--long"))
+    assert names <= LOOPS
 
 
 def test_vmap_loops_over_examples_for_sparse_products_alone():
@@ -119,7 +127,7 @@ def test_vmap_loops_over_examples_for_sparse_products_alone():
         value for module in modules for value in vars(module).values() if isinstance(value, Primitive)
     }  # fmt: skip
     loops = {primitive.name for primitive in primitives if primitive.batch is None and not primitive.elementwise}
-    assert loops == {"attach", "output", "sparse.mm", "sparse.mm_backward"}
+    assert loops == {"attach", "output", *LOOPS}
     a = rg.eye(3).to_sparse()
     with pytest.warns(UserWarning, match=r"vmap: sparse\.mm has no batching rule"):
         rg.func.vmap(lambda x: rg.sparse.mm(a, x))(rg.ones(2, 3, 3))

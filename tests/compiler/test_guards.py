@@ -1,6 +1,8 @@
 """What a trace assumed: each change is seen, and numbers that vary become inputs."""
 
+import types
 import warnings
+from collections import OrderedDict, deque
 
 import numpy as np
 import pytest
@@ -209,3 +211,47 @@ def test_a_function_that_seeds_a_generator_draws_the_same_numbers_in_every_call(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it runs eagerly
         assert all(rg.equal(draw(), first) for _ in range(4))
+
+
+class Slotted:
+    __slots__ = ("value",)
+    factor = 1.0
+
+
+class Hidden:
+    def __getattr__(self, name):
+        if name != "value":
+            raise AttributeError(name)
+        return self.__dict__["other"]
+
+
+slotted, hidden, holder = Slotted(), Hidden(), types.SimpleNamespace(value=1.0, inner=types.SimpleNamespace(value=1.0))
+table = {"value": 1.0, "inner": OrderedDict(value=1.0)}
+queue, chosen = deque([1.0]), {1.0}
+text = 1.0
+
+
+@pytest.mark.parametrize(
+    "read, change",
+    [
+        (lambda: slotted.value, lambda v: setattr(slotted, "value", v)),
+        (lambda: slotted.factor, lambda v: setattr(Slotted, "factor", v)),
+        (lambda: Slotted.factor, lambda v: setattr(Slotted, "factor", v)),
+        (lambda: hidden.value, lambda v: hidden.__dict__.update(other=v)),
+        (lambda: holder.inner.value, lambda v: setattr(holder.inner, "value", v)),
+        (lambda: holder.inner.value, lambda v: setattr(holder, "inner", types.SimpleNamespace(value=v))),
+        (lambda: getattr(holder, "value"), lambda v: setattr(holder, "value", v)),  # noqa: B009
+        (lambda: table["inner"]["value"], lambda v: table["inner"].update(value=v)),
+        (lambda: queue[0], lambda v: queue.__setitem__(0, v)),
+        (lambda: max(chosen), lambda v: (chosen.clear(), chosen.add(v))),
+        (lambda: globals()["text"], lambda v: globals().update(text=v)),
+    ],
+)
+def test_numbers_are_seen_to_change_wherever_code_can_name_them(read, change):
+    change(1.0)
+    f = rg.compile(lambda x: x * read())
+    found = []
+    for value in (1.0, 2.0, 3.0, 1.0):
+        change(value)
+        found.append(f(rg.ones(1)).item())
+    assert found == [1.0, 2.0, 3.0, 1.0] and not f.eager

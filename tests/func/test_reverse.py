@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+import retrograd.nn.functional as F
 from retrograd import func
 from retrograd.func import grad, grad_and_value, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vhp, vjp
 from tests.func.programs import assert_same
@@ -344,3 +345,65 @@ def test_a_strict_jvp_refuses_constants():
     assert jvp(lambda x: (x, x * 2), (X,), (X,), strict=True)[1][1].tolist() == [2.0, 4.0]
     with pytest.raises(RuntimeError, match=r"jvp: output\[1\], float64\(2,\), does not depend on the primals"):
         jvp(lambda x: (x, Y * 2), (X,), (X,), strict=True)
+
+
+def tied(p, x):
+    """One weight read by a product, by a view of it, element by element, by an index and by a loss of its own."""
+    w, b = p["w"], p["b"]
+    h = (F.linear(x, w, b) * w.sum(0)).tanh() @ w.t()
+    return F.layer_norm(h, (4,), p["scale"]).pow(2).mean() + (w[0] * b).sum() + w.exp().sum()
+
+
+def written(p, x):
+    h = F.linear(x, p["w"], p["b"])
+    h[1:] *= p["scale"]
+    p["b"].mul_(2.0)
+    return (h * p["b"]).sin().sum()
+
+
+def hooked(p, x):
+    p["w"].register_hook(lambda g: 3 * g)
+    h = F.linear(x, p["w"], p["b"])
+    h.register_hook(lambda g: g * g)
+    return h.pow(3).sum() * p["scale"].prod()
+
+
+PROGRAMS = {
+    "tied": tied,
+    "written": written,
+    "hooked": hooked,
+    "linear": lambda p, x: F.linear(x, p["w"]).sum(),
+    "only a bias": lambda p, x: p["b"].exp().sum(),
+    "complex": lambda p, x: (rg.complex(p["w"], p["w"].sin()) ** 2).abs().sum(),
+    "an argument": lambda p, x: p["scale"].sum().detach() + p["b"][0],
+    "convolution": lambda p, x: F.conv1d(x[None], p["w"][:, :, None], p["b"]).relu().pow(3).mean(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore")
+def test_products_with_the_hessian_equal_the_gradient_of_the_gradients_product(name):
+    """Also where the caller's Tensors require grad: the products' own derivatives agree, then."""
+    rg.manual_seed(0)
+    function = PROGRAMS[name]
+    point, along = [
+        {name: rg.randn(*shape, dtype=rg.float64) for name, shape in {"w": (4, 4), "b": (4,), "scale": (4,)}.items()}
+        for _ in range(2)
+    ]
+    x = rg.randn(3, 4, dtype=rg.float64) if name != "convolution" else rg.randn(4, 6, dtype=rg.float64)
+    x.requires_grad_()
+
+    def product(p):
+        g = grad(function)(p, x)
+        return sum((g[name] * along[name]).sum() for name in g)
+
+    value, found = hvp(lambda p: function(p, x), (point,), (along,))
+    wanted = grad(product)(point)
+    np.testing.assert_array_equal(value.detach(), grad_and_value(function)(point, x)[1].detach())
+    for key in point:
+        np.testing.assert_allclose(found[key].detach(), wanted[key].detach(), rtol=1e-12, atol=1e-12)
+    totals = [sum(p.sin().sum() for p in each.values()) for each in (found, wanted)]
+    if totals[0].requires_grad:
+        first, second = [rg.autograd.grad(total, x)[0] for total in totals]
+        np.testing.assert_allclose(first, second, rtol=1e-11, atol=1e-11)
+    assert totals[0].requires_grad == totals[1].requires_grad

@@ -177,3 +177,9 @@ ERRORS = [
 def test_bad_arguments(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_average_pooling_that_leaves_a_column_out():
+    x = rg.zeros(1, 2, 6, 5, requires_grad=True)
+    F.avg_pool2d(x, 2).sum().backward()
+    assert (x.grad[..., :4] == 0.25).all() and (x.grad[..., 4] == 0).all()

@@ -209,3 +209,12 @@ def test_whatever_becomes_an_array_is_an_index():
     assert x.grad.tolist() == [2.0, 0.0, 0.0, 1.0]
     with pytest.raises(IndexError, match="integer or bool"):
         x[Series([0.5])]
+
+
+@pytest.mark.parametrize("target", [rg.zeros(10), rg.zeros(20)[::2], rg.zeros(10, dtype=rg.int64)], ids=str)
+def test_values_that_broadcast_are_added_at_positions(target):
+    """NumPy's own ``add.at`` reads beyond such values where the target has one dimension."""
+    index, values = rg.tensor([[0, 5], [1, 6], [2, 7]]), rg.tensor([1, 2]).to(target.dtype)
+    assert target.index_put((index,), values, accumulate=True).tolist() == [1, 1, 1, 0, 0, 2, 2, 2, 0, 0]
+    target.index_put_((index,), values, accumulate=True)
+    assert target.tolist() == [1, 1, 1, 0, 0, 2, 2, 2, 0, 0]

@@ -66,6 +66,9 @@ def _activations() -> None:
     x = _leaf(WIDE, WIDE)
     for function in (rg.exp, rg.tanh, rg.sigmoid, F.relu, F.silu, F.gelu, F.softplus):
         _differentiate(function(x))
+    for loss in (F.mse_loss, F.l1_loss, F.huber_loss):
+        loss(x, x.detach()).backward()
+    _differentiate(F.dropout(x), rg.where(x > 0, x, -x), rg.cat([x] * 4) * 2)
     _differentiate(F.gelu(x, approximate="tanh"), F.softmax(x, -1), F.log_softmax(x, -1), x.cumsum(-1))
 
 

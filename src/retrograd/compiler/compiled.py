@@ -28,6 +28,7 @@ from .guards import Place, Surroundings
 from .modes import tracing_with
 from .program import Value
 from .replay import Miss
+from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
 from .tracer import Tracer, as_real
@@ -56,7 +57,7 @@ class Compiled:
         _all.add(self)
 
     def __repr__(self) -> str:
-        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+        return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -238,7 +239,8 @@ class Compiled:
         why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
-        program.split = tracer.scalars([result.value for result in results if type(result.value) is Value], split)
+        made = [result.value for result in results if type(result.value) is Value]
+        program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
@@ -401,7 +403,8 @@ def compile(
     optimizer's step, statistics and random numbers. Results, and everything that it changes, are the eager function's.
     What the trace assumed is guarded: shapes, dtypes, modes, hooks, the Tensors and other objects that it reads, and
     numbers, which become inputs when they vary. Where something differs it is traced again. What Python does besides
-    (``print``, appending to a list) happens while it is traced, and not in a replay.
+    (``print``, appending to a list) happens while it is traced, and not in a replay. Surroundings are what the code can
+    name; what it reads by names made while running, from files, the environment or a clock is kept as it was then.
 
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares

@@ -202,9 +202,9 @@ class Entry:
                     g = f"{self._leaf_name(what, named)}._grad"
                     body.append(f"if {g} is None: return None")
                 g = f"{g}.array"
-                index = next((index for index, leaf in enumerate(trace.leaves) if leaf is what), None)
-                if key and index is not None:
-                    body.append(f"if {g}.shape != a{index}.shape or {g}.strides != a{index}.strides: return None")
+                place = next((place for place, leaf in enumerate(trace.leaves) if leaf is what), None)
+                if key and place is not None:
+                    body.append(f"if {g}.shape != a{place}.shape or {g}.strides != a{place}.strides: return None")
                 else:
                     body.append(f"if not ({fits(g, value)}): return None")
                 takes.append(g)

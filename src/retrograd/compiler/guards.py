@@ -76,16 +76,13 @@ class Attribute(Place):
     @property
     def value(self) -> Any:
         """What stands there now."""
-        return read_attribute(self.holder, self.key)
+        if isinstance(self.holder, type):
+            return self.holder.__dict__.get(self.key, MISSING)
+        return getattr(self.holder, self.key, MISSING)
 
     @value.setter
     def value(self, value: Any) -> None:
         setattr(self.holder, self.key, value)
-
-
-def read_attribute(holder: Any, name: str) -> Any:
-    """An attribute of a class itself, or of an object with slots."""
-    return holder.__dict__.get(name, MISSING) if isinstance(holder, type) else getattr(holder, name, MISSING)
 
 
 class Surroundings:
@@ -138,9 +135,7 @@ class Surroundings:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
                     self._visit(item, depth + 1)
-        elif isinstance(x, types.ModuleType):
-            self._objects.append(x)
-        elif isinstance(x, type):
+        elif isinstance(x, (types.ModuleType, type)):
             self._objects.append(x)
         elif kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
@@ -293,8 +288,10 @@ class Surroundings:
         for identity, (place, value) in self.places.items():
             if identity in free:
                 continue
-            if isinstance(place, Attribute):
-                read = f"read_attribute({named(place.holder)}, {place.key!r})"
+            if isinstance(place, Attribute) and not isinstance(place.holder, type):
+                read = f"getattr({named(place.holder)}, {place.key!r}, missing)"
+            elif isinstance(place, Attribute):
+                read = f"{named(place.holder.__dict__)}.get({place.key!r})"
             elif place.key is None:
                 read = f"{named(place.holder)}.cell_contents"
             else:
@@ -309,7 +306,7 @@ class Surroundings:
         for array in self.arrays:
             if array.nbytes <= _SMALL:
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")
-        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, read_attribute=read_attribute)
+        constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
 
 

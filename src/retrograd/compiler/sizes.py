@@ -85,8 +85,8 @@ class Sizes:
         constants = (*[comparison.found[slot] for slot in self.slots], *[now for _, _, now in new])
         if key in self.known:
             raise Differs("at the same sizes it has other constants")
-        before = tuple([was for _, was, _ in new])
-        self.known = {sizes: (*values, *before) for sizes, values in list(self.known.items())[-_MANY:]}
+        earlier = tuple([was for _, was, _ in new])
+        self.known = {sizes: (*values, *earlier) for sizes, values in list(self.known.items())[-_MANY:]}
         self.known[key] = constants
         self.slots += [slot for slot, _, _ in new]
         self.trace = changed

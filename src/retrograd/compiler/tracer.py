@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from threading import get_ident
 from types import FrameType
@@ -28,6 +28,7 @@ from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
+from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
@@ -126,7 +127,7 @@ class Tracer(Observer):
         elif kind == "new":
             kind = "array"
         if any(type(_numbers_of(x)) is np.ndarray and type(x) is not Traced for x in writes):
-            self.breaks(f"{_name(function)} writes into a NumPy array from outside of the function")
+            self.breaks(f"{function!r} writes into a NumPy array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
         instruction = Instruction(kind, function, nodes, named, primitive=primitive)
@@ -234,26 +235,8 @@ class Tracer(Observer):
     def _as_array(self, x: Any) -> Any:
         """A Tensor's memory may be viewed and written, which NumPy's scalars have not."""
         if type(x) is Traced and isinstance(x.numbers, np.generic):
-            return self.call(scalar_as_array, (x,), {}, kind="array")
+            return self.call(as_array, (x,), {}, kind="array")
         return x
-
-    def scalars(self, outputs: Sequence[Value], split: int | None) -> int | None:
-        """Leave scalars scalars where nobody views or writes their memory.
-
-        Returns:
-            Where the backward part begins then, for ``split`` where it began.
-        """
-        instructions = self.program.instructions
-        outs = {out for step in instructions if step.kind == "primitive" or _keeps(step) for out in step.outs}
-        used = [v for step in instructions for v in (*step.outs, *step.writes) if v.root is not v or v in step.writes]
-        if any(value.root.shape == () and value.root in outs for value in used) or len(set(outputs)) < len(outputs):
-            return split  # copies of arrays are arrays, and those of scalars are not
-        made = {step.args[0]: step.outs[0] for step in instructions if _keeps(step)}
-        for step in instructions:
-            if not made.keys().isdisjoint(step.outs):
-                step.outs = tuple([made.get(out, out) for out in step.outs])
-        self.program.instructions = [step for step in instructions if not _keeps(step)]
-        return None if split is None else split - sum(map(_keeps, instructions[:split]))
 
     def write_of(self, primitive: Any) -> Callable[..., Any]:
         """A primitive's in-place form on Traced arrays."""
@@ -586,15 +569,6 @@ def as_real(array: Any) -> Any:
     return np.asarray(array.numbers) if type(array) is Traced else array
 
 
-def scalar_as_array(x: Any) -> Any:
-    """An array without dimensions of NumPy's scalar."""
-    return np.asarray(x)
-
-
-def _keeps(step: Instruction) -> bool:
-    return step.function is scalar_as_array
-
-
 def _numbers_of(x: Any) -> Any:
     kind = type(x)
     if kind is Traced or kind is Number:
@@ -620,10 +594,6 @@ def _owner(array: Any) -> Any:
 
 def _is_ours(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 _PACKAGE = __file__[: -len("compiler/tracer.py")]

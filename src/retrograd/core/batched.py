@@ -22,6 +22,7 @@ import numpy as np
 
 from .devices import Backend, Device, Wrapping, backend_of, is_array
 from .graph import edge_of
+from .layout import Flags
 from .modes import modes
 from .storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from .tensor import Tensor, new_tensor
@@ -88,7 +89,7 @@ class Batched(Wrapping):
     @property
     def flags(self) -> Flags:
         """How one example lies in memory, as NumPy's flags."""
-        return Flags(self)
+        return Flags(self, getattr(self.value.array.flags, "writeable", True))
 
     @property
     def base(self) -> Any:
@@ -237,26 +238,6 @@ class Batched(Wrapping):
         return np.swapaxes(self, -1, -2)
 
 
-class Flags:
-    """What is asked of an array's flags."""
-
-    def __init__(self, array: Batched) -> None:
-        below = array.value.array
-        self.writeable = getattr(below.flags, "writeable", True)
-        self.c_contiguous = _row_major(array.shape, array.strides, array.itemsize)
-        self.f_contiguous = _row_major(array.shape[::-1], array.strides[::-1], array.itemsize)
-
-
-def _row_major(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
-    if 0 in shape:
-        return True
-    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if length > 1 and stride != step:
-            return False
-        step *= length
-    return True
-
-
 def _tensors(value: Any) -> Any:
     """The arguments of a call with Tensors for Batched arrays, and for those on a GPU, which would answer for all."""
     if type(value) is Batched or type(value) is not np.ndarray and is_array(value):
@@ -318,6 +299,10 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
     count = (level.size if mapped else 1) or 1
     results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
 
+    together = _element_by_element(function, args, kwargs, level) if mapped else NotImplemented
+    if together is not NotImplemented:
+        return together
+
     def joined(column: Sequence[Any]) -> Any:
         if isinstance(column[0], (tuple, list)):
             return tuple([joined(part) for part in zip(*column, strict=True)])
@@ -326,6 +311,31 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
         return Batched(level, new_tensor(np.stack(arrays)[: level.size] if mapped else arrays[0]), mapped)
 
     return joined(results)
+
+
+# Functions without a derivative that work element by element on the arguments at these places; ufuncs on all of theirs.
+ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
+
+
+def _element_by_element(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], level: Level) -> Any:
+    """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
+    places = ELEMENTWISE.get(function.__name__, ())
+    mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
+    if not places or not set(places).issuperset(mapped) or any(True for _ in _batched(kwargs)):
+        return NotImplemented
+    ndim = max(len(getattr(args[index], "shape", ())) for index in places if index < len(args))
+
+    def all_of(x: Any) -> Any:
+        if type(x) is not Batched or x.level is not level:
+            return x
+        array = x.value.array
+        return array.reshape((level.size,) + (1,) * (ndim - x.ndim) + x.shape) if x.mapped else array
+
+    results = function(*map(all_of, args), **kwargs)
+    several = isinstance(results, tuple)
+    backend = backend_of(next(_batched(args)).examples)
+    found = [Batched(level, new_tensor(backend.asarray(x)), True) for x in (results if several else (results,))]
+    return tuple(found) if several else found[0]
 
 
 def _batched(value: Any) -> Any:
@@ -339,20 +349,10 @@ def _batched(value: Any) -> Any:
 
 
 # Functions whose results have shapes that depend on values.
-DATA_DEPENDENT_SHAPES = frozenset(
-    [
-        "argwhere",
-        "extract",
-        "flatnonzero",
-        "intersect1d",
-        "nonzero",
-        "setdiff1d",
-        "setxor1d",
-        "trim_zeros",
-        "union1d",
-        "unique",
-    ]
-)
+DATA_DEPENDENT_SHAPES = frozenset((
+    "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d",
+    "unique",
+))  # fmt: skip
 
 
 def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:

@@ -38,6 +38,26 @@ def memory_order(array: Any) -> list[int]:
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
 
 
+class Flags:
+    """What is asked of the flags of an array that has a shape and strides, but no memory of its own."""
+
+    def __init__(self, array: Any, writeable: bool) -> None:
+        self.writeable = writeable
+        self.c_contiguous = _in_order(array.shape, array.strides, array.itemsize)
+        self.f_contiguous = _in_order(array.shape[::-1], array.strides[::-1], array.itemsize)
+
+
+def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
+    """Whether the elements lie one behind the other, those along the last dimension closest."""
+    if 0 in shape:
+        return True
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
 class Size(tuple[int, ...]):
     """The shape of a Tensor: a tuple of lengths that can count its elements.
 

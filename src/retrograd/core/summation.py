@@ -17,8 +17,8 @@ SHORT = 64  # elements of a last dimension up to which NumPy's sum spends more o
 LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
 LARGE = 1 << 18  # elements from which several threads may sum
 
-# The sums of the rows of a large matrix, and of all elements of a large array, or None where NumPy is to sum.
-shared: list[Callable[[Any], Any]] = []
+# The sum of a large array by several threads, or None where NumPy is to sum.
+shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
 
 
 @whole
@@ -44,13 +44,8 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         or x.ndim - 1 in dim
         and (len(dim) > 1 or x.shape[-1] > SHORT)
     ):
-        out = None
-        if shared and x.size >= LARGE and x.__class__ is np.ndarray and x.flags.c_contiguous and dtype.kind == "f":
-            out = _shared_sum(x, dim)
-        if out is None:
-            return x.sum(axis=dim, keepdims=keepdim)
-        kept = [1 if dim is None or axis in dim else n for axis, n in enumerate(x.shape)]
-        return out.reshape(kept) if keepdim else out
+        out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
+        return x.sum(axis=dim, keepdims=keepdim) if out is None else out
     if x.ndim - 1 in dim:
         out = np.matmul(x, np.ones(x.shape[-1], dtype))
         return out[..., None] if keepdim else out
@@ -82,14 +77,6 @@ def _small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
         return np.add.reduce(x, dim, None, None, keepdim)
     out = x.dot(_ones(x.shape[-1], x.dtype))
     return out[..., None] if keepdim else out
-
-
-def _shared_sum(x: Any, dim: tuple[int, ...] | None) -> Any:
-    rows, whole = shared
-    if dim is None or len(dim) == x.ndim:
-        return whole(x)
-    out = rows(x.reshape(-1, x.shape[-1])) if dim == (x.ndim - 1,) else None
-    return None if out is None else out.reshape(x.shape[:-1])
 
 
 def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

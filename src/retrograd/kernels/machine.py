@@ -23,7 +23,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from . import store
+from . import cblas, store
 from .interface import DTYPES, OBJECTS, PREFIX, Kind
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
@@ -159,6 +159,7 @@ def _engine() -> Any:
     llvm.initialize_native_asmprinter()
     for name in CALLED:
         llvm.add_symbol(PREFIX + name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    cblas.available()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(codemodel="jitdefault", jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
@@ -171,7 +172,11 @@ def _linked(payload: bytes) -> Callable[..., Any] | None:
     about = json.loads(head)
     engine = _engine()
     if any(llvm.address_of_symbol(name) is None for name in about["calls"]):
-        return None
+        from . import objects
+
+        objects.prepare()  # something of Numba's, which has to be there
+        if any(llvm.address_of_symbol(name) is None for name in about["calls"]):
+            return None
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return _function(engine.get_function_address(about["name"]))

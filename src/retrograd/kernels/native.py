@@ -243,6 +243,9 @@ class _NoAlias(Compiler):
         super().__init__(typing_context, target_context, library, args, return_type, flags, local)
 
 
+apart = njit(nogil=True, error_model="numpy", pipeline_class=_NoAlias)
+
+
 def shared(*fastmath, noalias=False):
     """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
 

@@ -79,7 +79,7 @@ class _Target:
         self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"))
 
 
-_target = cache(_Target)
+_target = prepare = cache(_Target)
 
 
 def njit(function: Any = None, /, **options: Any) -> Any:
@@ -112,7 +112,7 @@ def compile(function: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
         library = context.codegen().create_library(name)
         module = library.create_ir_module(name)
         _Entry(context, module, name).build(compiled.fndesc, kinds, signature)
-        _define_allocation(module)
+        _define_runtime(module)
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
         return library.translated(name)
@@ -237,8 +237,8 @@ class _Entry:
         return array._getvalue()
 
 
-def _define_allocation(module: Any) -> None:
-    """The functions of Numba's runtime that arrays made in loops need, on Python's allocator.
+def _define_runtime(module: Any) -> None:
+    """The functions of Numba's runtime that loops need: for arrays made there, on Python's allocator, and reshaped.
 
     A header comes before the numbers: the count of references first, and in the fourth word where the numbers are.
     """
@@ -266,3 +266,13 @@ def _define_allocation(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
+    # Only row-major arrays are reshaped, which every shape suits.
+    words = _WORD.as_pointer()
+    kinds = _WORD, words, words, _WORD, words, words, _WORD, _INT
+    builder, _, _, _, axes, lengths, steps, size, _ = define("numba_attempt_nocopy_reshape", _INT, *kinds)
+    step = cgutils.alloca_once_value(builder, size)
+    with cgutils.for_range(builder, axes) as loop:
+        axis = builder.sub(builder.sub(axes, _WORD(1)), loop.index)
+        builder.store(builder.load(step), builder.gep(steps, [axis]))
+        builder.store(builder.mul(builder.load(step), builder.load(builder.gep(lengths, [axis]))), step)
+    builder.ret(_INT(1))

@@ -22,6 +22,7 @@ from . import WORTH_SHARING, compiled, loop
 from .threads import launch
 
 BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+SHORT = 64  # elements of a row up to which a call for each costs more than it does
 
 
 class _UFunc(ctypes.Structure):
@@ -68,17 +69,17 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
 
         return run
 
-    def run_both(x: Any, y: Any) -> Any:
-        out = None
+    def run_both(x: Any, y: Any, *out: Any) -> Any:
+        found = None
         if type(x) is ndarray and x.size >= LARGE or type(y) is ndarray and y.size >= LARGE:
-            out = _applied(ufunc, (x, y))
-        return otherwise(x, y) if out is None else out
+            found = _applied(ufunc, (x, y), *out)
+        return otherwise(x, y, *out) if found is None else found
 
     return run_both
 
 
-def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """The ufunc's result, or None for what is not to be shared."""
+def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
+    """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
     dtype, arrays = like.dtype, []
     for x in inputs:
@@ -96,10 +97,20 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if laid_out is None:
         return None
     length, steps = laid_out
-    out = np.empty(shape, of_result)
+    if out is None:
+        out = np.empty(shape, of_result)
+    elif not _may_be_written(out, shape, of_result, arrays):
+        return None
     steps.append((length * out.itemsize, out.itemsize))
     _launch(function, data, length, [*arrays, out], steps, out.size)
     return out
+
+
+def _may_be_written(out: Any, shape: tuple[int, ...], dtype: Any, arrays: list[Any]) -> bool:
+    """Whether the result fits, and no input lies in its memory otherwise than element by element."""
+    if type(out) is not ndarray or out.shape != shape or out.dtype != dtype or not out.flags.carray:
+        return False
+    return all(x is out or not np.may_share_memory(x, out) for x in arrays)
 
 
 def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
@@ -135,7 +146,7 @@ def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tupl
                 width, way = prod(shape[last:]), (True, False)
                 if own[:last] != shape[:last]:
                     return None
-            if width < 64 or length not in (0, width):
+            if width < SHORT or length not in (0, width):
                 return None
             length = width
             ways.append(way)
@@ -154,30 +165,39 @@ def _launch(function: int, data: int, length: int, arrays: list[Any], steps: lis
     launch(loop("ufunc_loops", "rows"), total, least, function, data, length, places)
 
 
-def reduced_rows(ufunc: np.ufunc, x: Any) -> Any:
-    """``ufunc.reduce(x, axis=1)`` of a large contiguous matrix; None where it is not to be shared."""
-    found = inner_loop(ufunc, x.dtype.char)
-    if found is None or found[2] != x.dtype or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
+def reduced_along(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    """``ufunc.reduce`` of a large contiguous array, of all of it or along the last dimension; else None."""
+    if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
         return None
+    if not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
+        return None
+    if dim is None or len(dim) == x.ndim:
+        out = _reduced_whole(ufunc, x.reshape(-1))
+        return out.reshape((1,) * x.ndim) if keepdim else out
+    if dim != (x.ndim - 1,) or x.shape[-1] < SHORT:
+        return None
+    out = _reduced_rows(ufunc, x.reshape(-1, x.shape[-1]))
+    return out.reshape(x.shape[:-1] + ((1,) if keepdim else ()))
+
+
+def _reduced_rows(ufunc: np.ufunc, x: Any) -> Any:
+    """The inner loop reduces where the first input and the result are one number: to it the rest of a row is added."""
+    found = inner_loop(ufunc, x.dtype.char)
+    if found is None:
+        return ufunc.reduce(x, axis=1)
     function, data, _ = found
     rows, length = x.shape
     out = x[:, 0].copy()
-    rest = x[:, 1:]
-    steps = [(x.itemsize, 0), (x.strides[0], x.itemsize), (x.itemsize, 0)]
     places = np.zeros((3, 3), np.int64)
-    for at, (array, step) in enumerate(zip((out, rest, out), steps, strict=True)):
-        places[at] = array.__array_interface__["data"][0], *step
+    places[0] = places[2] = out.ctypes.data, x.itemsize, 0
+    places[1] = x.ctypes.data + x.itemsize, x.strides[0], x.itemsize
     launch(loop("ufunc_loops", "rows"), rows, max(1, WORTH_SHARING // length), function, data, length - 1, places)
     return out
 
 
-def reduced(ufunc: np.ufunc, x: Any) -> Any:
-    """``ufunc.reduce`` of all elements of a large contiguous array, by blocks; None where it is not to be shared."""
+def _reduced_whole(ufunc: np.ufunc, x: Any) -> Any:
+    """By blocks, so that a sum does not depend on the number of threads."""
     blocks = x.size // BLOCK
-    flat = x.reshape(-1)
-    out = reduced_rows(ufunc, flat[: blocks * BLOCK].reshape(blocks, BLOCK))
-    if out is None:
-        return None
-    rest = flat[blocks * BLOCK :]
-    whole = ufunc.reduce(out)
+    whole = ufunc.reduce(_reduced_rows(ufunc, x[: blocks * BLOCK].reshape(blocks, BLOCK)))
+    rest = x[blocks * BLOCK :]
     return np.asarray(ufunc(whole, ufunc.reduce(rest)) if rest.size else whole)

@@ -12,8 +12,9 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
+from .interface import DATA
 from .loops import _compiled
-from .native import shared
+from .native import load, shared
 from .objects import njit
 from .updates import BLOCK
 
@@ -28,13 +29,13 @@ def _numbers(typing_context, address, like):
     def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(like)(types.intp, like), generate
+    return types.CPointer(like)(types.int64, like), generate
 
 
 @njit(inline="always")
-def _part(address, first, last, like):
-    """Some of the numbers at an address, as an array that begins with them: no index into it can be negative."""
-    return carray(_numbers(address, like), (last,))[first:]
+def _part(array, first, last, like):
+    """Some of the numbers of an array at an address, as one that begins with them: no index into it is negative."""
+    return carray(_numbers(load(array + DATA), like), (last,))[first:]
 
 
 def _over_all(step):

@@ -57,10 +57,11 @@ def sum_of_squares(arrays: Sequence[Any]) -> float:
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> Any:
-    table = np.zeros((len(rows), 4), np.intp)
-    for k, row in enumerate(rows):
-        table[k, : len(row)] = [array.__array_interface__["data"][0] for array in row]
-    return table
+    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them.
+
+    A row has four; what a loop has no use for is given as the first.
+    """
+    return np.array([[*map(id, row), *[id(row[0])] * (4 - len(row))] for row in rows], np.int64)
 
 
 def _bounds(sizes: Any) -> Any:

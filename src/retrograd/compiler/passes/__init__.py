@@ -17,12 +17,14 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     """
     if compiled() is None:
         return list(instructions)
+    from .expressions import keeps_shapes
     from .groups import grouped
     from .order import versions
 
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
-    return grouped(versions(instructions, takes), gives)
+    steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
+    return grouped(versions(steps, takes), gives)
 
 
 __all__ = ["optimized"]

@@ -105,6 +105,19 @@ def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
     return steps
 
 
+def keeps_shapes(instruction: Instruction) -> bool:
+    """Whether the shape of the result depends on shapes alone, whatever the tracer had to assume."""
+    function, primitive = instruction.function, instruction.primitive
+    if primitive is not None:
+        return bool(primitive.elementwise)
+    return (
+        function is np.where
+        and len(instruction.args) == 3
+        or isinstance(function, Method)
+        and instruction.name == "astype"
+    )
+
+
 def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
     """Whether the eager operator runs its loop."""
     return out.size >= USEFUL and all(

@@ -75,11 +75,16 @@ def _sum_of(step: Instruction) -> Sum | None:
     if len(step.args) > (3 if name == "accurate_sum" else 2) or not all(isinstance(axis, int) for axis in axes):
         return None
     reduced = frozenset(axis % len(x.shape) for axis in axes)
-    layout = Layout(x.shape, [x], [reduced])
-    over, last = layout.reduces(reduced), len(layout.lengths) - 1
-    if not over or last not in over and len(over) != last or layout.lengths[-1] < NARROW:
-        return None
-    return Sum(step.outs[0], x, reduced, name == "mean")
+    return Sum(step.outs[0], x, reduced, name == "mean") if _sums_well(x.shape, [x], [reduced]) else None
+
+
+def _sums_well(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
+    """Whether a loop can take sums over axes: each over its last axis, or over all others."""
+    layout = Layout(shape, arrays, reduced)
+    last = len(layout.lengths) - 1
+    if last < 0 or layout.lengths[-1] < NARROW:
+        return False
+    return all(over and (last in over or len(over) == last) for over in map(layout.reduces, reduced))
 
 
 class _Open:
@@ -97,13 +102,20 @@ class _Open:
         if len(self.indices) >= MOST or part.product is not None or part.reads & self.sums:
             return False
         if part.total is not None:
-            return self.product is None and not part.reads.isdisjoint(self.made)
+            return self.product is None and not part.reads.isdisjoint(self.made) and self._sums_well(part)
         if part.reads.isdisjoint(self.made) and not any(x.size > 1 for x in part.reads & self.reads if x.shape):
             return False
         if len(self.reads | part.reads) > WIDEST:
             return False
         beside = [x for x in part.reads - self.made if x.shape is not None and not is_number(x)]
-        return self.product is None or all(map(self.product.takes, beside))
+        if self.product is not None:
+            return all(map(self.product.takes, beside))
+        return not self.sums or self._sums_well(part)
+
+    def _sums_well(self, part: Part) -> bool:
+        parts = [*self.parts, part]
+        arrays = [x for x in (self.reads | part.reads) - self.made if x.shape is not None and not is_number(x)]
+        return _sums_well(part.shape, arrays, [other.total.axes for other in parts if other.total is not None])
 
     def add(self, index: int, part: Part) -> None:
         self.indices.append(index)
@@ -124,6 +136,7 @@ class Grouping:
         self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
         self.group: dict[int, _Open] = {}  # of an instruction
         self.open: dict[tuple[int, ...], list[_Open]] = {}
+        self.latest = list(range(len(steps)))  # the last instruction of any group that begins up to there
         for index, step in enumerate(steps):
             part = part_of(step)
             if part is not None:
@@ -136,6 +149,8 @@ class Grouping:
             if group.suits(part) and not self._reaches(group, index):
                 group.add(index, part)
                 self.group[index] = group
+                first = group.indices[0]
+                self.latest[first:index] = [max(index, last) for last in self.latest[first:index]]
                 return
         if part.total is None:
             group = _Open(index, part)
@@ -149,10 +164,9 @@ class Grouping:
         seen: set[int] = set(waiting)
         while waiting:
             other = waiting.pop()
-            together = self.group[other].indices if other in self.group else [other]
-            if together[-1] < first:
+            if self.latest[other] < first:  # nothing before it, nor what that is together with, comes after the group
                 continue
-            for member in together:
+            for member in self.group[other].indices if other in self.group else [other]:
                 for need in self.before[member]:
                     if need in own:
                         return True

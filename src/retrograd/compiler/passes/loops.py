@@ -2,7 +2,7 @@
 
 A loop goes along the last axis of its layout; threads share the rows before, or the parts of a single axis. What nobody
 else reads never goes to memory. No operation is contracted or reordered, but for sums, which are taken in double
-precision, part by part, so that they do not depend on the number of threads. Loops of the same source are compiled once.
+precision, part by part, so that they do not depend on the number of threads. The same source is compiled once.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _HEAD = (
     "import numpy as np\nfrom numpy import sqrt\n"
     "from retrograd.kernels.gemm import _block\n"
     "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
-    "from retrograd.kernels.native import shared\n\n"
+    "from retrograd.kernels.native import apart, shared\n\n"
     + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
 )
 
@@ -165,9 +165,8 @@ class Loop:
             if last in layout.reduces(total.axes):
                 before.append(f"b{number} = np.empty({PART if self.flat else 'n'}, np.{total.of.dtype.name})")
                 each.append(f"b{number}[j] = {names.names[total.of]}")
-                ends.append(
-                    f"p{number}[{'part' if self.flat else 'r'}] = _sum(b{number}[:{'high - low' if self.flat else 'n'}])"
-                )
+                place, width = ("part", "high - low") if self.flat else ("r", "n")
+                ends.append(f"p{number}[{place}] = _sum(b{number}[:{width}])")
             else:
                 begins += [f"q{number} = p{number}[part]", f"q{number}[:] = 0"]
                 each.append(f"q{number}[j] += f64({names.names[total.of]})")

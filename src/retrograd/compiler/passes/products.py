@@ -1,4 +1,4 @@
-"""Products of matrices with what is done to each element of the result: a bias, an activation, a sum with another array.
+"""Products of matrices, with what is done to each element of the result: a bias, an activation, a sum with an array.
 
 The loop multiplies as ``kernels.products`` does, in the same blocks, and goes over each block while it is in the cache.
 """
@@ -114,9 +114,16 @@ class ProductLoop:
         each = [f"{names.names[self.product.bare]} = h[j]", *each, *names.lines]
         each += [f"h[j] = {names.names[self.written[0]]}"] if self.inplace else []
         each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(written)]
+        # What BLAS writes by an address is no argument's memory to the compiler, so the rest is a function of its own.
+        over = [
+            *names.once,
+            "for r in range(top, bottom):",
+            *["    " + line for line in rows],
+            "    for j in range(high - low):",
+            *["        " + line for line in each],
+        ]
         factors = "function, x, x_turned, y, y_turned, out, block, alone, one"
         body = [
-            *names.once,
             "m, n = out.shape",
             "last = min(max(m, n), stop * block)",
             "step = block if alone else last - start * block",
@@ -124,16 +131,17 @@ class ProductLoop:
             "    end = min(last, first + step)",
             "    _block(function, x, x_turned, y, y_turned, out, first, end, one)",
             "    if m >= n:",
-            "        top, bottom, low, high = first, end, 0, n",
+            f"        over({', '.join(['out', *given])}, first, end, 0, n)",
             "    else:",
-            "        top, bottom, low, high = 0, m, first, end",
-            "    for r in range(top, bottom):",
-            *["        " + line for line in rows],
-            "        for j in range(high - low):",
-            *["            " + line for line in each],
+            f"        over({', '.join(['out', *given])}, 0, m, first, end)",
         ]
-        head = f"@shared(noalias=True)\ndef loop({', '.join([factors, *given, 'start', 'stop'])}):\n"
-        return names.head() + head + "".join(f"    {line}\n" for line in body)
+        return (
+            names.head()
+            + f"@apart\ndef over({', '.join(['out', *given, 'top', 'bottom', 'low', 'high'])}):\n"
+            + "".join(f"    {line}\n" for line in over)
+            + f"\n\n@shared()\ndef loop({', '.join([factors, *given, 'start', 'stop'])}):\n"
+            + "".join(f"    {line}\n" for line in body)
+        )
 
     def __call__(self, x: Any, y: Any, *args: Any) -> Any:
         given = prepared(*self.product.matrices(x, y))

@@ -215,6 +215,8 @@ def add_at(out: Any, index: Index, values: Any) -> None:
         return
     xp = array_module(out)
     if xp is not np or not out.flags.c_contiguous or out.dtype.kind not in FLOATING or out.dtype.itemsize < 4:
+        if xp is np and out.ndim == 1:  # NumPy 2.4 reads beyond values that it would have to broadcast
+            values = np.broadcast_to(values, out[index.key].shape)
         xp.add.at(out, index.key, values)
         return
     values = np.asarray(values, dtype=out.dtype)

@@ -10,6 +10,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.elementwise import kept
 from ..make.random_arrays import random_mask
 from ..table.elementwise import elementwise
 from ..table.masks import KEEP
@@ -20,6 +21,9 @@ _SATURATION = -1.7580993408473766  # of SELU: minus its scale times its alpha
 
 
 def _dropout(x: Any, keep: Any, scale: float) -> Any:
+    out = kept(x, keep, scale)
+    if out is not None:
+        return out
     out = KEEP(x, keep)
     out *= scale
     return out

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+import numpy as np
+
 from ...core.devices import array_module
 from ...core.dtypes import int64
 from ...core.errors import describe
 from ...core.plan import Rule
 from ...core.primitive import Primitive, operand
+from ...core.summation import LARGE
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.ufuncs import reduced_along
 from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
@@ -49,8 +53,11 @@ def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
 
 
 def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
+    ufunc = np.maximum if method == "max" else np.minimum
+
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return getattr(x, method)(axis=dim, keepdims=keepdim)
+        out = reduced_along(ufunc, x, dim, keepdim) if x.size >= LARGE else None
+        return getattr(x, method)(axis=dim, keepdims=keepdim) if out is None else out
 
     def of_all(call: Call) -> Any:
         primitive = AMAX if method == "max" else AMIN

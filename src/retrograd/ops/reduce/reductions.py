@@ -14,8 +14,7 @@ from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import accurate_sum, shared
 from ...core.tensor import Tensor, new_tensor
-from ...kernels.ufuncs import reduced as reduced_whole
-from ...kernels.ufuncs import reduced_rows
+from ...kernels.ufuncs import reduced_along
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.blocks import in_single
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 # Sums
 
-shared[:] = [partial(reduced_rows, np.add), partial(reduced_whole, np.add)]
+shared[:] = [partial(reduced_along, np.add)]
 
 
 def _repeated(g: Any, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Any:

@@ -30,6 +30,8 @@ def _share(primitive: Primitive, ufunc: np.ufunc) -> None:
     from ...kernels.ufuncs import spread
 
     primitive.forward = spread(ufunc, primitive.forward)
+    if primitive.ufunc is not None and ufunc.nin == 2:
+        primitive.ufunc = spread(ufunc, primitive.ufunc)
 
 
 def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:

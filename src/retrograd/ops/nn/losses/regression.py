@@ -17,6 +17,7 @@ from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ....kernels import elementwise
 from ...table.batching import summed_up
 from ...table.composites import raw
 from ...table.masks import KEEP
@@ -41,16 +42,33 @@ def _quadratic_then_linear(d: Any, bound: float) -> Any:
 
 
 def _difference(
-    name: str, value: Callable[..., Any], derivative: Callable[..., Any], piecewise_linear: bool = False
+    name: str,
+    kind: int,
+    value: Callable[..., Any],
+    derivative: Callable[..., Any],
+    divides: bool = False,
+    piecewise_linear: bool = False,
 ) -> Primitive:
-    """A loss of ``x - y``: its value and its derivative, functions of the difference and of one parameter."""
+    """A loss of ``x - y``: its value and its derivative, functions of the difference and of one parameter.
+
+    Compiled loops know it by its ``kind``, and whether the parameter divides it.
+    """
+
+    def forward(x: Any, y: Any, reduction: str, bound: float) -> Any:
+        out = elementwise.loss(kind, x, y, bound, bound if divides else 1.0, reduction)
+        return reduced_array(value(x - y, bound), reduction) if out is None else out
+
+    def slope(share: Any, x: Any, y: Any, bound: float) -> Any:
+        out = elementwise.slope(kind, share, x, y, bound, bound if divides else 1.0)
+        return share * derivative(x - y, bound) if out is None else out
+
     return Primitive(
         name,
-        lambda x, y, reduction, bound: reduced_array(value(x - y, bound), reduction),
+        forward,
         "x y",
         [
-            lambda g, x, y, reduction, bound: share_of(g, x, reduction) * derivative(x - y, bound),
-            lambda g, x, y, reduction, bound: -share_of(g, x, reduction) * derivative(x - y, bound),
+            lambda g, x, y, reduction, bound: slope(share_of(g, x, reduction), x, y, bound),
+            lambda g, x, y, reduction, bound: slope(-share_of(g, x, reduction), x, y, bound),
         ],
         promote="same",
         signals=True,
@@ -59,12 +77,18 @@ def _difference(
     )
 
 
-MSE = _difference("mse_loss", lambda d, _: np.square(d), lambda d, _: 2 * d)
-L1 = _difference("l1_loss", lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)), piecewise_linear=True)
-SMOOTH_L1 = _difference(
-    "smooth_l1_loss", lambda d, beta: _quadratic_then_linear(d, beta) / beta, lambda d, beta: _clipped(d, beta) / beta
+MSE = _difference("mse_loss", elementwise.SQUARE, lambda d, _: np.square(d), lambda d, _: 2 * d)
+L1 = _difference(
+    "l1_loss", elementwise.ABSOLUTE, lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)), piecewise_linear=True
 )
-HUBER = _difference("huber_loss", _quadratic_then_linear, _clipped)
+SMOOTH_L1 = _difference(
+    "smooth_l1_loss",
+    elementwise.QUADRATIC_THEN_LINEAR,
+    lambda d, beta: _quadratic_then_linear(d, beta) / beta,
+    lambda d, beta: _clipped(d, beta) / beta,
+    divides=True,
+)
+HUBER = _difference("huber_loss", elementwise.QUADRATIC_THEN_LINEAR, _quadratic_then_linear, _clipped)
 
 
 def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

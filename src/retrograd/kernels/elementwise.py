@@ -1,0 +1,74 @@
+"""Elements in one pass where NumPy takes several, by the loops in ``elementwise_loops.py``.
+
+Every function gives None where its reference, which stands beside the call, is to do the work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from . import USEFUL, WORTH_SHARING, compiled, loop
+from .threads import launch
+
+BLOCK = 1 << 14  # elements whose losses are summed by themselves
+SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR = range(3)
+
+
+def _takes(x: Any, *others: Any) -> bool:
+    """Whether loops are to be used on arrays of one shape: the first is of numbers, with which the others may agree."""
+    if type(x) is not ndarray or x.size < USEFUL or x.dtype.char not in "fd":
+        return False
+    for array in (x, *others):
+        if type(array) is not ndarray or array.shape != x.shape:
+            return False
+        if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in (x.dtype, np.bool_):
+            return False
+    return compiled() is not None
+
+
+def kept(x: Any, keep: Any, scale: float) -> Any:
+    """``x * scale`` where the mask is true, else 0."""
+    if not _takes(x, keep):
+        return None
+    out = np.empty_like(x)
+    flat = [array.reshape(-1) for array in (x, keep)]
+    launch(loop("elementwise_loops", "kept"), x.size, WORTH_SHARING, *flat, x.dtype.type(scale), out.reshape(-1))
+    return out
+
+
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """``np.where``."""
+    if not _takes(x, y, condition) or y.dtype != x.dtype or condition.dtype != np.bool_:
+        return None
+    out = np.empty_like(x)
+    flat = [array.reshape(-1) for array in (condition, x, y, out)]
+    launch(loop("elementwise_loops", "chosen"), x.size, WORTH_SHARING, *flat)
+    return out
+
+
+def loss(kind: int, x: Any, y: Any, bound: float, divisor: float, reduction: str) -> Any:
+    """The sum or mean of a loss of ``x - y``."""
+    if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
+        return None
+    number = x.dtype.type
+    out = np.empty(-(-x.size // BLOCK))
+    numbers = kind, number(0.5), number(bound), number(divisor)
+    launch(loop("elementwise_loops", "losses"), len(out), 1, x.reshape(-1), y.reshape(-1), *numbers, out)
+    total = out.sum()
+    return np.asarray(total / x.size if reduction == "mean" else total, x.dtype)
+
+
+def slope(kind: int, g: Any, x: Any, y: Any, bound: float, divisor: float) -> Any:
+    """``g`` times the derivative of a loss by ``x``."""
+    if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:
+        return None
+    if not _takes(x, y) or y.dtype != x.dtype:
+        return None
+    out, number = np.empty_like(x), x.dtype.type
+    numbers = kind, number(g), number(bound), number(divisor)
+    flat = x.reshape(-1), y.reshape(-1)
+    launch(loop("elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.reshape(-1))
+    return out

@@ -1,0 +1,218 @@
+"""Passes over programs: what is fused, that nothing else changes, and that it computes the eager numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import kernels
+from retrograd.compiler import Compiled
+from retrograd.compiler.passes import groups, loops, products
+from retrograd.nn import functional as F
+from retrograd.testing.fuzzing import FuzzedProgram
+
+pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
+
+
+@pytest.fixture
+def everything_fuses(monkeypatch):
+    """Loops of every size, run by Python itself, so that none has to be compiled."""
+
+    def shared(**options: Any) -> Any:
+        def loop(body: Any) -> Any:
+            return lambda words, threads, start, total, part, *args: body(*args, start, total)
+
+        return loop
+
+    def run(source: str) -> Any:
+        scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
+        exec(source.replace("from retrograd.kernels.native import apart, shared\n", ""), scope)
+        counts["loops"] += 1
+        return scope["loop"]
+
+    counts = {"loops": 0}
+    for module, name, value in [
+        (groups, "LEAST", 2), (groups, "NARROW", 1), (loops, "PART", 4), (products, "USEFUL", 0),
+        (loops, "compiled_loop", run), (products, "compiled_loop", run),
+    ]:  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    return counts
+
+
+def check_fuzzed(seed: int) -> None:
+    program = FuzzedProgram(seed, steps=20)
+    try:
+        wanted = [program.run(program.function, number) for number in range(3)]
+    except RuntimeError:
+        return  # what it writes may not be written
+    function = Compiled(program.function, fallback=False, dynamic=False)
+    for number in range(3):
+        for got, want in zip(program.run(function, number), wanted[number], strict=True):
+            assert (got is None) == (want is None)
+            if want is not None:
+                assert got.dtype == want.dtype and got.strides == want.strides
+                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_programs_of_fused_loops(first, everything_fuses):
+    for seed in range(first, first + 20):
+        check_fuzzed(seed)
+    assert everything_fuses["loops"] > 40
+
+
+@pytest.mark.slow
+def test_thousands_of_random_programs_of_fused_loops(everything_fuses):
+    for seed in range(60, 3000):
+        check_fuzzed(seed)
+
+
+def parts_of(step: Compiled) -> list[list[str]]:
+    """The operators in each loop of the only program."""
+    (entry,) = step.entries
+    return [[p.operator or p.name for p in x.parts] for x in entry.trace.program.instructions if x.kind == "loop"]
+
+
+def compared(function: Any, *leaves: Any, exact: bool = True) -> Compiled:
+    """The function compiled, after its results and gradients were compared with the eager ones."""
+
+    def run(f: Any) -> list[Any]:
+        for x in leaves:
+            x.grad = None
+        loss = f(*leaves)
+        loss.backward() if loss.requires_grad else None
+        return [loss.detach().numpy().copy(), *[None if x.grad is None else x.grad.numpy().copy() for x in leaves]]
+
+    step = Compiled(function, fallback=False, dynamic=False)
+    wanted = run(function)
+    for _ in range(2):
+        for got, want in zip(run(step), wanted, strict=True):
+            if want is not None and want.size > 1 and exact:
+                np.testing.assert_array_equal(got, want)
+            elif want is not None:
+                np.testing.assert_allclose(got, want, rtol=1e-5 if want.dtype == np.float32 else 1e-12)
+    return step
+
+
+def normal(*shape: int, dtype: Any = np.float64) -> Any:
+    return rg.from_numpy(np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)).requires_grad_()
+
+
+def test_forward_and_backward_of_a_chain_are_one_loop(everything_fuses):
+    def step(x):
+        loss = ((x * 1.5 + 0.5) * (x - 2)).mean()
+        loss.backward()
+        return loss.detach()
+
+    assert len(parts_of(compared(step, normal(500)))) == 1
+
+
+def test_rows_columns_and_slices_are_operands(everything_fuses):
+    def step(x, row, column, wide):
+        y = (x * row + column) / (wide[:, 1:-1].abs() + 1)
+        y = rg.where(y > row, y, x.T.reshape(7, 5) if False else y * 0.5)
+        loss = (y * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    step = compared(step, normal(7, 5), normal(5), normal(7, 1), normal(7, 7), exact=False)
+    assert max(map(len, parts_of(step))) >= 5
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 2), (1, 2), (0, 1), None])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_sums_along_axes_end_loops(dim, keepdim, everything_fuses):
+    def step(x):
+        y = x * x + 1
+        return y.sum(dim, keepdim=keepdim) if dim is not None else y.sum()
+
+    function = Compiled(step, fallback=False, dynamic=False)
+    for seed in range(2):
+        x = rg.from_numpy(np.random.default_rng(seed).standard_normal((3, 4, 9)))
+        np.testing.assert_allclose(function(x).numpy(), step(x).numpy(), rtol=1e-13)
+    if dim != 1:  # with the axes before and after it that is no sum of rows or columns
+        assert ["mul", "add", "sum"] in parts_of(function)
+
+
+def test_products_go_on_with_bias_activation_and_residual(everything_fuses):
+    def step(x, w, b):
+        y = x + F.relu(F.linear(x, w, b)) * 0.5
+        return (y * y).sum()
+
+    found = parts_of(compared(step, normal(6, 4), normal(4, 4), normal(4)))
+    assert ["linear", "relu", "mul", "add"] in [names[:4] for names in found]
+
+
+def test_a_product_that_others_read_is_kept(everything_fuses):
+    def step(x, w):
+        h = x @ w
+        return (h.relu() * h.sort(0)[0]).sum()
+
+    compared(step, normal(6, 4), normal(4, 8))
+
+
+def test_casts_comparisons_and_masks_are_steps(everything_fuses):
+    def step(x):
+        single = x.float() * 2
+        mask = (single > 0.25) & (x < 1)
+        loss = rg.where(mask, x, single.double() * 0.1).sum()
+        loss.backward()
+        return loss.detach()
+
+    found = parts_of(compared(step, normal(64)))
+    assert max(map(len, found)) >= 6
+
+
+def test_a_mean_of_parts_does_not_join_what_needs_it(everything_fuses):
+    def step(x):
+        y = x * 2
+        centred = y - y.mean()
+        loss = (centred * centred).mean()
+        loss.backward()
+        return loss.detach()
+
+    compared(step, normal(40), exact=False)
+
+
+def test_writes_between_are_seen(everything_fuses):
+    def step(x):
+        y = x * 2
+        before = y + 1
+        y.mul_(3)
+        after = y + 1
+        y.add_(before)
+        return (before * after + y).sum()
+
+    compared(step, normal(32))
+
+
+def test_a_gradient_that_is_given_away_is_added_to_in_place():
+    x = normal(5000, dtype=np.float32)
+
+    @rg.compile
+    def step():
+        x.grad = None
+        (x * x).sum().backward()
+        kept = x.grad
+        (x * 2).sum().backward()
+        return kept
+
+    for _ in range(3):
+        kept = step()
+        np.testing.assert_array_equal(kept.numpy(), x.grad.numpy())
+        np.testing.assert_array_equal(kept.numpy(), 2 * x.detach().numpy() + 2)
+
+
+@pytest.mark.slow
+def test_compiled_loops_keep_every_bit_of_eager_kernels():
+    def step(x, w, b):
+        h = F.gelu(F.linear(x, w, b))
+        y = x + rg.tanh(h) * rg.sigmoid(h) + F.silu(h)
+        loss = (y * y).mean()
+        loss.backward()
+        return loss.detach()
+
+    leaves = [normal(*shape, dtype=np.float32) for shape in [(512, 256), (256, 256), (256,)]]
+    step = compared(step, *leaves)
+    assert any(names[0] == "linear" and "gelu" in names for names in parts_of(step))

@@ -1,0 +1,73 @@
+"""Masks and losses in one pass: the numbers of their references, and where those are to do the work."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import kernels
+from retrograd.kernels import elementwise
+from retrograd.nn import functional as F
+
+pytestmark = [
+    pytest.mark.slow,  # loops are compiled
+    pytest.mark.skipif(not kernels.available(), reason="Numba is not installed"),
+]
+
+
+def numbers(dtype):
+    rng = np.random.default_rng(0)
+    x, y = [(rng.standard_normal((300, 200)) * 2).astype(dtype) for _ in range(2)]
+    y[0] = x[0]
+    x[1, :3] = np.nan, np.inf, -np.inf
+    return x, y
+
+
+def both(monkeypatch, run):
+    """What a function gives by the loops and by the references."""
+    launches = []
+    launch = elementwise.launch
+    monkeypatch.setattr(elementwise, "launch", lambda *args: launches.append(1) or launch(*args))
+    ours = run()
+    assert launches
+    monkeypatch.setattr(elementwise, "compiled", lambda: None)
+    return ours, run()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, lambda x, y, **how: F.huber_loss(x, y, delta=0.3)]
+)
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_losses_of_differences(loss, reduction, dtype, monkeypatch):
+    def run():
+        values = numbers(dtype)
+        x, y = [rg.from_numpy(value).requires_grad_() for value in values]
+        (loss(x, y, reduction=reduction) * 1.7).backward()
+        clean = np.nan_to_num(values[0], posinf=3, neginf=-3)
+        return loss(rg.from_numpy(clean), y, reduction=reduction).item(), x.grad.numpy(), y.grad.numpy()
+
+    ours, reference = both(monkeypatch, run)
+    assert ours[0] == pytest.approx(reference[0], rel=1e-6)
+    np.testing.assert_array_equal(ours[1], reference[1])
+    np.testing.assert_array_equal(ours[2], reference[2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dropout_and_where_are_their_references_bit_for_bit(dtype, monkeypatch):
+    def run():
+        x, y = [rg.from_numpy(value).requires_grad_() for value in numbers(dtype)]
+        rg.manual_seed(3)
+        dropped, chosen = F.dropout(x, 0.3), rg.where(y > 0, x, y)
+        rg.autograd.backward([dropped, chosen], [y.detach(), x.detach()])
+        return [value.detach().numpy() for value in (dropped, chosen, x.grad, y.grad)]
+
+    for ours, reference in zip(*both(monkeypatch, run), strict=True):
+        np.testing.assert_array_equal(ours, reference)
+        np.testing.assert_array_equal(np.signbit(ours), np.signbit(reference))
+
+
+def test_second_derivatives_go_by_the_references():
+    x, y = [rg.from_numpy(np.abs(value) + 1).requires_grad_() for value in numbers(np.float64)]
+    (g,) = rg.autograd.grad(F.mse_loss(x[2:], y[2:], reduction="sum"), x, create_graph=True)
+    (h,) = rg.autograd.grad(g.sum(), x)
+    assert h[2:].unique().tolist() == [2.0]
