@@ -88,7 +88,7 @@ class Lowering:
                     raise Unlowered(f"{value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
-        if instruction.view and instruction.outs and not instruction.writes:
+        if is_view(instruction):
             self._view(instruction)
             return
         ufunc = function if isinstance(function, np.ufunc) else UFUNCS.get(function) if _hashable(function) else None
@@ -524,6 +524,12 @@ class Lowering:
             self.copy(place, fresh)
         else:
             self.places[out] = place
+
+
+def is_view(instruction: Instruction) -> bool:
+    """Whether all results lie in memory that was there before."""
+    outs = instruction.outs
+    return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
 
 
 def _packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:

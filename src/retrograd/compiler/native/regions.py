@@ -13,7 +13,7 @@ from ..program import Instruction, Value
 from ..replay import Miss
 from . import machine, memory
 from .fusing import fused_maps
-from .lowering import Lowering
+from .lowering import Lowering, is_view
 from .module import Module
 from .steps import Buffer, Place, Unlowered
 from .updates import Update
@@ -230,7 +230,7 @@ def _assembled(
 def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
     """A group as a region, with the views and effects that come after it; or as it was, where it spares little."""
     lowering, parts, waiting = group.lowering, group.parts, group.waiting
-    if sum(not part.view for part in parts) < LEAST and not lowering.updates:
+    if sum(not is_view(part) for part in parts) < LEAST and not lowering.updates:
         return group.instructions
     makers = {value: part for part in parts for value in part.outs}
     wanted: dict[Value, None] = {}
@@ -240,7 +240,7 @@ def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: li
     while pending:
         value = pending.pop()
         maker = makers[value]
-        if maker.view:
+        if is_view(maker):
             if id(maker) not in views:
                 views.add(id(maker))
                 pending += [x for x in maker.reads() if x in makers]
