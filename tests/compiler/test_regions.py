@@ -203,3 +203,22 @@ def test_explain_shows_regions_and_what_is_in_none():
     text = f.explain(rg.randn(4, 4))
     assert "one compiled function of" in text and "arena" in text
     assert "in no region: " in text and "eigvalsh" in text
+
+
+def test_an_update_without_a_region_before_it_moves_by_the_gradient_of_this_step():
+    def training():
+        w = (rg.arange(9.0).reshape(3, 3) / 9).double().requires_grad_()
+        moves = optim.Adam([w], lr=0.1)
+
+        def step():
+            moves.zero_grad()
+            loss = rg.linalg.eigvalsh(w + w.T).sum()
+            loss.backward()
+            moves.step()
+            return loss
+
+        return step
+
+    eager, compiled = training(), rg.compile(training())
+    for _ in range(5):
+        assert compiled().item() == pytest.approx(eager().item(), rel=1e-12)

@@ -104,8 +104,8 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         made = ", ".join(f"{v!r} {v.describe()}" for v in step.outs)
         what = step.name
         if step.kind == "native":
-            region: Any = step.function
-            what = f"{region.note}: {', '.join(part.operator or part.name for part in step.parts)}"
+            note = getattr(step.function, "note", step.name)
+            what = f"{note}: {', '.join(part.operator or part.name for part in step.parts)}"
         elif step.parts:
             what = f"one loop of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
         elif step.kind == "guard":

@@ -18,11 +18,12 @@ from ..modes import tracing_with
 from ..program import Instruction, Method, Value, replaced, values_in
 from ..traced import Traced
 from ..tracer import Tracer
-from .emission import TYPES, Body, Kernel, broadcast_strides, constant, type_of
-from .loops import accumulation, gathering, loop_call, reduction
+from .emission import TYPES, Body, Kernel, constant, type_of
+from .indices import add_at, getitem, setitem
+from .loops import accumulation, loop_call, reduction
 from .products import product
 from .scalars import UFUNCS, choice, scalar
-from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major
+from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major, stand_in_of
 from .updates import Update, lower_step
 
 LARGEST = 1 << 15  # elements from which an instruction has kernels of its own, and Python's part is small
@@ -87,7 +88,7 @@ class Lowering:
                     raise Unlowered(f"{value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
-        if instruction.view and instruction.outs and not instruction.writes:
+        if is_view(instruction):
             self._view(instruction)
             return
         ufunc = function if isinstance(function, np.ufunc) else UFUNCS.get(function) if _hashable(function) else None
@@ -201,7 +202,7 @@ class Lowering:
             raise Unlowered("a view by numbers that vary")
         (value,) = values
         base = self.place(value)
-        stand_in = _stand_in(base)
+        stand_in = stand_in_of(base)
 
         def given(x: Any) -> Any:
             return stand_in if x is value else x
@@ -284,7 +285,7 @@ class Lowering:
             self.map(ufunc.__name__, target, operands, emit, kinds[:-1], kinds[-1])
             return
         ready = [
-            x if isinstance(x, Place) and x.dtype == dtype else self._cast(x, dtype, target)
+            x if isinstance(x, Place) and x.dtype == dtype else self.cast(x, dtype, target)
             for x, dtype in zip(operands, kinds, strict=False)
         ]
         into = target
@@ -294,7 +295,8 @@ class Lowering:
         if into is not target:
             self.copy(into, target)
 
-    def _cast(self, x: Operand, dtype: Any, like: Place) -> Place:
+    def cast(self, x: Operand, dtype: Any, like: Place) -> Place:
+        """A copy in another dtype."""
         place = self.new(x.shape if isinstance(x, Place) else (), dtype)
         self.copy(x, place)
         return place
@@ -393,7 +395,7 @@ class Lowering:
         if x.dtype != dtype:
             if x.dtype.kind == "f" and dtype.kind in "iu":
                 raise Unlowered("a cast")
-            x = self._cast(x, dtype, x)
+            x = self.cast(x, dtype, x)
         strides = iter(out.strides)
         kept = bool(options.get("keepdims"))
         steps = []
@@ -459,69 +461,6 @@ class Lowering:
         if into is not target:
             self.copy(into, target)
 
-    # Indices
-
-    def _getitem(self, instruction: Instruction) -> None:
-        x, key = instruction.args
-        x = self.place(x)
-        indices, rest = self._integers(x, key)
-        out = self.result(instruction.outs[0])
-        self.add(gathering(x, indices, rest, out, "take"))
-
-    def _setitem(self, instruction: Instruction) -> None:
-        x, key, value = instruction.args
-        x = self.place(x)
-        if next(values_in(key), None) is None and _is_basic(key):
-            stand_in = _stand_in(x)
-            part = stand_in[key] if key is not Ellipsis else stand_in
-            if not isinstance(part, np.ndarray):
-                part = stand_in[(*key, Ellipsis) if isinstance(key, tuple) else (key, Ellipsis)]
-            if not part.size:
-                return
-            away = part.ctypes.data - stand_in.ctypes.data
-            target = Place(x.buffer, x.offset + away, part.shape, part.strides, x.dtype)
-            source = self.operand(value)
-            if isinstance(source, Place):
-                while len(source.shape) > len(target.shape) and source.shape[0] == 1:
-                    source = source._replace(shape=source.shape[1:], strides=source.strides[1:])
-            self.copy(source, target)
-            return
-        self._scatter(x, key, value, "put")
-
-    def _add_at(self, instruction: Instruction) -> None:
-        if len(instruction.args) != 3 or instruction.kwargs:
-            raise Unlowered("at")
-        x, key, value = instruction.args
-        self._scatter(self.place(x), key, value, "add")
-
-    def _scatter(self, x: Place, key: Any, value: Any, how: str) -> None:
-        indices, rest = self._integers(x, key)
-        shape = (*indices[0].shape, *[x.shape[d] for d in rest])
-        source = self.operand(value)
-        if not isinstance(source, Place) or source.dtype != x.dtype:
-            if isinstance(source, Place) and source.dtype.kind == "f" and x.dtype.kind != "f":
-                raise Unlowered("a cast")
-            source = self._cast(source, x.dtype, x)
-        if source.meets(x):
-            raise Unlowered("what is written is read")
-        source = source._replace(shape=shape, strides=broadcast_strides(source.shape, source.strides, shape))
-        self.add(gathering(x, indices, rest, source, how))
-
-    def _integers(self, x: Place, key: Any) -> tuple[list[Place], list[int]]:
-        """Arrays of integers for the first dimensions, of one shape, and the other dimensions."""
-        keys = key if type(key) is tuple else (key,)
-        found = []
-        for k in keys:
-            if isinstance(k, Value) and k.shape or isinstance(k, np.ndarray) and k.ndim:
-                place = self.operand(k)
-                if isinstance(place, Place) and place.dtype.kind in "iu":
-                    found.append(place)
-                    continue
-            raise Unlowered("an index of another kind")
-        if len({place.shape for place in found}) != 1 or len(found) > len(x.shape):
-            raise Unlowered("indices of several shapes")
-        return found, list(range(len(found), len(x.shape)))
-
     # What functions consist of
 
     def _expand(self, instruction: Instruction) -> None:
@@ -537,7 +476,7 @@ class Lowering:
                 place = self.place(x)
                 if x.shape is None:
                     raise Unlowered("a number that varies")
-                stand_in = np.zeros(place.shape, place.dtype) if place.dense else _stand_in(place, np.zeros)
+                stand_in = np.zeros(place.shape, place.dtype) if place.dense else stand_in_of(place, np.zeros)
                 node = x
                 owner = stand_in if stand_in.base is None else stand_in.base
                 while owner.base is not None:
@@ -587,11 +526,10 @@ class Lowering:
             self.places[out] = place
 
 
-def _stand_in(place: Place, make: Callable[..., Any] = np.empty) -> Any:
-    """An array of the shape and strides of a place."""
-    low, high = Place(place.buffer, 0, *place[2:]).span()
-    memory = make(high - low, np.uint8)
-    return np.ndarray(place.shape, place.dtype, memory, -low, place.strides)
+def is_view(instruction: Instruction) -> bool:
+    """Whether all results lie in memory that was there before."""
+    outs = instruction.outs
+    return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
 
 
 def _packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
@@ -622,11 +560,6 @@ def _python_type(x: Any) -> Any:
     return type(x) if type(x) in (bool, int, float) else None
 
 
-def _is_basic(key: Any) -> bool:
-    keys = key if type(key) is tuple else (key,)
-    return all(k is None or k is Ellipsis or type(k) in (int, slice) for k in keys)
-
-
 def _is_ours(function: Any) -> bool:
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(_PACKAGE)
@@ -644,8 +577,8 @@ _REDUCTIONS = {
 _KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {"accurate_sum": Lowering._reduced}
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     "where": Lowering._where, "item": Lowering._item, "concatenate": Lowering._joined, "stack": Lowering._joined,
-    "dot": Lowering._product, "full": Lowering._full, "getitem": Lowering._getitem, "setitem": Lowering._setitem,
-    "add.at": Lowering._add_at,
+    "dot": Lowering._product, "full": Lowering._full, "getitem": getitem, "setitem": setitem,
+    "add.at": add_at,
     **dict.fromkeys(("copy", "array", "asarray", "ascontiguousarray", "astype"), Lowering._copied),
     **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
     **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), Lowering._like),

@@ -13,7 +13,7 @@ from ..program import Instruction, Value
 from ..replay import Miss
 from . import machine, memory
 from .fusing import fused_maps
-from .lowering import Lowering
+from .lowering import Lowering, is_view
 from .module import Module
 from .steps import Buffer, Place, Unlowered
 from .updates import Update
@@ -155,6 +155,20 @@ def _whole(place: Place) -> bool:
     return place.offset == 0 and place.size * place.dtype.itemsize == place.buffer.nbytes
 
 
+class _Group:
+    """A run of instructions that can be lowered, and the effects in it that may wait until its end."""
+
+    def __init__(self) -> None:
+        self.lowering = Lowering()
+        self.parts: list[Instruction] = []
+        self.waiting: list[Instruction] = []
+        self.instructions: list[Instruction] = []  # all of them, in their order
+
+    def add(self, instruction: Instruction, where: list[Instruction]) -> None:
+        where.append(instruction)
+        self.instructions.append(instruction)
+
+
 def compiled_regions(
     instructions: Sequence[Instruction], gives: Sequence[Value], sure: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
@@ -169,26 +183,26 @@ def compiled_regions(
     if not machine.available():
         return list(instructions)
     groups: list[Any] = []
-    current: tuple[Lowering, list[Instruction], list[Instruction]] | None = None
+    current: _Group | None = None
     for instruction in instructions:
         if current is None:
-            current = Lowering(), [], []
+            current = _Group()
             groups.append(current)
-        lowering, parts, waiting = current
-        if instruction.kind == "effect" and instruction.function in _WAITING and parts:
-            waiting.append(instruction)
+        if instruction.kind == "effect" and instruction.function in _WAITING and current.parts:
+            current.add(instruction, current.waiting)
             continue
         try:
-            lowering.lower(instruction)
-            parts.append(instruction)
-            if lowering.updates:  # what is checked afterwards could not undo the step
-                current = None
+            current.lowering.lower(instruction)
         except Unlowered as why:
             if instruction.kind in ("array", "primitive", "whole") or instruction.function is run_step:
                 notes.append(f"{instruction.name}: {why}")
-            if not parts:
+            if not current.parts:
                 groups.pop()
             groups.append(instruction)
+            current = None
+            continue
+        current.add(instruction, current.parts)
+        if current.lowering.updates:  # what is checked afterwards could not undo the step
             current = None
     return _assembled(groups, gives, sure, notes)
 
@@ -202,8 +216,7 @@ def _assembled(
         if isinstance(group, Instruction):
             found = [group]
         else:
-            lowering, parts, waiting = group
-            found = _region(lowering, parts, waiting, later, sure, notes)
+            found = _region(group, later, sure, notes)
         for instruction in found:
             later.update(instruction.reads())
         out += reversed(found)
@@ -214,17 +227,11 @@ def _assembled(
     return [*asked, *[step for step in out if step not in asked]]  # before anything is written
 
 
-def _region(
-    lowering: Lowering,
-    parts: list[Instruction],
-    waiting: list[Instruction],
-    later: set[Value],
-    sure: Collection[Value],
-    notes: list[str],
-) -> list[Instruction]:
+def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:
     """A group as a region, with the views and effects that come after it; or as it was, where it spares little."""
-    if sum(not part.view for part in parts) < LEAST:
-        return _in_order(parts, waiting)
+    lowering, parts, waiting = group.lowering, group.parts, group.waiting
+    if sum(not is_view(part) for part in parts) < LEAST and not lowering.updates:
+        return group.instructions
     makers = {value: part for part in parts for value in part.outs}
     wanted: dict[Value, None] = {}
     views: set[int] = set()
@@ -233,7 +240,7 @@ def _region(
     while pending:
         value = pending.pop()
         maker = makers[value]
-        if maker.view:
+        if is_view(maker):
             if id(maker) not in views:
                 views.add(id(maker))
                 pending += [x for x in maker.reads() if x in makers]
@@ -242,15 +249,11 @@ def _region(
     order = [value for value in makers if value in wanted]
     writes = any(_outer(value, parts) for part in parts for value in part.writes)
     if not order and not writes and not any(part.kind == "guard" for part in parts):
-        return _in_order(parts, waiting)
+        return group.instructions
     try:
         region = Region(lowering, parts, order, sure)
     except (Unlowered, RuntimeError) as why:  # the second is LLVM's
         notes.append(f"{len(parts)} instructions together: {why}")
-        return _in_order(parts, waiting)
+        return group.instructions
     before = [instruction for update in lowering.updates for instruction in update.instructions()]
     return [*before, region.instruction(), *[part for part in parts if id(part) in views], *waiting]
-
-
-def _in_order(parts: list[Instruction], waiting: list[Instruction]) -> list[Instruction]:
-    return [*parts, *waiting]

@@ -79,6 +79,13 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Any:
+    """An array of the shape and strides of a place."""
+    low, high = Place(place.buffer, 0, *place[2:]).span()
+    memory = make(high - low, np.uint8)
+    return np.ndarray(place.shape, place.dtype, memory, -low, place.strides)
+
+
 @dataclass(eq=False)
 class Step:
     """A call of a kernel: what it is given, the first ones written; ``make`` writes the kernel."""

@@ -1,0 +1,86 @@
+"""Lowering of reading and writing by indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..program import Instruction, Value, values_in
+from .emission import broadcast_strides
+from .loops import gathering
+from .steps import Place, Unlowered, stand_in_of
+
+
+def getitem(lowering: Any, instruction: Instruction) -> None:
+    """Elements by arrays of integers."""
+    x, key = instruction.args
+    x = lowering.place(x)
+    indices, rest = _integers(lowering, x, key)
+    out = lowering.result(instruction.outs[0])
+    lowering.add(gathering(x, indices, rest, out, "take"))
+
+
+def setitem(lowering: Any, instruction: Instruction) -> None:
+    """Writing by slices, or by arrays of integers."""
+    x, key, value = instruction.args
+    x = lowering.place(x)
+    if next(values_in(key), None) is None and _is_basic(key):
+        stand_in = stand_in_of(x)
+        part = stand_in[key] if key is not Ellipsis else stand_in
+        if not isinstance(part, np.ndarray):
+            part = stand_in[(*key, Ellipsis) if isinstance(key, tuple) else (key, Ellipsis)]
+        if not part.size:
+            return
+        away = part.ctypes.data - stand_in.ctypes.data
+        target = Place(x.buffer, x.offset + away, part.shape, part.strides, x.dtype)
+        source = lowering.operand(value)
+        if isinstance(source, Place):
+            while len(source.shape) > len(target.shape) and source.shape[0] == 1:
+                source = source._replace(shape=source.shape[1:], strides=source.strides[1:])
+        lowering.copy(source, target)
+        return
+    _scatter(lowering, x, key, value, "put")
+
+
+def add_at(lowering: Any, instruction: Instruction) -> None:
+    """``np.add.at``: what is at one place more than once adds up."""
+    if len(instruction.args) != 3 or instruction.kwargs:
+        raise Unlowered("at")
+    x, key, value = instruction.args
+    _scatter(lowering, lowering.place(x), key, value, "add")
+
+
+def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
+    indices, rest = _integers(lowering, x, key)
+    shape = (*indices[0].shape, *[x.shape[d] for d in rest])
+    source = lowering.operand(value)
+    if not isinstance(source, Place) or source.dtype != x.dtype:
+        if isinstance(source, Place) and source.dtype.kind == "f" and x.dtype.kind != "f":
+            raise Unlowered("a cast")
+        source = lowering.cast(source, x.dtype, x)
+    if source.meets(x):
+        raise Unlowered("what is written is read")
+    source = source._replace(shape=shape, strides=broadcast_strides(source.shape, source.strides, shape))
+    lowering.add(gathering(x, indices, rest, source, how))
+
+
+def _integers(lowering: Any, x: Place, key: Any) -> tuple[list[Place], list[int]]:
+    """Arrays of integers for the first dimensions, of one shape, and the other dimensions."""
+    keys = key if type(key) is tuple else (key,)
+    found = []
+    for k in keys:
+        if isinstance(k, Value) and k.shape or isinstance(k, np.ndarray) and k.ndim:
+            place = lowering.operand(k)
+            if isinstance(place, Place) and place.dtype.kind in "iu":
+                found.append(place)
+                continue
+        raise Unlowered("an index of another kind")
+    if len({place.shape for place in found}) != 1 or len(found) > len(x.shape):
+        raise Unlowered("indices of several shapes")
+    return found, list(range(len(found), len(x.shape)))
+
+
+def _is_basic(key: Any) -> bool:
+    keys = key if type(key) is tuple else (key,)
+    return all(k is None or k is Ellipsis or type(k) in (int, slice) for k in keys)
