@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +33,8 @@ def _times(g: Any, y: Any) -> Any:
 
 def _share_rules() -> None:
     """Let the products of large cotangents be worked on by all threads, as products are (``table/elementwise.py``)."""
-    MUL.rules = (lambda g, y: _times(g, y), lambda g, x: _times(g, x))
+    x_rule, y_rule = MUL.rules or ()  # which the glass box goes on to show
+    MUL.rules = (wraps(x_rule)(lambda g, y: _times(g, y)), wraps(y_rule)(lambda g, x: _times(g, x)))
     MUL.plans.clear()
 
 
