@@ -57,10 +57,10 @@ def compiled() -> Any:
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
             from . import native  # noqa: F401
+        for function in at_first_use:
+            function()
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
-    for function in at_first_use:
-        function()
     return loops("loops")
 
 

@@ -93,7 +93,6 @@ def source_of(rule: Callable[..., Any]) -> str:
     >>> source_of(eval("lambda g, x: g * x"))
     'no source: <lambda> of <string>'
     """
-    rule = inspect.unwrap(rule)  # the mathematics, where a loop computes it
     code = rule.__code__
     text = _lambda_source(code) if rule.__name__ == "<lambda>" else _definition(rule)
     if text is None:

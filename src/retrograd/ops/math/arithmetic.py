@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,6 @@ from ...core.dtypes import INEXACT, result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
-from ...kernels import at_first_use
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -25,20 +23,6 @@ ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
 MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
-
-
-def _times(g: Any, y: Any) -> Any:
-    return MUL.forward(g, y) if type(g) is np.ndarray else g * y
-
-
-def _share_rules() -> None:
-    """Let the products of large cotangents be worked on by all threads, as products are (``table/elementwise.py``)."""
-    x_rule, y_rule = MUL.rules or ()  # which the glass box goes on to show
-    MUL.rules = (wraps(x_rule)(lambda g, y: _times(g, y)), wraps(y_rule)(lambda g, x: _times(g, x)))
-    MUL.plans.clear()
-
-
-at_first_use.append(_share_rules)
 
 
 def _negate(out: Any, x: Any) -> None:
