@@ -17,6 +17,9 @@ SHORT = 64  # elements of a last dimension up to which NumPy's sum spends more o
 LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
 LARGE = 1 << 18  # elements from which several threads may sum
 
+# ``ndarray.sum`` begins with an import, which an interpreter that is ending cannot do.
+_add_all: Callable[..., Any] = np.add.reduce
+
 # The sum of a large array by several threads, or None where NumPy is to sum.
 shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
 
@@ -45,7 +48,10 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         and (len(dim) > 1 or x.shape[-1] > SHORT)
     ):
         out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
-        return x.sum(axis=dim, keepdims=keepdim) if out is None else out
+        if out is None:
+            total = _add_all if x.__class__ is ndarray else type(x).sum
+            out = total(x, axis=dim, keepdims=keepdim)
+        return out
     if x.ndim - 1 in dim:
         out = np.matmul(x, np.ones(x.shape[-1], dtype))
         return out[..., None] if keepdim else out
