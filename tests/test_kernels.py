@@ -386,7 +386,10 @@ FOUND, COMPILED = "3 0 False", "0 3 True"
 
 
 def cached(folder, before="", between="", **environment):
-    return run(CACHED.format(before=before, between=between), {"RETROGRAD_CACHE": str(folder)} | environment)
+    return run(
+        CACHED.format(before=before, between=between),
+        {"RETROGRAD_CACHE": str(folder), "OMP_NUM_THREADS": "1"} | environment,
+    )
 
 
 def kept(folder):
@@ -435,6 +438,20 @@ def test_of_many_states_the_latest_are_kept(tmp_path, monkeypatch):
         store.write("loop", "kinds", b"code")
         os.utime(tmp_path / str(number), (number, number))
     assert {path.name for path in tmp_path.iterdir()} == {str(number) for number in range(4, 20)}
+
+
+def test_of_many_parts_of_programs_the_latest_are_kept(tmp_path, monkeypatch):
+    from retrograd.kernels import store
+
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr(store, "_FILES", 8)
+    for number in range(12):
+        store.write_region(f"{number:032d}", b"code")
+        os.utime(tmp_path / "regions" / f"{number:032d}.o", (number, number))
+    found = [number for number in range(12) if store.read_region(f"{number:032d}") == b"code"]
+    assert found == [5, 6, 7, 8, 9, 10, 11]
+    next(tmp_path.rglob("*.o")).write_bytes(b"x" * 40)
+    assert sum(store.read_region(f"{number:032d}") == b"code" for number in range(12)) == 6
 
 
 FULL = """

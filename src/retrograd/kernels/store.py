@@ -21,6 +21,7 @@ import numpy as np
 
 _DIGEST = hashlib.sha256
 _STATES = 16  # of sources, versions and processors, whose loops are kept
+_FILES = 4096  # in a folder; of more, the older half is let go
 _NUMBA = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NUMBA_ENABLE_AVX"  # what changes the code it makes
 
 
@@ -82,20 +83,56 @@ def read(name: str, kinds: str) -> bytes | None:
 
 
 def write(name: str, kinds: str, payload: bytes) -> None:
-    """Keep a loop for a kind of arguments, if that can be done: another process reads a whole file or none."""
+    """Keep a loop for a kind of arguments, if that can be done."""
     with suppress(OSError):
         path = _file(name, kinds)
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True)
-            _forget_old_states()
-        new = path.with_suffix(f".{os.urandom(8).hex()}")
-        try:
-            with open(new, "xb") as file:
-                file.write(_seal(name, kinds, payload) + payload)
-            os.replace(new, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(new)
+            _forget_oldest(path.parent.parent, _STATES, _STATES)
+        _write(path, _seal(name, kinds, payload) + payload)
+
+
+def read_region(key: str) -> bytes | None:
+    """What was kept of a part of a program, whose key says all that its code depends on."""
+    try:
+        content = _region(key).read_bytes()
+    except OSError:
+        return None
+    digest, code = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
+    return code if digest == _DIGEST(key.encode() + code).digest() else None
+
+
+def write_region(key: str, code: bytes) -> None:
+    """Keep a part of a program, if that can be done."""
+    with suppress(OSError):
+        path = _region(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, _DIGEST(key.encode() + code).digest() + code)
+
+
+def _region(key: str) -> Path:
+    return folder() / "regions" / f"{key[:32]}.o"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Another process reads a whole file or none."""
+    new = path.with_suffix(f".{os.urandom(8).hex()}")
+    try:
+        with open(new, "xb") as file:
+            file.write(content)
+        os.replace(new, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(new)
+    _forget_oldest(path.parent, _FILES, _FILES // 2)
+
+
+def _forget_oldest(folder: Path, most: int, keep: int) -> None:
+    """Where a folder has more than ``most`` entries, keep the newest ones."""
+    if len(os.listdir(folder)) > most:
+        entries = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in entries[:-keep]:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _file(name: str, kinds: str) -> Path:
@@ -104,9 +141,3 @@ def _file(name: str, kinds: str) -> Path:
 
 def _seal(name: str, kinds: str, payload: bytes) -> bytes:
     return _DIGEST(repr((_state(), name, kinds)).encode() + payload).digest()
-
-
-def _forget_old_states() -> None:
-    states = sorted(_place().parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for state in states[_STATES:]:
-        shutil.rmtree(state, ignore_errors=True)

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import sys
-from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...kernels import compiled, multiplies
+from ...kernels.store import read_region, write_region
 
 HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
@@ -69,10 +67,10 @@ def function(text: str, quick: bool) -> Function:
 
     machine = _machine()
     key = hashlib.sha256(repr((text, llvm.llvm_version_info, machine.triple, _processor())).encode()).hexdigest()
-    code = _kept(key)
+    code = read_region(key)
     if code is None:
         code = _compiled(text, machine)
-        _keep(key, code)
+        write_region(key, code)
     empty = llvm.parse_assembly("")
     empty.triple = machine.triple
     engine = llvm.create_mcjit_compiler(empty, _machine(fresh=True))
@@ -121,36 +119,6 @@ def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
             return machine
         made.append(machine)
     return made[0]
-
-
-# On disk: a file is a digest and the code of which it is.
-
-
-def _kept(key: str) -> bytes | None:
-    try:
-        content = (folder() / f"{key[:32]}.o").read_bytes()
-    except OSError:
-        return None
-    digest, code = content[:32], content[32:]
-    return code if hashlib.sha256(key.encode() + code).digest() == digest else None
-
-
-def _keep(key: str, code: bytes) -> None:
-    with suppress(OSError):
-        path = folder() / f"{key[:32]}.o"
-        temporary = path.with_suffix(f".{os.urandom(8).hex()}")
-        temporary.write_bytes(hashlib.sha256(key.encode() + code).digest() + code)
-        os.replace(temporary, path)
-
-
-def folder() -> Path:
-    """Where machine code is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
-    base = os.environ.get("RETROGRAD_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "retrograd"
-    )
-    found = Path(base) / "regions"
-    found.mkdir(parents=True, exist_ok=True)
-    return found
 
 
 # Names that code calls

@@ -8,11 +8,9 @@ precision, part by part, so that they do not depend on the number of threads. Th
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,29 +225,9 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
-    """The loop of a source, which is kept in a file so that what is compiled of it can be kept on disk, too."""
+    """The loop of a source, by whose digest what is compiled of it is kept on disk."""
     name = f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
-    path = _folder() / f"{name}.py"
-    try:
-        if not path.exists():
-            temporary = path.with_suffix(f".{os.getpid()}")
-            temporary.write_text(source)
-            os.replace(temporary, path)
-        file = str(path)
-    except OSError:  # no folder that can be written: the loop is compiled in every process
-        file = f"<{name}>"
-    scope: dict[str, Any] = {"__name__": name, "__file__": file}
-    exec(compile(source, file, "exec"), scope)
+    scope: dict[str, Any] = {"__name__": name}
+    exec(compile(source, f"<{name}>", "exec"), scope)
     found: Callable[..., Any] = scope["loop"]
     return found
-
-
-@cache
-def _folder() -> Path:
-    """Where loops are kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
-    base = os.environ.get("RETROGRAD_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "retrograd"
-    )
-    folder = Path(base) / "loops"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
