@@ -199,7 +199,8 @@ def test_a_user_without_a_home_trains(tmp_path):
         "from retrograd.cli import main\n"
         f"sys.exit(main({[*TRAIN, str(tmp_path)]!r}))"
     )
-    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "RETROGRAD_DATA")}
+    given = "HOME", "RETROGRAD_DATA", "XDG_CACHE_HOME"
+    environment = {name: value for name, value in os.environ.items() if name not in given}
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
     assert (result.returncode, result.stderr) == (0, b"")
     missing = program.replace("'housing', '--steps', '3'", "'names', '--steps', '3'")
