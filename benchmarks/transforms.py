@@ -261,7 +261,7 @@ def main() -> None:
     environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
     measured: dict[str, dict[str, list[float]]] = {library: defaultdict(list) for library in LIBRARIES}
     libraries = list(options.libraries)
-    passed = ["--seconds", str(options.seconds), "--only", *options.only]
+    passed = ["--seconds", str(options.seconds), *(["--only", *options.only] if options.only else [])]
     for _ in range(options.rounds):
         for library in list(libraries):
             run = subprocess.run(
