@@ -29,7 +29,14 @@ def is_available() -> bool:
     return importlib.util.find_spec("mpi4py") is not None
 
 
-is_mpi_available = is_gloo_available = is_available
+def is_mpi_available() -> bool:
+    """Whether the backend ``"mpi"`` can be had: ``is_available``."""
+    return is_available()
+
+
+def is_gloo_available() -> bool:
+    """Whether the backend ``"gloo"`` can be had, a name for ``"mpi"`` here: ``is_available``."""
+    return is_available()
 
 
 def is_nccl_available() -> bool:
