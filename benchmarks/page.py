@@ -80,9 +80,10 @@ def _ratios(results: dict[str, Any], figure: str) -> str:
 
 def _losses(results: dict[str, Any]) -> str:
     ratios = {
-        name: one["retrograd"]["seconds_median"] / one["torch"]["seconds_median"]
+        name + how: one[library]["seconds_median"] / one["torch"]["seconds_median"]
+        for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
         for name, one in results.items()
-        if "torch" in one
+        if "torch" in one and library in one
     }
     slower = sorted(((ratio, name) for name, ratio in ratios.items() if ratio > 1), reverse=True)
     if not slower:
@@ -105,9 +106,9 @@ def _spread(results: dict[str, Any]) -> str:
 def _beside(times: dict[str, list[float]]) -> str:
     names = NAMES | {"torch": "PyTorch"}
     return (
-        "A step of the small GPT takes "
+        "How much longer a step of the small GPT takes: "
         + ", ".join(
-            f"{beside / alone:.1f} times as long in {names[library]} ({1e3 * alone:.3g} ms, then {1e3 * beside:.3g})"
+            f"{names[library]} {beside / alone:.1f} times as long ({1e3 * alone:.3g} ms, then {1e3 * beside:.3g})"
             for library, (alone, beside) in times.items()
         )
         + "."
