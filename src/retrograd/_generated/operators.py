@@ -81,6 +81,7 @@ MODULES = (
     "ops.nn.attention.scaled_dot_product",
     "ops.nn.dropout",
     "ops.nn.embedding",
+    "ops.nn.losses.class_margins",
     "ops.nn.losses.classes",
     "ops.nn.losses.ctc",
     "ops.nn.losses.entropy",
