@@ -128,7 +128,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices, index i drawn with probability `weights[i] / sum(weights)`.
+    """`num_samples` indices, index i drawn with probability ``weights[i] / sum(weights)``.
 
     Weights that are negative, not finite or all zero, and more samples without replacement than there are positive
     weights, raise ValueError.

@@ -65,7 +65,7 @@ class memory_budget(Mode):
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: it is no positive size.
 
-    Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR^eq).
+    Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR).
 
     >>> x = rg.linspace(0.0, 1.0, 1000, requires_grad=True)
     >>> with rg.memory_budget("20 kB") as budget:

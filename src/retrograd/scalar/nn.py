@@ -29,7 +29,7 @@ class Module:
 
 
 class Neuron(Module):
-    """activation(w . x + b) for nin inputs x; at first w is uniform in (-1, 1) and b = 0.
+    """``activation(<w, x> + b)`` for nin inputs x; at first w is uniform in ``(-1, 1)`` and ``b = 0``.
 
     Args:
         nonlin: micrograd's name for the choice: True is "relu", False is "linear".
@@ -159,7 +159,7 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Gradient descent: `step()` subtracts lr * grad from every parameter.
+    """Gradient descent: `step()` subtracts ``lr * grad`` from every parameter.
 
     Args:
         parameters: Values, as `model.parameters()` gives.
@@ -189,11 +189,11 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015).
+    """Steps of ``lr * m / (sqrt(v) + 1e-8)``, m and v running means of ``grad`` and ``grad^2`` (Kingma, Ba, 2015).
 
     Args:
         parameters, lr: as for `SGD`.
-        betas: how much of the running means of grad and of grad**2 is kept at each step.
+        betas: how much of the running means of ``grad`` and of ``grad^2`` is kept at each step.
 
     Raises:
         TypeError: a parameter is no Value.

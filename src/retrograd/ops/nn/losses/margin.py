@@ -71,7 +71,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: y = 1 wants x1 ranked above x2, y = -1 below.
+    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
 
     Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
     target: ``-g (x1 - x2)`` there.
@@ -225,7 +225,7 @@ def multi_margin_loss(
     """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
 
     Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
-    hinge for p = 2; 0 at the margin.
+    hinge for ``p = 2``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
     Dtype: real floating; kept.
 
