@@ -52,6 +52,25 @@ def test_losses_of_differences(loss, reduction, dtype, monkeypatch):
     np.testing.assert_array_equal(ours[2], reference[2])
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-14)])
+@pytest.mark.parametrize("loss", [F.binary_cross_entropy_with_logits, F.soft_margin_loss])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_losses_of_scores(loss, reduction, dtype, tolerance, monkeypatch):
+    def run():
+        x, y = numbers(dtype)
+        x[2:6] *= np.array([[1e-6], [30], [400], [1e4]])
+        labels = rg.from_numpy(np.tanh(y))
+        scores, clean = [rg.from_numpy(value).requires_grad_() for value in (x, x[2:].copy())]
+        loss(scores, labels, reduction=reduction).backward()
+        value = loss(clean, labels[2:], reduction=reduction)
+        return value.item(), scores.grad.numpy(), loss(scores, labels, reduction=reduction).item()
+
+    ours, reference = both(monkeypatch, run)
+    assert ours[0] == pytest.approx(reference[0], rel=tolerance)
+    np.testing.assert_allclose(ours[1], reference[1], rtol=tolerance, atol=tolerance * np.nanmax(np.abs(reference[1])))
+    assert np.isnan(ours[2]) and np.isnan(reference[2])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dropout_and_where_are_their_references_bit_for_bit(dtype, monkeypatch):
     def run():
