@@ -5,7 +5,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise
+from retrograd.kernels import elementwise, moments
 from retrograd.nn import functional as F
 
 pytestmark = [
@@ -90,3 +90,25 @@ def test_second_derivatives_go_by_the_references():
     (g,) = rg.autograd.grad(F.mse_loss(x[2:], y[2:], reduction="sum"), x, create_graph=True)
     (h,) = rg.autograd.grad(g.sum(), x)
     assert h[2:].unique().tolist() == [2.0]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-13)])
+@pytest.mark.parametrize("dim", [None, 1, (0, 1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_norms_and_variances(dim, keepdim, dtype, tolerance, monkeypatch):
+    x = rg.from_numpy(np.random.default_rng(0).standard_normal((130, 300)).astype(dtype) + 5)
+
+    def run():
+        return [f(x, dim=dim, keepdim=keepdim).numpy() for f in (rg.norm, rg.var, rg.std)]
+
+    ours = run()
+    with monkeypatch.context() as change:
+        change.setattr(moments, "squares", lambda *args: None)
+        for own, reference in zip(ours, run(), strict=True):
+            assert (own.dtype, own.shape) == (reference.dtype, reference.shape)
+            np.testing.assert_allclose(own, reference, rtol=tolerance)
+    assert moments.squares(x.numpy(), (0,), False, True) is None  # to which no loop is due
+    huge = rg.full((200, 300), 1e30)
+    assert huge.norm().item() == float("inf") and huge.norm(dim=1)[0].item() == float("inf")  # as of few elements
+    x[3, 3] = float("nan")
+    assert x.var().isnan() and x.norm(dim=1).isnan().sum() == 1
