@@ -30,8 +30,8 @@ from .program import Value
 from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
-from .traced import Number, Traced
-from .tracer import Tracer, as_real
+from .traced import Number, Traced, as_real
+from .tracer import Tracer
 
 LIMIT = 8  # programs that a function keeps
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

@@ -251,9 +251,7 @@ class _Comparison:
         fields = ("kind", "primitive", "several", "view", "paths", "backward")
         if any(getattr(x, field) != getattr(y, field) for field in fields):
             self._differs(f"{y.name} stands for {x.name}", y)
-        same = x.kind == "primitive" or _same_function(
-            x.function, y.function
-        )  # which changes once arrays are large
+        same = x.kind == "primitive" or _same_function(x.function, y.function)  # which changes once arrays are large
         if not same or len(x.outs) != len(y.outs):
             self._differs(f"{y.name} stands for {x.name}", y)
         try:
