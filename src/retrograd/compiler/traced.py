@@ -416,3 +416,17 @@ class TracedBackend(Backend):
 
 
 BACKEND: Backend = TracedBackend()
+
+
+def as_real(array: Any) -> Any:
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
+    return np.asarray(array.numbers) if type(array) is Traced else array
+
+
+def made_real(x: Any) -> Any:
+    """The same of what may be a Tensor, whose array is exchanged."""
+    if isinstance(x, Tensor):
+        x.array = as_real(x.array)
+    return as_real(x)

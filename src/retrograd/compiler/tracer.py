@@ -29,7 +29,7 @@ from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
 from .scalars import as_array
-from .traced import Number, Traced, TracedModule
+from .traced import Number, Traced, TracedModule, as_real, made_real
 
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
@@ -542,6 +542,9 @@ class Tracer(Observer):
             node.plan = self.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
+                for ctx in node.saved:
+                    if hasattr(ctx, "save_for_backward"):  # a Function's, with what the user put there
+                        vars(ctx).update(replaced(vars(ctx), made_real))
 
     def look_for_escapes(self) -> None:
         """Find what the program made and somebody outside keeps: a replay would not put anything there."""
@@ -560,13 +563,6 @@ class Tracer(Observer):
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
         array = x.array if isinstance(x, Tensor) else x
         return array.node if type(array) in (Traced, Number) else None
-
-
-def as_real(array: Any) -> Any:
-    """The real array of a Traced one, and the number of a Number."""
-    if type(array) is Number:
-        return array.numbers
-    return np.asarray(array.numbers) if type(array) is Traced else array
 
 
 def _numbers_of(x: Any) -> Any:
