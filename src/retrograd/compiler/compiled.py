@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, update_wrapper
+from functools import cache, partial, update_wrapper
 from threading import RLock
 from typing import Any
 from weakref import WeakSet
@@ -25,7 +25,7 @@ from ..func.nests import Structure, flatten
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
-from .guards import Place, Surroundings
+from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
 from .program import Value
 from .real import as_real
@@ -36,11 +36,12 @@ from .traced import Number, Traced
 from .tracer import Tracer
 
 LIMIT = 8  # programs that a function keeps
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 
 
-class Compiled:
+class Compiled(Wrapper):
     """What ``compile`` returns for a function: call it as the function."""
 
     def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
@@ -61,6 +62,10 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
 
+    def __reduce__(self) -> Any:
+        """A copy has no programs yet."""
+        return Compiled, (self.function, self.fallback, self.dynamic, self.limit)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
         if instance is None:
@@ -73,7 +78,8 @@ class Compiled:
         return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.eager or modes.observers or modes.level is not None or not turned_on():
+        stance = modes.stance
+        if self.eager or modes.observers or modes.level is not None or stance == "force_eager" or not turned_on():
             return self.function(*args, **kwargs)
         leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
@@ -98,6 +104,10 @@ class Compiled:
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
+        if stance == "fail_on_recompile":
+            raise RuntimeError(f"{self!r} has no program for this call, and the stance is 'fail_on_recompile'")
+        if stance == "eager_on_recompile":
+            return self.function(*args, **kwargs)
         return self._trace(leaves, structure, other_sizes)
 
     def summary(self) -> str:
@@ -393,11 +403,14 @@ def turned_on() -> bool:
 def compile(
     model: Any = None,
     *,
+    fullgraph: bool = False,
     dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
     fallback: bool | None = None,
     limit: int = LIMIT,
-    disable: bool = False,
-    **options: Any,
 ) -> Any:
     """Trace a function at its first call, and replay the program that it is at the others.
 
@@ -411,17 +424,20 @@ def compile(
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
             everything with it, and whose calls are compiled.
+        fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
             what the program does at others (``compiler/sizes.py``). Left out, each shape has a program of its own
             until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
-        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
-            an error. By default so only under ``retrograd run``.
-        limit: how many programs are kept, for different shapes, modes and numbers.
+        backend, mode, options: PyTorch's, which mean nothing here. A backend that is a function is not called, which a
+            warning says.
         disable: return the function as it is.
-        options: PyTorch's, ``mode``, ``backend``, ``fullgraph`` and ``options``, which mean nothing here.
+        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
+            an error. By default so only under ``retrograd run``, without ``fullgraph``.
+        limit: how many programs are kept, for different shapes, modes and numbers.
 
     Raises:
-        TypeError: it cannot be called, or an option is unknown.
+        TypeError: it cannot be called.
+        RuntimeError: PyTorch has no such mode, or there are both a mode and options.
 
     >>> @rg.compile
     ... def square_sum(x):
@@ -429,17 +445,22 @@ def compile(
     >>> square_sum(rg.ones(3)), square_sum(rg.full((3,), 2.0))
     (tensor(3.), tensor(12.))
     """
-    unknown = options.keys() - {"mode", "backend", "fullgraph", "options"}
-    if unknown:
-        raise TypeError(f"compile: unknown option {sorted(unknown)[0]!r}")
+    if mode is not None and (mode not in _MODES or options):
+        what = "there are options besides" if mode in _MODES else f"wanted one of {', '.join(_MODES)}"
+        raise RuntimeError(f"compile: mode {mode!r}: {what}")
     if model is None:
-        return lambda model: compile(model, dynamic=dynamic, fallback=fallback, limit=limit, disable=disable)
+        return partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, disable=disable, fallback=fallback,
+            limit=limit,
+        )  # fmt: skip
     if not callable(model):
         raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
     if disable or isinstance(model, Compiled):
         return model
+    if callable(backend):
+        warnings.warn(f"compile: the backend {backend!r} is not called: programs are Retrograd's own", stacklevel=2)
     if fallback is None:
-        fallback = not tensor.arrays_keep_dtype
+        fallback = not (fullgraph or tensor.arrays_keep_dtype)
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
     made = Compiled(model, bool(fallback), dynamic, limit)

@@ -13,7 +13,7 @@ from ..core.backward import differentiate
 from ..core.devices import cupy_backend, is_array
 from ..core.graph import edge_of, new_node
 from ..core.modes import enable_grad, modes
-from ..core.primitive import Primitive, apply
+from ..core.primitive import Primitive, apply, attach
 from ..core.quiet import silent
 from ..core.storage import is_saved, is_writable, share, storage_of
 from ..core.tensor import Tensor, new_tensor
@@ -64,6 +64,26 @@ class Trace:
     cotangents: list[Value] = field(default_factory=list)
     gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
     sizes: Sizes | None = None  # where sizes may vary
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the record of a call keeps: arrays for the backward part, and what tells whether it could be run again."""
+
+    arrays: list[Any]
+    leaves: list[Any]
+    versions: list[int]
+    numbers: list[Any]
+    inputs: list[Any] = field(default_factory=list)  # of the operator, those whose memory the arrays lie in, or None
+    storages: list[Any] = field(default_factory=list)  # of results whose memory they lie in
+
+    @property
+    def reads(self) -> tuple[Any, Any]:
+        """The state of what the function read."""
+        return self.versions, self.numbers
+
+
+_TENSORS = ("argument", "tensor", "grad")
 
 
 class Entry:
@@ -126,7 +146,10 @@ class Entry:
         self.written = self._written_tensors(forward)
         self.undo, self.generators = self._to_undo(forward)
         self.enter = self._entered(every)
-        self.primitive = self._primitive() if self.pull is not None else None
+        self.primitive: Primitive | None = None
+        if self.pull is not None:
+            self._protect(forward)
+            self.primitive = self._primitive()
         self.single = trace.result_structure.type is None
 
     # Whether it fits
@@ -334,7 +357,9 @@ class Entry:
             return (what if index is None else leaves[index])._grad
         return what if kind == "tensor" else None
 
-    def _results_of(self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None) -> Any:
+    def _results_of(
+        self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None, held: Any = None
+    ) -> Any:
         values = iter(found)
         made: list[Any] = []
         recorded = iter(tensors or ())
@@ -359,29 +384,55 @@ class Entry:
                         other = made[what] if kind == "result" else leaves[what] if kind == "argument" else what
                         share(value, other, result.related)
                 made.append(value)
+        if held is not None:
+            held += [storage_of(made[index]) for index in self.shown]
         if self.single:
             return made[0]
         return self.trace.result_structure.unflatten(made)
 
     # Results that require grad
 
+    def _protect(self, forward: list[Instruction]) -> None:
+        """Find whose memory the backward part reads: what writes there meanwhile goes to other memory."""
+        inputs, roots = self.trace.program.inputs, {value.root for value in self.kept}
+        self.read = [source for value, source in inputs if value.root in roots and source[0] in _TENSORS]
+        self.shown = [
+            index for index, result in enumerate(self.results) if result.kind == "tensor" and result.value.root in roots
+        ]
+        given = {value.root for step in forward if step.kind == "effect" for value in step.reads()}
+        given -= {value for value, _ in inputs}
+        self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
+        parts = _parts(forward)
+        self.once = (  # why the function cannot be run again for a call that was
+            "draws random numbers" if any(step.kind == "draw" for step in parts)
+            else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
+            else ""
+        )  # fmt: skip
+
     def _primitive(self) -> Primitive:
         """The program as one operator of the graph."""
         entry, pull = self, self.pull
         assert pull is not None
-        order = [source for _, source in self.trace.gradients]
-        values = [value for value, _ in self.trace.gradients]
-        places = {self._key(source): index for index, source in enumerate(self._tensor_sources())}
+        flowing = [(source, value) for value, source in self.trace.gradients if value is not None]
+        wanted = [source for source, _ in flowing] or [source for _, source in self.trace.gradients]
+        known = {self._key(source): source for source in (*wanted, *self.read) if self._is_tensor(source)}
+        self.operands = list(known.values())
+        read = set(map(self._key, self.read))
+        self.is_read = [key in read for key in known]
+        places = {key: index for index, key in enumerate(known)}
+        leaves, own = self.trace.leaves, {what for kind, what in self.operands if kind == "argument"}
+        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in own]
+        arguments = set(map(id, leaves))
+        self.outer = [x for x, _, _ in self.trace.outside if id(x) not in arguments]
 
-        def rule(g: Any, xs: Any, kept: Any, needs: Any) -> Any:
+        def rule(g: Any, kept: Any, needs: Any) -> Any:
             gs = g if isinstance(g, tuple) else (g,)
             if any(isinstance(x, Tensor) for x in gs):
-                return entry._again(gs, xs, needs)
-            found = iter(pull((*gs, *kept)))
-            out: list[Any] = [None] * len(xs)
-            for source, value in zip(order, values, strict=True):
-                if value is not None:
-                    out[places[entry._key(source)]] = no_scalar(next(found))
+                return entry._again(gs, needs, kept)
+            found = pull((*gs, *kept.arrays))
+            out: list[Any] = [None] * len(needs)
+            for (source, _), array in zip(flowing, found, strict=True):
+                out[places[entry._key(source)]] = no_scalar(array)
             return out
 
         count = sum(result.requires for result in self.results)
@@ -396,47 +447,60 @@ class Entry:
 
     @staticmethod
     def _key(source: tuple[str, Any]) -> tuple[str, Any]:
-        return source[0], id(source[1]) if source[0] == "tensor" else source[1]
+        return source[0], id(source[1]) if source[0] in ("tensor", "grad") else source[1]
 
-    def _tensor_sources(self) -> list[tuple[str, Any]]:
-        """The Tensors that the operator has as inputs: those that need gradients, and whose arrays are kept."""
-        kept = set(self.kept)
-        sources = [source for value, source in self.trace.program.inputs if value in kept and source[0] != "cotangent"]
-        sources += [source for _, source in self.trace.gradients]
-        seen: dict[Any, tuple[str, Any]] = {}
-        for source in sources:
-            if source[0] in ("argument", "tensor"):
-                seen.setdefault(self._key(source), source)
-        return [s for s in seen.values() if s[0] == "tensor" or isinstance(self.trace.leaves[s[1]], Tensor)]
+    def _is_tensor(self, source: tuple[str, Any]) -> bool:
+        return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
 
     def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
         with silent():
             found = self.forward(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
         outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
-        inputs = tuple([self._tensor_of(source, leaves) for source in self._tensor_sources()])
+        inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
+        kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
+        for x, read in zip(inputs, self.is_read, strict=True):
+            kept.inputs.append((x.array, edge_of(x), storage_of(x)) if read else None)
+        for index in self.copied:
+            kept.arrays[index] = kept.arrays[index].copy()
         assert self.primitive is not None
-        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], found[self.width :])})
+        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], kept)})
         self._count_writes(leaves)
-        return self._results_of(found[: self.width], leaves, tensors if isinstance(tensors, tuple) else (tensors,))
+        recorded = tensors if isinstance(tensors, tuple) else (tensors,)
+        return self._results_of(found[: self.width], leaves, recorded, kept.storages)
 
-    def _again(self, gs: Sequence[Any], xs: Sequence[Any], needs: Sequence[bool]) -> Any:
+    def _again(self, gs: Sequence[Any], needs: Sequence[bool], kept: Kept) -> Any:
         """The rule where it is itself recorded: the function is run eagerly, and its graph differentiated."""
-        sources = self._tensor_sources()
-        leaves = list(self.trace.leaves)
-        for x, (kind, what) in zip(xs, sources, strict=True):
-            if kind == "argument":
-                leaves[what] = x if isinstance(x, Tensor) else new_tensor(x)
-        args, kwargs = self.trace.structure.unflatten(leaves)
+        leaves = list(kept.leaves)
         with enable_grad():
+            arrays = None if self.once else self.enter(leaves)
+            if arrays is None or arrays is NEW or kept.reads != (self._versions(leaves), self._numbers(arrays)):
+                why = self.once or "reads what is no longer what it was"
+                raise RuntimeError(
+                    f"{self.label}: a derivative of the backward of a compiled function runs the function again, but "
+                    f"this one {why}; call it under compiler.set_stance('force_eager')"
+                )
+            for known, (kind, what) in zip(kept.inputs, self.operands, strict=True):
+                if kind == "argument" and known is not None:
+                    leaves[what] = attach(*known)
+            args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
         outputs = [x for x in outputs if isinstance(x, Tensor)]
         wanted = [result.requires for result in self.results if result.kind == "tensor"]
         outputs = [x for x, want in zip(outputs, wanted, strict=True) if want]
-        inputs = [leaves[what] if kind == "argument" else what for kind, what in sources]
+        inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+    def _versions(self, leaves: Sequence[Any]) -> list[int]:
+        """How often Tensors that the function reads were written, but for arguments that the operator itself keeps."""
+        read = [*[leaves[index] for index in self.others], *self.outer]
+        return [0 if x._storage is None else x._storage.version for x in read]
+
+    def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
+        """The variables that are inputs, in a call."""
+        return [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
 
 
 def _parts(instructions: list[Instruction]) -> list[Instruction]:

@@ -86,6 +86,12 @@ class Attribute(Place):
         setattr(self.holder, self.key, value)
 
 
+class Wrapper:
+    """A callable that calls its ``function``; what else it holds is no part of the program."""
+
+    function: Callable[..., Any]
+
+
 class Surroundings:
     """What a function can read, as it is now.
 
@@ -120,6 +126,8 @@ class Surroundings:
         self._seen[id(x)] = x
         if isinstance(x, Tensor):
             self.tensors.append(x)
+        elif isinstance(x, Wrapper):
+            self._visit(x.function, depth)
         elif kind is types.FunctionType:
             if not str(x.__module__).startswith(_PACKAGE) or x.__closure__:
                 self._function(x, depth)
