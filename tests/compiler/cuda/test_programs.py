@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core.devices import CPU, unregister_backend
+from retrograd.core.devices import CPU, cupy_backend, register_backend, unregister_backend
 from retrograd.models import CharTransformer
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
@@ -246,7 +246,7 @@ SOME = [
 
 
 def to_device(array: Any) -> Any:
-    return rg.as_tensor(cupy.asarray(array.copy()))
+    return rg.as_tensor(cupy_backend().asarray(array.copy()))
 
 
 def check_operator(name: str, most: int) -> None:
@@ -301,6 +301,4 @@ def test_without_a_gpu_nothing_of_it_is_asked_for(backend):
         fast(rg.ones(3, device="cpu"))
         assert fast.entries[0].kernels is None
     finally:
-        from retrograd.core.devices import register_backend
-
         register_backend(backend)
