@@ -151,7 +151,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A Bernoulli variable relaxed to (0, 1), so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
+    """A Bernoulli variable relaxed to ``(0, 1)``, so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
 
     Args:
         temperature: positive; the lower, the closer samples are to 0 and 1.
