@@ -185,7 +185,7 @@ class Reader:
             if not self.take(","):
                 break
             if self.next.text in ends and len(items) == 1:
-                items[0] += ","  # a tuple of one
+                items[0] += "{,}"  # a tuple of one
         if items and cases:
             self.fails("has cases with and without a condition")
         return self.cased(cases) if cases else r", \allowbreak ".join(items)
@@ -439,7 +439,7 @@ class Reader:
         ):
             return Part(FUNCTIONS[bare] + (f"_{{{index}}}" if index else ""))
         if called and len(bare) > 1 and bare not in GREEK and not re.fullmatch(r"[A-Z]\d|df", bare):
-            return Part(rf"\operatorname{{{name}}}" if "_" not in name else roman(name))
+            return Part(rf"\operatorname{{{name}}}" if re.fullmatch(r"\w[^_.]*", name) else roman(name))
         return Part(symbol(name))
 
 

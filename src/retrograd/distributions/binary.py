@@ -179,7 +179,7 @@ class Binomial(SuccessOdds):
     """The number of successes among n independent trials.
 
     Args:
-        total_count: n.
+        total_count: ``n``.
         probs: the probability of success; or
         logits: its log-odds.
         validate_args: whether to check.

@@ -451,7 +451,7 @@ class Module(State):
         return self._apply(methodcaller("share_memory_"))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: modules run as they are."""
+        """Nothing, since modules run as they are."""
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
