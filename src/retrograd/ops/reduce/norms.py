@@ -43,7 +43,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
 
 
 def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where x is 0, as in PyTorch."""
+    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)

@@ -71,7 +71,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: y = 1 wants x1 ranked above x2, y = -1 below.
+    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
 
     Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
     target: ``-g (x1 - x2)`` there.
