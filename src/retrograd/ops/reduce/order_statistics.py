@@ -102,10 +102,10 @@ def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
     if not x.ndim:
         return argsorted(x, dim)
-    missing = (x != x).sum(axis=dim, keepdims=True)
     length = x.shape[dim]
-    if type(x) is ndarray and not missing.any():
+    if type(x) is ndarray and not (x.dtype.kind == "f" and np.isnan(x).any()):
         return _place_of(x, (length - 1) // 2, dim)
+    missing = (x != x).sum(axis=dim, keepdims=True)
     order = argsorted(x, dim)
     if ignore_nan:
         xp = array_module(x)

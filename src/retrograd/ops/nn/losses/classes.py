@@ -264,7 +264,7 @@ NLL_TRANSPOSE: Primitive = Primitive(
 
 def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
-    top = x.max(axis=1, keepdims=True)
+    top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
     picked = z[at_classes(index)]
     others = None
