@@ -136,7 +136,7 @@ class Entry:
         self.forward: Any = self.replay  # or the graph that it becomes
         if self.kernels is not None:
             gives = [*handed_out, *self.kept]
-            self.forward = Graph(self.replay, takes, self.sources, gives, bool(trace.cotangents))
+            self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
             gives = [value for value, _ in trace.gradients if value is not None]
