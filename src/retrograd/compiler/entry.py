@@ -178,7 +178,7 @@ class Entry:
         def lies(array: str, value: Value) -> str:
             if not value.on_gpu:
                 return f"type({array}) is ndarray"
-            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device.id}"
+            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
         body: list[str] = [f"if not ({' and '.join(lines)}): return None"]
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Graph:
         self.captures = 0
         self.graph: Any = None
         self._stream: Any = None
+        self._alone = Lock()
         try:
             if walked:
                 raise Refused("a walk comes back to what it keeps")
@@ -171,7 +172,8 @@ class Graph:
             return self.replay(arrays)
         everything = [*arrays, *self.before(arrays)]
         try:
-            found = self._found(everything)
+            with self._alone:  # the graph's buffers are one for all threads
+                found = self._found(everything)
         except Refused as why:
             self.reason = str(why)
             self._forget()
