@@ -164,3 +164,28 @@ def test_a_result_that_is_kept_lets_parameters_be_moved_in_place():
     kept += [step() for _ in range(3)]
     assert [p.array is array for p, array in zip(parameters[1:], memory[1:], strict=True)] == [True, True]
     assert step.entries[0].calls == 4 and kept[0].item() == parameters[0][0, 0].item()
+
+
+class Cubed(rg.autograd.Function):
+    """A derivative of one's own, with a Tensor that is saved, one that is kept as an attribute, and a number."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x * 2)
+        ctx.square = x * x
+        ctx.factor = 3
+        return ctx.square * x
+
+    @staticmethod
+    def backward(ctx, g):
+        x, twice = ctx.saved_tensors
+        return g * ctx.factor * ctx.square + 0 * twice * x
+
+
+def test_functions_with_derivatives_of_their_own_are_compiled():
+    f = rg.compile(lambda x: Cubed.apply(x) * 2)
+    for number in range(4):
+        x = rg.full((2,), float(number), requires_grad=True)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [6.0 * number**2] * 2
+    assert f.traces == 1 and not f.why

@@ -50,6 +50,7 @@ class Compiled(Wrapper):
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
+        self.own: list[Entry] = []  # programs of single sizes, beside those of several
         self.eager = ""  # why it runs eagerly, where it does
         self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
@@ -84,7 +85,7 @@ class Compiled(Wrapper):
         leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
-        for entry in self.entries:
+        for entry in (*self.own, *self.entries) if self.own else self.entries:
             known = entry.trace.structure
             if known is not structure and known != structure or entry.casts != casts:
                 continue
@@ -96,6 +97,9 @@ class Compiled(Wrapper):
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
+            often = entry.trace.sizes is not None and stance == "default" and len(self.own) < self.limit
+            if often and entry.trace.sizes.often(leaves):
+                return self._trace(leaves, structure, None)
             started = time.perf_counter()
             try:
                 result = entry.run(leaves, arrays)
@@ -114,10 +118,11 @@ class Compiled(Wrapper):
         """How many programs there are, what compiling took, and what a replay takes since."""
         if self.eager:
             return f"compiled: nothing; {self.eager}"
-        calls = sum(entry.calls for entry in self.entries)
-        spent = sum(entry.seconds for entry in self.entries)
+        programs = [*self.own, *self.entries]
+        calls = sum(entry.calls for entry in programs)
+        spent = sum(entry.seconds for entry in programs)
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
-        return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
+        return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """The programs in words: instructions by line, what was fused, memory, guards.
@@ -145,17 +150,19 @@ class Compiled(Wrapper):
         leaves, structure = flatten((args, kwargs))
         if args or kwargs:
             self(*args, **kwargs)  # traced, if need be
-            for entry in self.entries:
+            for entry in (*self.own, *self.entries):
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
                 if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
         return (
-            "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
+            "\n\n".join(explanation(entry, None, None) for entry in (*self.own, *self.entries))
+            or f"{name}: no program yet; call it"
         )
 
     # Tracing
 
-    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry]) -> Any:
+    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None) -> Any:
+        """Trace a call; ``other_sizes`` are programs that fit but for sizes, None where one of this size is wanted."""
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
@@ -167,7 +174,12 @@ class Compiled(Wrapper):
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
         else:
             self._failures = 0
-            self._keep(trace, casts, other_sizes)
+            if other_sizes is None:
+                entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
+                entry.casts = casts
+                self.own.append(entry)
+            else:
+                self._keep(trace, casts, other_sizes)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
@@ -364,7 +376,7 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
 def forget() -> None:
     """Let all compiled functions trace again."""
     for compiled in list(_all):
-        compiled.entries, compiled.eager, compiled._failures = [], "", 0
+        compiled.entries, compiled.own, compiled.eager, compiled._failures = [], [], "", 0
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
@@ -426,7 +438,8 @@ def compile(
             everything with it, and whose calls are compiled.
         fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
-            what the program does at others (``compiler/sizes.py``). Left out, each shape has a program of its own
+            what the program does at others; one that comes often has a program of its own besides, in which loops are
+            fused (``compiler/sizes.py``). Left out, each shape has a program of its own
             until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
         backend, mode, options: PyTorch's, which mean nothing here. A backend that is a function is not called, which a
             warning says.

@@ -180,7 +180,7 @@ class Entry:
                 return f"type({array}) is ndarray"
             return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
-        body: list[str] = [f"if not ({' and '.join(lines)}): return None"]
+        body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
         key: list[Value] = []  # the arrays whose sizes may vary
         if trace.sizes is not None:
@@ -215,6 +215,7 @@ class Entry:
                 body.append(f"if type({x}) is not {named(type(leaf))} or {x} != {named(leaf)}: return None")
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
+        body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that
         arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
         arrays: dict[int, str] = {}
         for number, (tensor, value, requires) in enumerate(trace.outside):
@@ -269,7 +270,6 @@ class Entry:
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
         source = "def enter(leaves):\n" + "\n".join("    " + line for line in body)
         exec(compile(source, f"<guards of {self.label}>", "exec"), names)
-        self.guards = lines + [line for line in body[1:] if line.startswith("if")]
         return names["enter"]
 
     def _leaf_name(self, leaf: Tensor, named: Callable[[Any], str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import Wrapping, is_array
+from ..core.tensor import Tensor
 from .scalars import no_scalar
 from .traced import Number, Traced, TracedModule
 
@@ -16,6 +17,13 @@ def as_real(array: Any) -> Any:
     if type(array) is Number:
         return array.numbers
     return no_scalar(array.numbers) if type(array) is Traced else array
+
+
+def made_real(x: Any) -> Any:
+    """The same of what may be a Tensor, whose array is exchanged."""
+    if isinstance(x, Tensor):
+        x.array = as_real(x.array)
+    return as_real(x)
 
 
 def numbers_of(x: Any) -> Any:

@@ -28,7 +28,7 @@ from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
-from .real import as_real, is_real, numbers_of, owner_of
+from .real import as_real, is_real, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
@@ -552,6 +552,9 @@ class Tracer(Observer):
             node.plan = self.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
+                for ctx in node.saved:
+                    if hasattr(ctx, "save_for_backward"):  # a Function's, with what the user put there
+                        vars(ctx).update(replaced(vars(ctx), made_real))
 
     def look_for_escapes(self) -> None:
         """Find what the program made and somebody outside keeps: a replay would not put anything there."""

@@ -554,7 +554,7 @@ def backward(
 ) -> None:
     """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
 
-    For a leaf ``x``: ``x.grad += gradient^T d self / d x``.
+    For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
 
     Args:
         gradient: the cotangent, of this Tensor's shape; may be left out for a single element.

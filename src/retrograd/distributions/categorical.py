@@ -264,7 +264,7 @@ class Multinomial(ClassWeights):
 
 
 class ExpRelaxedCategorical(ClassWeights):
-    """The logarithm of a RelaxedOneHotCategorical sample: log_softmax((logits + Gumbel noise) / temperature).
+    """The logarithm of RelaxedOneHotCategorical samples: ``log softmax((logits + noise) / temperature)``.
 
     After C. Maddison, A. Mnih and Y. Teh, "The concrete distribution" (2017).
 

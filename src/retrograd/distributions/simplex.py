@@ -20,7 +20,7 @@ from .utils import Number, broadcast_all, choose, euler_constant
 
 
 class Beta(Distribution):
-    """The density proportional to x^(a - 1) (1 - x)^(b - 1) on [0, 1].
+    """The density proportional to ``x^(a - 1) (1 - x)^(b - 1)`` on ``[0, 1]``.
 
     Args:
         concentration1: a, positive.
@@ -89,7 +89,7 @@ class Beta(Distribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """The distribution function 1 - (1 - x^a)^b on [0, 1].
+    """The distribution function ``1 - (1 - x^a)^b`` on ``[0, 1]``.
 
     Args:
         concentration1: a, positive.
@@ -198,7 +198,7 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A one-hot vector relaxed to the simplex, so that gradients flow: softmax((logits + Gumbel noise) / temperature).
+    """A one-hot vector relaxed to the simplex: ``softmax((logits + noise) / temperature)``, so that gradients flow.
 
     After C. Maddison, A. Mnih and Y. Teh, "The concrete distribution" (2017), and E. Jang, S. Gu and B. Poole,
     "Categorical reparametrization with Gumbel-softmax" (2017).
@@ -248,7 +248,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
 
 class Dirichlet(Distribution):
-    """The density proportional to the product of x_k^(a_k - 1) on the simplex.
+    """The density proportional to ``prod_k x_k^(a_k - 1)`` on the simplex.
 
     Args:
         concentration: a, positive, along the last dimension.

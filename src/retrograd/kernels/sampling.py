@@ -5,6 +5,7 @@ The references stand in ops/nn/spatial/sampling.py.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,14 @@ def takes(x: Any, grid: Any, elements: int) -> bool:
 
 def _planes(array: Any) -> Any:
     """``(N, C, L)``."""
-    return np.ascontiguousarray(array).reshape(*array.shape[:2], -1)
+    shape = array.shape
+    return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
 
 
 def _points(grid: Any) -> Any:
     """``(N, P, axes)``."""
-    return np.ascontiguousarray(grid).reshape(len(grid), -1, grid.shape[-1])
+    shape = grid.shape
+    return np.ascontiguousarray(grid).reshape(shape[0], prod(shape[1:-1]), shape[-1])
 
 
 def _run(name: str, items: int, work: int, arrays: tuple[Any, ...], way: Any, *more: Any) -> None:

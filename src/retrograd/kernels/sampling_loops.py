@@ -111,9 +111,9 @@ def _buffers(axes, each, x):
 
 
 @_part
-def _multiplied(size, place, weight, index, product):
-    """The terms of all axes multiplied out."""
-    axes, each, count = place.shape
+def _multiplied(count, size, place, weight, index, product):
+    """The terms of all axes multiplied out, for so many points."""
+    axes, each, _ = place.shape
     for t in range(each**axes):
         rest, stride = t, 1
         for axis in range(axes - 1, -1, -1):
@@ -149,7 +149,7 @@ def sample(x, grid, size, mode, padding, align, y, start, stop):
         points = grid[n, first : first + BLOCK]
         count = len(points)
         _terms(points, size, mode, padding, align, place, weight, slope)
-        _multiplied(size, place, weight, index, product)
+        _multiplied(count, size, place, weight, index, product)
         for c in range(x.shape[1]):
             plane, line = x[n, c], y[n, c, first : first + count]
             if mode == NEAREST:
@@ -184,7 +184,7 @@ def sample_transpose(y, grid, size, mode, padding, align, channels, x, start, st
             points = grid[n, first : first + BLOCK]
             count = len(points)
             _terms(points, size, mode, padding, align, place, weight, slope)
-            _multiplied(size, place, weight, index, product)
+            _multiplied(count, size, place, weight, index, product)
             for c in range(begin, end):
                 plane, line = x[n, c], y[n, c, first : first + count]
                 for p in range(count):
@@ -206,7 +206,7 @@ def sample_slope(y, x, grid, size, mode, padding, align, out, start, stop):
         points = grid[n, first : first + BLOCK]
         count = len(points)
         _terms(points, size, mode, padding, align, place, weight, slope)
-        _multiplied(size, place, weight, index, product)
+        _multiplied(count, size, place, weight, index, product)
         worth[:] = 0
         for c in range(x.shape[1]):
             plane, line = x[n, c], y[n, c, first : first + count]
@@ -217,7 +217,7 @@ def sample_slope(y, x, grid, size, mode, padding, align, out, start, stop):
         for axis in range(axes):
             mixed[:] = weight
             mixed[axis] = slope[axis]
-            _multiplied(size, place, mixed, index, product)
+            _multiplied(count, size, place, mixed, index, product)
             for p in range(count):
                 total_slope = x.dtype.type(0)
                 for t in range(len(index)):

@@ -181,7 +181,7 @@ ERFINV = unary(
 
 @operator(inplace=ERF, real=True)
 def erf(input: Tensor) -> Tensor:
-    """``2 / sqrt(pi) * integral of e^(-t^2) from 0 to input``, elementwise: the error function.
+    """``2 / sqrt(pi) * integral_0^input e^(-t^2) dt``, elementwise: the error function.
 
     Derivative: ``g * 2 / sqrt(pi) * e^(-input^2)``.
     Shape: any; the result has the input's.

@@ -274,7 +274,8 @@ ATAN2 = binary(
 def atan2(input: Tensor, other: Operand) -> Tensor:
     """``arg(other + i input)``, elementwise: the angle in (-pi, pi] radians of the point (other, input).
 
-    Derivative: with r^2 = input^2 + other^2, input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin.
+    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
+    ``r^2 = input^2 + other^2``.
     Shape: that of ``input`` and ``other`` broadcast.
     Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 

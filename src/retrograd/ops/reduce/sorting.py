@@ -188,7 +188,7 @@ def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: boo
 
 @operator(real=True)
 def msort(input: Operand) -> Tensor:
-    """``sort(input, 0).values``: the elements in ascending order along the first dimension.
+    """``sort(input, 0)``: the elements in ascending order along the first dimension.
 
     Derivative: ``g`` at the place each element came from; equal elements keep their order.
     Shape: any; the result has the input's.

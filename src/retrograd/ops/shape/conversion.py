@@ -275,7 +275,7 @@ for _name, _dtype in {
 
 @operator(namespace="Tensor")
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
-    """``self.to("cpu")``: the Tensor in the CPU's memory; itself where it is there already.
+    """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
     Shape: any, kept.
@@ -294,7 +294,7 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
-    """``self.to("cuda")``: the Tensor on a GPU; itself where it is there already.
+    """``out = self``: the Tensor on a GPU; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
     Shape: any, kept.

@@ -252,7 +252,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
 
     Derivative: each matrix's block of ``g``.
-    Shape: (m_i, n_i) to (sum of m_i, sum of n_i); (n,) stands for (1, n) and () for (1, 1).
+    Shape: (m_i, n_i) to (sum_i m_i, sum_i n_i); (n,) stands for (1, n) and () for (1, 1).
     Dtype: any; the result has PyTorch's result type of all.
 
     Args:
