@@ -12,12 +12,14 @@ from numpy import ndarray
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
 from ...core.errors import InvalidValue, describe
-from ...core.primitive import Primitive, apply, operand
+from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels import distances
 from ..linear.matmul import MATMUL
 from ..table.arguments import dimension, number
-from ..table.batching import in_front
-from ..table.composites import raw
+from ..table.batching import composed, in_front
+from ..table.composites import gradients_of, raw, second_order
 from ..table.registry import operator
 
 
@@ -199,6 +201,53 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
+def _pairs_of(x: Any) -> tuple[Any, Any]:
+    return _pairs(len(x)) if type(x) is ndarray else array_module(x).triu_indices(x.shape[0], 1)
+
+
+def _pdist(x: Any) -> Any:
+    if distances.takes(x):
+        return distances.pdist(x)
+    i, j = _pairs_of(x)
+    difference = x[i] - x[j]
+    difference *= difference
+    return np.sqrt(accurate_sum(difference, (1,)))
+
+
+def _pdist_backward(g: Any, x: Any, distance: Any) -> Any:
+    """``dx_i = sum_j w_ij (x_i - x_j)`` with ``w = g / distance``, symmetric."""
+    w = _slope(g, distance)
+    if distances.takes(x):
+        return distances.pdist_backward(w, x)
+    i, j = _pairs_of(x)
+    weights = array_module(x).zeros((len(x), len(x)), x.dtype)
+    weights[i, j] = weights[j, i] = w
+    return np.matmul(weights[:, None], x[:, None] - x)[:, 0]
+
+
+def _all_pairs(x: Tensor) -> Tensor:
+    i, j = _pairs_of(x.array)
+    return _p_norm(x[i] - x[j], 2)
+
+
+PDIST_BACKWARD = Primitive(
+    "pdist_backward",
+    lambda dy, x, distance: (_pdist_backward(dy, x, distance),),
+    "dy x",
+    vjp=lambda g, dy, x, needs: second_order(_all_pairs, g, dy, (x,), (True,), needs),
+    outputs=-1,
+    signals=True,
+    batch=composed(gradients_of(_all_pairs, 1, "distance")),
+)
+PDIST = Primitive(
+    "pdist",
+    _pdist,
+    "x",
+    [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]],
+    batch=composed(_all_pairs),
+)
+
+
 @operator(namespace="nn.functional", method=False, real=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
@@ -223,5 +272,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:
         raise RuntimeError(f"only supports non-negative p values, got {p}")
-    i, j = _pairs(x.array.shape[0]) if type(x.array) is ndarray else array_module(x).triu_indices(x.array.shape[0], 1)
+    if p == 2 and x.array.dtype.char in "fd" and x.array.size:
+        return apply1(PDIST, x)
+    i, j = _pairs_of(x.array)
     return _p_norm(x[i] - x[j], p)

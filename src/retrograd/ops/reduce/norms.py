@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels import moments
 from ..indexing.selection import where
 from ..math.arithmetic import sub
 from ..table import batching
@@ -27,7 +28,8 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
         return _norm(x.astype(np.float32), p, dim, keepdim).astype(np.float16)
     xp = array_module(x)
     if p == 2:
-        return xp.sqrt(accurate_sum(x * x, dim, keepdim))
+        total = moments.squares(x, dim, keepdim, False)
+        return xp.sqrt(accurate_sum(x * x, dim, keepdim) if total is None else total)
     if p == 0:
         return accurate_sum((x != 0).astype(x.dtype), dim, keepdim)
     size = xp.abs(x)

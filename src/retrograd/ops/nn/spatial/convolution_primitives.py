@@ -101,7 +101,7 @@ def _matrices(w: Any, layout: Layout, groups: int) -> Any:
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
 
 
-def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
+def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Half precision has no fast products, and sums that lose accuracy: such arrays are computed in float32."""
 
     @wraps(forward)
@@ -113,7 +113,7 @@ def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-@_in_single_precision
+@in_single_precision
 def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
@@ -135,7 +135,7 @@ def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     return out
 
 
-@_in_single_precision
+@in_single_precision
 def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by x: what each element of y had read gets it back."""
     n, outs = y.shape[:2]
@@ -175,7 +175,7 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
     return x
 
 
-@_in_single_precision
+@in_single_precision
 def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
