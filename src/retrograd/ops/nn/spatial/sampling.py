@@ -235,8 +235,8 @@ def _composite(x: Tensor, grid: Tensor, *, way: Way) -> Tensor:
     count = places.shape[2]
     places = places.reshape(n, 1, -1).expand(n, channels, -1)
     values = gather(x.reshape(n, channels, -1), 2, places).reshape(n, channels, -1, count)
-    values = np.where(new_tensor(inside).movedim(0, 1)[:, None], values, 0.0)
-    return (values * weight.movedim(0, 1)[:, None]).sum(2).reshape(n, channels, *grid.shape[1:-1])
+    read: Any = np.where(new_tensor(inside).movedim(0, 1)[:, None], values, 0.0)
+    return (read * weight.movedim(0, 1)[:, None]).sum(2).reshape(n, channels, *grid.shape[1:-1])
 
 
 SAMPLE: Primitive = Primitive(
