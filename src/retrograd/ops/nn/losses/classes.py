@@ -431,7 +431,7 @@ def cross_entropy(
     Raises:
         IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, or batches of different length.
-        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in [0, 1].
+        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
         NotImplementedError: the input is not real floating.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
