@@ -65,26 +65,18 @@ def widen(x, out, start, stop):
         out[j] = np.uint32(whole | u(u(bits & u(0x8000)) << u(16))).view(np.float32)
 
 
-LINE, SEVERAL = 16, 64  # numbers of a line of the cache; columns that are turned at once
+TILE = 64  # rows and columns that are turned at once
 
 
 @shared()
 def transpose(x, out, start, stop):
-    """Rows of matrices ``out[b, i, j] = x[b, j, i]``, counted through all of them.
-
-    By way of a tile: lines of x or ``out`` that lie a power of two apart throw each other out of the cache.
-    """
+    """Rows of matrices ``out[b, i, j] = x[b, j, i]``, counted through all of them."""
     rows, columns = out.shape[1:]
-    tile = np.empty((LINE, SEVERAL), out.dtype)
     for b in range(start // rows, (stop - 1) // rows + 1):
+        matrix, result = x[b], out[b]
         low, high = max(0, start - b * rows), min(rows, stop - b * rows)
-        for i in range(low, high, LINE):
-            height = min(LINE, high - i)
-            for j in range(0, columns, SEVERAL):
-                width = min(SEVERAL, columns - j)
-                for c in range(width):
-                    for r in range(height):
-                        tile[r, c] = x[b, j + c, i + r]
-                for r in range(height):
-                    for c in range(width):
-                        out[b, i + r, j + c] = tile[r, c]
+        for i in range(low, high, TILE):
+            for j in range(0, columns, TILE):
+                for r in range(i, min(i + TILE, high)):
+                    for c in range(j, min(j + TILE, columns)):
+                        result[r, c] = matrix[c, r]

@@ -14,7 +14,10 @@ from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
 from ..make.filled import empty_like, zeros_like
+from ..math.arithmetic import MUL, SUB
+from ..math.exponential import EXP
 from ..reduce.common import converted, kept, reduce_
+from ..reduce.reductions import SUM
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.blocks import in_single
@@ -30,15 +33,15 @@ def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False
         return xp.log(accurate_sum(x, dim, keepdim))
     top = x.max(axis=dim, keepdims=True)
     top = xp.where(xp.isfinite(top), top, x.dtype.type(0))
-    out = xp.log(accurate_sum(xp.exp(x - top), dim, keepdim))
+    out = xp.log(accurate_sum(EXP.forward(SUB.forward(x, top)), dim, keepdim))
     return out + (top if keepdim else top.reshape(out.shape))
 
 
 def _logsumexp_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
-    p = np.exp(x - kept(ans, x.shape, dim, keepdim))
-    total = p.sum(axis=dim, keepdims=True)  # 1, but for the rounding of ans, which large logits feel
-    return kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1) * p
+    p = EXP(SUB(x, kept(ans, x.shape, dim, keepdim)))
+    total = SUM(p, dim=dim, keepdim=True)  # 1, but for the rounding of ans, which large logits feel
+    return MUL(kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1), p)
 
 
 LOGSUMEXP = Primitive(
