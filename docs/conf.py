@@ -59,6 +59,9 @@ LITERAL = re.compile(r"(``.*?``|:math:`.*?`)")
 
 def plain(line):
     """A line in which asterisks and bars outside of literals mean themselves, as in the terminal."""
+    line_of_formulas = re.match(r" +\| (?=:math:)", line)  # which the bar keeps apart from the next
+    if line_of_formulas:
+        return line_of_formulas[0] + plain(line[line_of_formulas.end() :])
     parts = LITERAL.split(line)
     parts[::2] = [re.sub(r"(?<!\\)([*|])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)

@@ -34,8 +34,9 @@ TABLE = Path(__file__).parents[1] / "docs" / "operators.md"
         ("y = 1 if x > 0 else 0", r"y = \begin{cases}1 & \text{if } x > 0 \\ 0 & \text{else}\end{cases}"),
         ("x[i, .., a:b]", r"x[i, \ldots , a{:}b]"),
         ("(N, C, *)", "(N, C, *)"),
-        ("(n,)", "(n,)"),
+        ("(n,)", "(n{,})"),
         ("[0, 1)", "[0, 1)"),
+        ("(-pi, pi]", r"(-\pi, \pi]"),
         ("[[a, b], [0, c]]", r"\begin{bmatrix}a & b \\ 0 & c\end{bmatrix}"),
         ("y_k = x_(k + n // 2)", r"y_{k} = x_{k + \left\lfloor n / 2\right\rfloor}"),
         ("T^*_n'(x)", "{T^{*}_{n}}'(x)"),
@@ -61,6 +62,7 @@ def test_a_formula_is_set(formula, expected):
         "a +",
         "(a",
         "a)",
+        "f(x]",
         "sum of x",
         "x for all i",
         "a & b",
@@ -90,7 +92,7 @@ def test_a_call_is_a_formula_where_a_docstring_says_what_is_computed():
     text = "``cat(x)`` is made.\n\nDerivative: ``cat(g)``.\nShape: (n,) to (n, n).\n\n``cat(x)``\n\n>>> ``x + y``"
     set_ = formulas.typeset(text, says=True)
     assert re.findall(":math:`(.*?)`", set_) == [
-        *(r"\operatorname{cat}(x)", r"\operatorname{cat}(g)", "(n,)", "(n, n)"),
+        *(r"\operatorname{cat}(x)", r"\operatorname{cat}(g)", "(n{,})", "(n, n)"),
     ]
     assert set_.endswith("``cat(x)``\n\n>>> ``x + y``")
 

@@ -42,8 +42,9 @@ document.addEventListener("keydown", (event) => {
 
 // What has no place to break a line, and needs more than one.
 function fit() {
-  for (const formula of document.querySelectorAll("span.math")) {
-    const box = formula.closest("p, td, th, li, dt, dd, div");
+  for (const formula of document.querySelectorAll("span.math:has(mjx-container)")) {
+    let box = formula.parentElement;
+    while (getComputedStyle(box).display === "inline") box = box.parentElement;
     if (formula.getBoundingClientRect().width > box.clientWidth) formula.classList.add("long");
   }
   reachable();

@@ -36,7 +36,7 @@ def typeset(docstring: str, says: bool = False) -> str:
         if not text.lstrip().startswith(">>>"):
             text = LINES.sub(r"\g<1>| \g<2>", text)
             said = says and (place == 0 or text.startswith("Derivative:"))
-            parts[place] = paragraph(shaped(text) if text.startswith("Shape:") else text, said)
+            parts[place] = paragraph(shaped(text) if text.startswith(("Shape:", "Shapes:")) else text, said)
     return "".join(parts)
 
 

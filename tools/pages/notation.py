@@ -185,7 +185,7 @@ class Reader:
             if not self.take(","):
                 break
             if self.next.text in ends and len(items) == 1:
-                items[0] += ","  # a tuple of one
+                items[0] += "{,}"  # a tuple of one
         if items and cases:
             self.fails("has cases with and without a condition")
         return self.cased(cases) if cases else r", \allowbreak ".join(items)
@@ -328,9 +328,9 @@ class Reader:
         text = self.tokens[self.place - 1].text
         return subscript(text)
 
-    def inside(self, bracket: str, read: Callable[..., str]) -> str:
+    def inside(self, bracket: str, read: Callable[..., str], half_open: bool = False) -> str:
         """What stands in a bracket that was opened, up to where it closes."""
-        ends = ("]", ")") if bracket == "[" else (ENDS.get(bracket, bracket),)
+        ends = ("]", ")") if bracket == "[" else (")", "]") if half_open else (ENDS.get(bracket, bracket),)
         self.open.append(bracket)
         text = read(*ends) if read == self.listed else read()
         self.open.pop()
@@ -385,8 +385,12 @@ class Reader:
         if kind == "name":
             return self.named(text)
         if text == "(":
-            content = self.inside("(" if "^" not in self.open[-1:] else "^", self.listed)
-            return Part(within("(", content, ")"), None if re.search(r"(?<!\\),", content) else content)
+            content = self.inside("(" if "^" not in self.open[-1:] else "^", self.listed, half_open=True)
+            right = self.ended
+            if right == "]" and "," not in content:
+                self.fails("wants )")
+            group = right == ")" and re.search(r"(?<!\\),", content) is None
+            return Part(within("(", content, right), content if group else None)
         if text == "[":
             return Part(self.boxed())
         if text == "{":
@@ -435,7 +439,7 @@ class Reader:
         ):
             return Part(FUNCTIONS[bare] + (f"_{{{index}}}" if index else ""))
         if called and len(bare) > 1 and bare not in GREEK and not re.fullmatch(r"[A-Z]\d|df", bare):
-            return Part(rf"\operatorname{{{name}}}" if "_" not in name else roman(name))
+            return Part(rf"\operatorname{{{name}}}" if re.fullmatch(r"\w[^_.]*", name) else roman(name))
         return Part(symbol(name))
 
 

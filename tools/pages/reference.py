@@ -135,7 +135,7 @@ def documented(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 def says(name: str) -> bool:
     """Whether the first paragraph of what has this name says what is computed."""
-    return name.startswith("retrograd.nn.") and name.count(".") == 2
+    return name.startswith(("retrograd.nn.", "retrograd.distributions.")) and name.count(".") == 2
 
 
 def unreadable(name: str, value: object, says: bool) -> list[str]:

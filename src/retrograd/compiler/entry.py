@@ -136,7 +136,7 @@ class Entry:
         self.forward: Any = self.replay  # or the graph that it becomes
         if self.kernels is not None:
             gives = [*handed_out, *self.kept]
-            self.forward = Graph(self.replay, takes, self.sources, gives, bool(trace.cotangents))
+            self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
             gives = [value for value, _ in trace.gradients if value is not None]
@@ -178,7 +178,7 @@ class Entry:
         def lies(array: str, value: Value) -> str:
             if not value.on_gpu:
                 return f"type({array}) is ndarray"
-            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device.id}"
+            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
         body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}

@@ -5,7 +5,7 @@ they were given. Every array that the trace met is a ``Value``:
 
 * ``value.shape``, ``value.dtype``, ``value.strides``: what the array was in the trace; guards see to it that these are
   what they are in a replay. For what is no array but a number (``item()``) the shape is None.
-* ``value.device``: ``"cpu"``, CuPy's device, or None for a number.
+* ``value.device``: ``"cpu"``, the number of a GPU, or None for what is no array.
 * ``value.root``: the value whose memory it lies in; itself for whoever owns his memory. Two values may overlap only if
   their roots are the same. A view's instruction has ``view = True``.
 
@@ -62,7 +62,8 @@ class Value:
         self.shape: Any = getattr(array, "shape", None)
         self.dtype: Any = getattr(array, "dtype", type(array))
         self.strides: Any = getattr(array, "strides", None)
-        self.device: Any = None if self.shape is None else getattr(array, "device", "cpu")
+        device = None if self.shape is None else getattr(array, "device", "cpu")
+        self.device: str | int | None = getattr(device, "id", device)
 
     def __repr__(self) -> str:
         return f"v{self.index}"
@@ -70,7 +71,7 @@ class Value:
     @property
     def on_gpu(self) -> bool:
         """Whether it is an array of CuPy's."""
-        return self.device not in (None, "cpu")
+        return type(self.device) is int
 
     @property
     def size(self) -> int:

@@ -114,6 +114,8 @@ class Traced(Wrapping):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
         if how == "at":
+            if type(inputs[0]) is Traced and type(inputs[0].numbers) is not np.ndarray:  # NumPy's does not ask CuPy
+                function = getattr(backend_of(inputs[0].numbers).xp, ufunc.__name__).at
             return self.tracer.call(function, inputs, kwargs, writes=inputs[:1])
         out = kwargs.get("out")
         if out is None:

@@ -252,7 +252,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
     Of fractions each subset gets ``floor(len(dataset) * fraction)`` samples, and what is left over goes one
     each to the first subsets. Lengths that do not sum to the length of the data set, and fractions outside
-    [0, 1], raise ValueError.
+    ``[0, 1]``, raise ValueError.
 
     Args:
         dataset: a data set with a length.

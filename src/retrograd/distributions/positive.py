@@ -456,7 +456,7 @@ class GeneralizedPareto(Distribution):
     Args:
         loc: the lower bound.
         scale: positive.
-        concentration: c.
+        concentration: ``c``.
         validate_args: whether to check.
 
     Raises:

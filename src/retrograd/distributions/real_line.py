@@ -314,7 +314,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN: every number between the bounds is as likely."""
+        """NaN, since every number between the bounds is as likely."""
         return full_like(self.high, math.nan)
 
     @property

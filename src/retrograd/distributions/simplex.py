@@ -58,7 +58,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch: 1 where both concentrations are below 1 and the density has no bound at either end.
+        """As in PyTorch 1 where both concentrations are below 1 and the density has no bound at either end.
 
         NaN where both are 1 and all numbers are as likely.
         """
@@ -151,7 +151,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A Bernoulli variable relaxed to (0, 1), so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
+    """A Bernoulli variable relaxed to ``(0, 1)``, so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
 
     Args:
         temperature: positive; the lower, the closer samples are to 0 and 1.
@@ -278,7 +278,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch: the first corner where all concentrations are below 1 and no corner has a bound."""
+        """As in PyTorch the first corner where all concentrations are below 1 and no corner has a bound."""
         above = (self.concentration - 1).clamp(min=0)
         unbounded = (self.concentration < 1).all(-1, keepdim=True)
         first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]

@@ -17,7 +17,7 @@ class Dropout(BaseLayer):
     Dividing by ``1 - p`` keeps the expectation of y at x. (Srivastava et al., "Dropout: a simple way to prevent neural
     networks from overfitting", JMLR 15, 2014.)
 
-    Shapes: any; the dtype of x, which must be floating (else TypeError). A p outside [0, 1] is a ValueError.
+    Shapes: any; the dtype of x, which must be floating (else TypeError). A p outside ``[0, 1]`` is a ValueError.
 
     Args:
         p: the probability that an element becomes 0.

@@ -137,7 +137,7 @@ class CrossEntropyLoss(_WeightedLoss):
         weight: a factor per class, ``(C,)``.
         ignore_index: targets of this class do not count.
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
-        label_smoothing: the share of a target that goes to all classes alike, in [0, 1].
+        label_smoothing: the share of a target that goes to all classes alike, in ``[0, 1]``.
 
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
@@ -183,7 +183,7 @@ class BCELoss(_WeightedLoss):
         size_average, reduce, reduction: as for ``L1Loss``.
 
     Raises:
-        RuntimeError: when called, an ``x`` is outside [0, 1].
+        RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
 
     >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
     tensor(0.6931)

@@ -353,7 +353,7 @@ class GroupNorm(_Affine):
 
     Args:
         num_groups: a divisor of num_channels.
-        num_channels: C.
+        num_channels: ``C``.
         eps: added to the variance.
         affine: whether there are factors and offsets per channel.
         device, dtype: of the parameters.

@@ -11,6 +11,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -98,7 +99,7 @@ _SIGNATURE = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\) \{')
 @cache
 def compiler() -> str | None:
     """The C++ compiler, or None."""
-    return shutil.which("g++")
+    return shutil.which("g++") if sys.platform == "linux" else None
 
 
 @cache

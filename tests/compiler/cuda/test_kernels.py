@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.compiler.cuda import kernels
 from retrograd.compiler.cuda.expressions import DTYPES, FUNCTIONS, expression, literal
 from retrograd.compiler.cuda.groups import part_of
 from retrograd.compiler.cuda.kernels import OPTIONS, CudaLoop, Module
-from retrograd.compiler.cuda.source import Tile
+from retrograd.compiler.cuda.source import Kernel, Tile
 from retrograd.compiler.passes.expressions import _ARITHMETIC, _COMPARISONS
 from retrograd.compiler.passes.loops import Group
 from retrograd.compiler.program import Instruction, Value, method
@@ -329,3 +330,48 @@ def test_random_programs_and_their_gradients(seed):
             continue
         digits = 1e-10 if dtype is np.float64 else 2e-4
         np.testing.assert_allclose(got, wanted, rtol=digits, atol=digits * max(1, abs(wanted).max()))
+
+
+# The tests themselves
+
+
+def remainder_of_some(module: Module) -> None:
+    x, y = numbers_of(np.dtype(np.int32), 2)
+    loop = loop_of(instruction_of(np.remainder, (x, y), np.remainder(x, y)), module)
+    assert loop is not None
+    compare(loop(x, y), np.remainder(x, y), "remainder")
+
+
+@needs_compiler
+def test_a_wrong_function_is_noticed(monkeypatch):
+    remainder_of_some(Module())
+    rule = "return r != (T)0 && (r < (T)0) != (y < (T)0) ? (T)(r + y) : r;"
+    assert rule in kernels.PRELUDE
+    monkeypatch.setattr(kernels, "PRELUDE", kernels.PRELUDE.replace(rule, "return r;"))
+    with pytest.raises(AssertionError, match="remainder"):
+        remainder_of_some(Module())
+
+
+@needs_compiler
+def test_threads_that_do_not_wait_are_noticed(monkeypatch):
+    def total(module: Module) -> float:
+        x = cupy.ones(1000, np.float32)
+        first = instruction_of(np.multiply, (x, x), x)
+        second = Instruction("array", method("sum"), (first.outs[0],), None, (Value(9, x.sum()),))
+        parts = [part_of(first), part_of(second)]
+        loop = CudaLoop(Group((first, second), (1000,), tuple(parts[0].steps), (parts[1].total,), ()), module)
+        return float(loop(x, x))
+
+    assert total(Module()) == 1000
+    text = Kernel.text
+    monkeypatch.setattr(Kernel, "text", lambda self, name: text(self, name).replace("__syncthreads();", ""))
+    assert total(Module()) != 1000
+
+
+@needs_compiler
+def test_a_launch_with_an_array_of_another_dtype_is_noticed():
+    module = Module()
+    x = cupy.ones(4, np.float32)
+    loop = loop_of(instruction_of(np.add, (x, x), x), module)
+    with pytest.raises(AssertionError, match="float"):
+        loop(cupy.ones(4, np.float64))

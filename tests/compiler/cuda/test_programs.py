@@ -302,3 +302,18 @@ def test_without_a_gpu_nothing_of_it_is_asked_for(backend):
         assert fast.entries[0].kernels is None
     finally:
         register_backend(backend)
+
+
+def test_sums_at_indices_are_cupys_own():
+    """``np.add.at`` is nothing that NumPy would hand over to CuPy."""
+
+    def f(x: Any, index: Any) -> Any:
+        out = rg.zeros(4, 3)
+        cupy_like = rg.get_array_module(x)
+        cupy_like.add.at(out.array, index.array, x.array)
+        return out * 2
+
+    fast, x, index = rg.compile(f), rg.ones(5, 3), rg.tensor([0, 1, 1, 3, 3], device="cuda")
+    for _ in range(3):
+        assert fast(x, index)[:, 0].cpu().numpy().tolist() == [2.0, 4.0, 0.0, 4.0]
+    assert fast.traces == 1, fast.why

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..effects import clear_grad, give_array, run_step, set_grad
 from ..program import Instruction, Value
 from ..replay import Replay
 from ..tracer import SHAPED_BY_DATA
+from .kernels import Copies, Module
 
 CAPTURES = 3  # after which it is given up to follow memory that moves
 _PURE = ("array", "primitive", "whole", "loop")
@@ -41,6 +42,7 @@ class Graph:
         takes: the values it is called with.
         sources: where they come from.
         gives: the values it returns.
+        module: takes the kernel that copies them.
         walked: whether a walk goes back through it later, by what it keeps.
     """
 
@@ -50,6 +52,7 @@ class Graph:
         takes: Sequence[Value],
         sources: Sequence[tuple[str, Any]],
         gives: Sequence[Value],
+        module: Module,
         walked: bool,
     ) -> None:
         self.replay = replay
@@ -58,10 +61,11 @@ class Graph:
         self.captures = 0
         self.graph: Any = None
         self._stream: Any = None
+        self._alone = Lock()
         try:
             if walked:
                 raise Refused("a walk comes back to what it keeps")
-            self._split(takes, sources, gives)
+            self._split(takes, sources, gives, module)
         except Refused as why:
             self.reason = str(why)
 
@@ -76,7 +80,9 @@ class Graph:
 
     # What can be captured
 
-    def _split(self, takes: Sequence[Value], sources: Sequence[tuple[str, Any]], gives: Sequence[Value]) -> None:
+    def _split(
+        self, takes: Sequence[Value], sources: Sequence[tuple[str, Any]], gives: Sequence[Value], module: Module
+    ) -> None:
         instructions = self.replay.instructions
         checks, fetches, effects = self._of_the_processor(instructions)
         special = {id(step) for step in (*checks, *fetches, *effects)}
@@ -121,6 +127,7 @@ class Graph:
         if any(x.root in copied for x in out):
             raise Refused("a result is a view of an argument")
         self.own = [x.root in made for x in out]  # else it lies where an input does
+        self._copies = Copies([x for x in out if x.root in made], module)
         label = self.replay.file.strip("<>")
         self.before = Replay([*checks, *fetches], takes, fetched, f"checks of {label}")
         self.inside = Replay(inside, everything, out, f"graph of {label}")
@@ -165,7 +172,8 @@ class Graph:
             return self.replay(arrays)
         everything = [*arrays, *self.before(arrays)]
         try:
-            found = self._found(everything)
+            with self._alone:  # the graph's buffers are one for all threads
+                found = self._found(everything)
         except Refused as why:
             self.reason = str(why)
             self._forget()
@@ -179,7 +187,7 @@ class Graph:
         places = tuple([everything[place].data.ptr for place in self.fixed])
         if self.graph is not None and places == self._places:
             self._launch(everything)
-            return self._results(xp)
+            return self._results()
         if self.captures == CAPTURES:
             raise Refused("the memory that it uses lies elsewhere in each call")
         self._capture(xp, everything, places)
@@ -226,7 +234,7 @@ class Graph:
         for x, before in zip(memory, earlier, strict=True):
             x[...] = before
         self._launch(everything)
-        found = self._results(xp)
+        found = self._results()
         if all(_alike(xp, a, b) for a, b in zip((*found, *memory), wanted, strict=True)):
             return found
         for x, right in zip(memory, wanted[len(plain) :], strict=True):
@@ -240,9 +248,10 @@ class Graph:
             buffer[...] = everything[place]
         self.graph.launch()
 
-    def _results(self, xp: Any) -> tuple[Any, ...]:
+    def _results(self) -> tuple[Any, ...]:
         """Copies of what the graph made, which the next launch overwrites."""
-        return tuple([x.copy() if own else x for x, own in zip(self._outs, self.own, strict=True)])
+        copies = iter(self._copies([x for x, own in zip(self._outs, self.own, strict=True) if own]))
+        return tuple([next(copies) if own else x for x, own in zip(self._outs, self.own, strict=True)])
 
     def _forget(self) -> None:
         self.graph, self._outs, self._buffers = None, (), {}

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import cupy_backend
+from ..passes.expressions import row_major
 from ..passes.loops import Group
 from ..program import Value
-from .expressions import PRELUDE
-from .source import NUMBERS, THREADS, Kernel, Operands, elementwise, with_sums
+from .expressions import DTYPES, PRELUDE
+from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
 
 OPTIONS = ("--std=c++14", "--fmad=false")
 
@@ -89,3 +90,26 @@ class CudaLoop:
             self.module.launch(name, kernel.grid, [part, total])
         found = (*outs, *sums)
         return found if len(found) != 1 else found[0]
+
+
+class Copies:
+    """Copies of several arrays by as few launches as can be; views and other dtypes are copied by CuPy."""
+
+    def __init__(self, values: Sequence[Value], module: Module) -> None:
+        self.module = module
+        plain = [n for n, x in enumerate(values) if x.size and x.dtype in DTYPES and row_major(x)]
+        self.launches: list[tuple[str, Kernel, list[int]]] = []
+        for begin in range(0, len(plain), POINTERS // 2):
+            some = plain[begin : begin + POINTERS // 2]
+            kernel = copying([values[n] for n in some])
+            self.launches.append((module.enter(kernel), kernel, some))
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        xp, made = cupy_backend().xp, list[Any](arrays)
+        for name, kernel, some in self.launches:
+            pairs = []
+            for n in some:
+                made[n] = xp.empty(arrays[n].shape, arrays[n].dtype)
+                pairs += [made[n], arrays[n]]
+            self.module.launch(name, kernel.grid, pairs)
+        return [x.copy() if x is old else x for x, old in zip(made, arrays, strict=True)]

@@ -129,6 +129,47 @@ class _Places:
         ]
 
 
+POINTERS = 480  # of a launch, whose parameters may take 4 KiB
+EACH = 16  # elements of a thread, of a kernel over several arrays
+
+
+def in_turn(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
+    """The lines of a kernel whose blocks share several calls over so many elements each, and how many blocks it has.
+
+    A call finds in ``block`` which ``THREADS * EACH`` elements it is for.
+    """
+    lines, total = ["int block = blockIdx.x;"], 0
+    for call, size in calls:
+        blocks = -(-size // (THREADS * EACH))
+        total += blocks
+        lines += [f"if (block < {blocks}) {{ {call}; return; }}", f"block -= {blocks};"]
+    return lines, max(total, 1)
+
+
+# The elements ``i`` of a block.
+OF_BLOCK = (
+    f"const long long first = (long long)block * {THREADS * EACH};",
+    f"const long long last = first + {THREADS * EACH} < size ? first + {THREADS * EACH} : size;",
+    f"for (long long i = first + threadIdx.x; i < last; i += {THREADS}) {{",
+)
+_COPY = (
+    "template <class T> __device__ void copied(T* to, const T* from, long long size, int block) {\n"
+    + "".join(f"  {line}\n" for line in OF_BLOCK)
+    + "    to[i] = from[i];\n  }\n}\n"
+)
+
+
+def copying(values: Sequence[Value]) -> Kernel:
+    """The kernel that copies several contiguous arrays."""
+    parameters = [
+        f"{qualifier}{stored(x.dtype)}* __restrict__ {name}{n}"
+        for n, x in enumerate(values)
+        for qualifier, name in (("", "o"), ("const ", "a"))
+    ]
+    lines, blocks = in_turn([(f"copied(o{n}, a{n}, {x.size}LL, block)", x.size) for n, x in enumerate(values)])
+    return Kernel(", ".join(parameters), _indented(lines, 1), (blocks, 1), (_COPY,))
+
+
 def _indented(lines: Sequence[str], depth: int) -> str:
     return "".join(f"{'  ' * depth}{line}\n" for line in lines)
 

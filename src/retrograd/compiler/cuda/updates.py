@@ -21,10 +21,8 @@ from ..passes.expressions import row_major
 from ..program import Instruction, Value
 from .expressions import DTYPES, cast, expression, held, load, store, stored
 from .kernels import Module
-from .source import THREADS, Kernel
+from .source import OF_BLOCK, POINTERS, Kernel, in_turn
 
-EACH = 16  # elements of a thread
-POINTERS = 480  # of a launch, whose parameters may take 4 KiB
 _DOUBLE = np.dtype(np.float64)
 _indices = count(1 << 40)  # of values beside those of the trace and of regions
 
@@ -189,9 +187,7 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
                 f"const {real} {name} = {cast(place, _DOUBLE, dtype)};"
                 for name, place in zip(names, places, strict=True)
             ],
-            f"const long long first = (long long)block * {THREADS * EACH};",
-            f"const long long last = first + {THREADS * EACH} < size ? first + {THREADS * EACH} : size;",
-            f"for (long long i = first + threadIdx.x; i < last; i += {THREADS}) {{",
+            *OF_BLOCK,
             *[f"  {real} {x} = {load(f'{x}_[i]', dtype)};" for x in arrays],
             *["  " + line for line in writer.lines],
             *[f"  {x}_[i] = {store(x, dtype)};" for x in dict.fromkeys(writer.written)],
@@ -205,17 +201,14 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
 
 def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[Any, int, int]]) -> Kernel:
     """One launch over some parameters: a block finds its parameter, and which part of that it updates."""
-    parameters, lines, functions = ["const double* __restrict__ numbers"], ["int block = blockIdx.x;"], []
-    total = 0
+    parameters, calls, functions = ["const double* __restrict__ numbers"], [], []
     for n, (row, (form, numbers, rates)) in enumerate(zip(rows, updates, strict=True)):
         name, text = _function(form, row[0].dtype)
         functions.append(text)
         memory, size = stored(row[0].dtype), row[0].size
         names = [f"p{n}", f"g{n}", *[f"s{n}_{k}" for k in range(len(row) - 2)]]
         parameters += [f"{'const ' if x[0] == 'g' else ''}{memory}* __restrict__ {x}" for x in names]
-        blocks = -(-size // (THREADS * EACH))
-        total += blocks
-        call = f"{name}({', '.join(names)}, numbers + {numbers}, numbers + {rates}, {size}LL, block)"
-        lines += [f"if (block < {blocks}) {{ {call}; return; }}", f"block -= {blocks};"]
+        calls.append((f"{name}({', '.join(names)}, numbers + {numbers}, numbers + {rates}, {size}LL, block)", size))
+    lines, blocks = in_turn(calls)
     body = "".join(f"  {line}\n" for line in lines)
-    return Kernel(", ".join(parameters), body, (max(total, 1), 1), tuple(dict.fromkeys(functions)))
+    return Kernel(", ".join(parameters), body, (blocks, 1), tuple(dict.fromkeys(functions)))

@@ -71,7 +71,7 @@ class Update:
         state, found = self.optimizer.state, []
         for (parameter, name), (kind, dtype, shape) in zip(self._wanted, self._kinds, strict=True):
             entry = state[parameter].get(name)
-            array = getattr(entry, "array", None)
+            array: Any = getattr(entry, "array", None)
             if type(array) is not kind or array.dtype != dtype or array.shape != shape:
                 return None
             found.append(array)

@@ -11,6 +11,7 @@ Four primitives that take an ``Index`` do everything; each is the adjoint of ano
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from operator import index as as_integer
 from typing import Any
@@ -35,6 +36,7 @@ from . import batching
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
+SMALL = 1 << 12  # elements of an index about which is remembered what its shape says
 _BOUNDS = frozenset((int, type(None)))
 
 
@@ -54,7 +56,7 @@ class Index:
         kinds = [value.dtype.kind for value in key if hasattr(value, "dtype")]
         self.key = key
         self.storages = storages
-        self.repeats = any(kind in "iu" for kind in kinds)
+        self.repeats = "i" in kinds or "u" in kinds
         self.basic = not kinds and not any(type(value) is bool for value in key)
 
     def __repr__(self) -> str:
@@ -215,6 +217,21 @@ def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> A
     return xp.arange(prod(shape)).reshape(shape)[key]
 
 
+def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> Any:
+    """Where the lanes of an index of some shape along ``dim`` begin in the flat array of their own shape."""
+    begins = np.zeros((1,) * len(shape), np.intp)
+    for axis, length in enumerate(shape):
+        if axis != dim:
+            begins = begins + (np.arange(length) * prod(own[axis + 1 :])).reshape(
+                [-1 if axis == other else 1 for other in range(len(shape))]
+            )
+    begins.flags.writeable = False
+    return begins
+
+
+_known_lane_positions = lru_cache(maxsize=64)(_lane_positions)
+
+
 def add_at(out: Any, index: Index, values: Any) -> None:
     """``out[index] += values``, in which repeated positions add up."""
     if not index.repeats:
@@ -228,8 +245,16 @@ def add_at(out: Any, index: Index, values: Any) -> None:
         return
     values = np.asarray(values, dtype=out.dtype)
     along = index.along
-    if along is not None and lanes.writes(out, index.key[along], along):
-        lanes.add(out, index.key[along], values, along)
+    if along is not None:
+        place = index.key[along]
+        if lanes.writes(out, place, along):
+            lanes.add(out, place, values, along)
+        else:
+            begins = _known_lane_positions if place.size <= SMALL else _lane_positions
+            positions = begins(place.shape, out.shape, along) + place * prod(out.shape[along + 1 :])
+            if values.shape != positions.shape:
+                values = np.broadcast_to(values, positions.shape)
+            np.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
         return
     first = index.key[0]
     if (

@@ -552,4 +552,4 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
     return SparseTensor(indices, self[found], self.array.shape, True)
 
 
-tensor_method(property(lambda self: False, doc="Whether only some elements are kept: see SparseTensor."), "is_sparse")
+tensor_method(property(lambda self: False, doc="Whether only some elements are kept, as by SparseTensor."), "is_sparse")

@@ -325,7 +325,7 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def ndtri(input: Tensor) -> Tensor:
-    """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside [0, 1].
+    """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside ``[0, 1]``.
 
     Derivative: with y the result ``g * sqrt(2 pi) * e^(y^2 / 2)``; infinite at 0 and 1.
     Shape: any; the result has the input's.

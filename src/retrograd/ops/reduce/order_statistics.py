@@ -102,10 +102,10 @@ def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
     if not x.ndim:
         return argsorted(x, dim)
-    missing = (x != x).sum(axis=dim, keepdims=True)
     length = x.shape[dim]
-    if type(x) is ndarray and not missing.any():
+    if type(x) is ndarray and not (x.dtype.kind == "f" and np.isnan(x).any()):
         return _place_of(x, (length - 1) // 2, dim)
+    missing = (x != x).sum(axis=dim, keepdims=True)
     order = argsorted(x, dim)
     if ignore_nan:
         xp = array_module(x)
@@ -330,14 +330,14 @@ def quantile(
 
     Args:
         input: the elements.
-        q: a number or a 1-dimensional Tensor, in [0, 1].
+        q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.
         interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
@@ -363,14 +363,14 @@ def nanquantile(
 
     Args:
         input: the elements.
-        q: a number or a 1-dimensional Tensor, in [0, 1].
+        q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.
         interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)

@@ -28,7 +28,11 @@ def _concatenate(*xs: Any, dim: int) -> Any:
 
 
 def _stack(*xs: Any, dim: int) -> Any:
-    return array_module(xs[0]).stack(xs, axis=dim)
+    xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
+    try:
+        return xp.concatenate([x[new] for x in xs], axis=dim)
+    except ValueError:
+        return xp.stack(xs, axis=dim)  # which is slower, and says what is wrong
 
 
 def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:

@@ -93,7 +93,7 @@ def binary_cross_entropy(
 
     Args:
         input: the probabilities p.
-        target: the targets y, in [0, 1].
+        target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -141,7 +141,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: logits.
-        target: the targets y, in [0, 1].
+        target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.

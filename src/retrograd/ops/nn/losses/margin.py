@@ -232,7 +232,7 @@ def multilabel_soft_margin_loss(
 
     Args:
         input: scores x.
-        target: y, in [0, 1].
+        target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.

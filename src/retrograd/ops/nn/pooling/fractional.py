@@ -155,7 +155,7 @@ def fractional_max_pool2d_with_indices(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: taken for compatibility.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -192,7 +192,7 @@ def fractional_max_pool2d(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Raises:
         RuntimeError: windows do not fit, or a shape is wrong.
@@ -227,7 +227,7 @@ def fractional_max_pool3d_with_indices(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: taken for compatibility.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 3); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -264,7 +264,7 @@ def fractional_max_pool3d(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 3); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Raises:
         RuntimeError: windows do not fit, or a shape is wrong.
