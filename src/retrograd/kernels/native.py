@@ -24,7 +24,7 @@ from .machine import Loop
 from .objects import njit
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
-_AWAKE = 100_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
+_AWAKE = 500_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
 _LOOKS = 2000  # of a caller at the helpers' work, before it does the same
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _WORD = ir.IntType(64)
