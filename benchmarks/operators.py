@@ -96,7 +96,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "max_pool2d": ("F.max_pool2d(x, 2)", {"x": (2, 2, 8, 8)}, {"x": (64, 32, 28, 28)}),
     "adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(x, 3)", IMAGE, IMAGES),
-    "fractional_max_pool2d": ("F.fractional_max_pool2d(x, 2, output_ratio=0.5)", IMAGE, IMAGES),
+    "fractional_max_pool2d": ("F.fractional_max_pool2d(x, 2, output_ratio=(0.5, 0.5))", IMAGE, IMAGES),
     "max_unpool2d": (
         "F.max_unpool2d(x, t, 2)",
         {"x": (2, 4, 4, 4), "t": "(torch.arange(16) * 4).reshape(4, 4).expand(2, 4, 4, 4)"},

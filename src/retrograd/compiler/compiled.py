@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import tensor
 from ..core.backward import Walk
+from ..core.devices import backend_of, is_array
 from ..core.graph import edge_of, reachable
 from ..core.modes import modes
 from ..core.storage import sharers
@@ -27,10 +28,11 @@ from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
 from .program import Value
+from .real import as_real
 from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
-from .traced import Number, Traced, as_real
+from .traced import Number, Traced
 from .tracer import Tracer
 
 LIMIT = 8  # programs that a function keeps
@@ -225,7 +227,7 @@ class Compiled(Wrapper):
                 if isinstance(leaf, Tensor):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
-                elif type(leaf) is np.ndarray or index in free_leaves:
+                elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
                 tracer.lift(tensor_)
@@ -278,7 +280,7 @@ class Compiled(Wrapper):
     @staticmethod
     def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
         """An argument that is no Tensor as an input of the program."""
-        if type(value) is np.ndarray:
+        if is_array(value):
             node = tracer._value(value)
             made: Any = Traced(tracer, value, node)
         else:
@@ -332,7 +334,7 @@ class Compiled(Wrapper):
         cotangents: list[Value] = []
         roots = []
         for x in outputs:
-            ones = np.ones(x.array.shape, x.array.dtype)
+            ones = backend_of(x.array.numbers).xp.ones(x.array.shape, x.array.dtype)
             node = tracer._value(ones)
             tracer.program.inputs.append((node, ("cotangent", len(cotangents))))
             cotangents.append(node)

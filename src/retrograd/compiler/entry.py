@@ -10,20 +10,24 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.backward import differentiate
+from ..core.devices import cupy_backend, is_array
 from ..core.graph import edge_of, new_node
 from ..core.modes import enable_grad, modes
 from ..core.primitive import Primitive, apply, attach
 from ..core.quiet import silent
-from ..core.storage import is_saved, share, storage_of
+from ..core.storage import is_saved, is_writable, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
+from .cuda import Graph, fused
+from .cuda import Module as Kernels
 from .effects import run_step
 from .guards import Surroundings
 from .native import compiled_regions
 from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
+from .scalars import no_scalar
 from .sizes import NEW, Sizes
 
 
@@ -105,11 +109,16 @@ class Entry:
         inside = {value for step in forward for value in step.outs}
         needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are in no region
+        self.kernels: Kernels | None = None  # of a program on a GPU
         if not program.varies:
             compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
             sure = {value for value in compared if value.shape is not None}
             forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
             backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            if any(step.on_gpu for step in program.instructions):
+                self.kernels = Kernels()
+                forward = fused(forward, needed, self.kernels)
+                backward = fused(backward, handed_over, self.kernels)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -124,6 +133,10 @@ class Entry:
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
         self.replay = Replay(forward, takes, [*handed_out, *self.kept], label)
+        self.forward: Any = self.replay  # or the graph that it becomes
+        if self.kernels is not None:
+            gives = [*handed_out, *self.kept]
+            self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
             gives = [value for value, _ in trace.gradients if value is not None]
@@ -162,6 +175,11 @@ class Entry:
                 return same_dtype
             return f"{array}.shape == {value.shape!r} and {array}.strides == {value.strides!r} and {same_dtype}"
 
+        def lies(array: str, value: Value) -> str:
+            if not value.on_gpu:
+                return f"type({array}) is ndarray"
+            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
+
         body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
         key: list[Value] = []  # the arrays whose sizes may vary
@@ -186,13 +204,13 @@ class Entry:
                 body.append(f"if not ({' and '.join(conditions)}): return None")
                 value, requires = lifted[id(leaf)]
                 body.append(f"a{index} = {x}.array")
-                kind = named(np.ndarray)
-                body.append(f"if type(a{index}) is not {kind} or not ({fits(f'a{index}', value)}): return None")
+                body.append(f"if not ({lies(f'a{index}', value)} and {fits(f'a{index}', value)}): return None")
                 body.append(f"if {x}._requires is not {requires}: return None")
                 if requires:
                     body.append(f"if ({x}._node is None) is not {leaf._node is None}: return None")
-            elif isinstance(leaf, np.ndarray):
-                body.append(f"if type({x}) is not ndarray or not ({fits(x, by_argument[index])}): return None")
+            elif is_array(leaf):
+                value = by_argument[index]
+                body.append(f"if not ({lies(x, value)} and {fits(x, value)}): return None")
             elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
                 body.append(f"if type({x}) is not {named(type(leaf))} or {x} != {named(leaf)}: return None")
             else:
@@ -206,7 +224,8 @@ class Entry:
             t = named(tensor)
             arrays[id(tensor)] = f"t{number}"
             body.append(f"t{number} = {t}.array")
-            body.append(f"if not ({fits(f't{number}', value)} and {t}._requires is {requires}): return None")
+            here = lies(f"t{number}", value)
+            body.append(f"if not ({here} and {fits(f't{number}', value)} and {t}._requires is {requires}): return None")
         gradients: dict[int, str] = {}
         for number, (leaf, present) in enumerate(trace.grads):
             t = self._leaf_name(leaf, named)
@@ -294,7 +313,7 @@ class Entry:
         if self.primitive is not None:
             return self._run_recorded(leaves, arrays)
         with silent():
-            found = self.replay(arrays)
+            found = self.forward(arrays)
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 
@@ -305,7 +324,7 @@ class Entry:
             if self.primitive is not None:
                 return self._run_recorded(leaves, arrays)
             with silent():
-                found = self.replay(arrays)
+                found = self.forward(arrays)
         except BaseException:
             for array, before in copies:
                 array[...] = before
@@ -319,7 +338,7 @@ class Entry:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
         return True
 
@@ -355,7 +374,7 @@ class Entry:
                     if result.requires and tensors is not None:
                         value = next(recorded)
                     else:
-                        value = new_tensor(value if type(value) is np.ndarray else np.asarray(value))
+                        value = new_tensor(value if type(value) is np.ndarray else no_scalar(value))
                     if result.spent is not None:
                         freed: Any = None
                         value._requires = True
@@ -413,7 +432,7 @@ class Entry:
             found = pull((*gs, *kept.arrays))
             out: list[Any] = [None] * len(needs)
             for (source, _), array in zip(flowing, found, strict=True):
-                out[places[entry._key(source)]] = np.asarray(array)
+                out[places[entry._key(source)]] = no_scalar(array)
             return out
 
         count = sum(result.requires for result in self.results)
@@ -435,9 +454,9 @@ class Entry:
 
     def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
         with silent():
-            found = self.replay(arrays)
+            found = self.forward(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-        outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
+        outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
         inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
         kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
         for x, read in zip(inputs, self.is_read, strict=True):

@@ -25,7 +25,7 @@ from ..table.registry import operator
 
 @operator(method=False, real=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
+    """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
@@ -73,7 +73,7 @@ def _pairs(count: int) -> tuple[Any, Any]:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
-    Derivative: that of the norm; for p = 2 x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 where the distance is 0.
+    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
     Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
     Dtype: floating.
 
@@ -151,7 +151,7 @@ _MODES = {
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
 
-    Derivative: for p = 2 x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
+    Derivative: for ``p = 2`` x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
     terms whose points coincide count 0. That of the norm for other p.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
     Dtype: real floating, the same of both.
@@ -159,7 +159,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     Args:
         x1, x2: the Tensors.
         p: the norm; 0 counts the coordinates that differ.
-        compute_mode: for p = 2 by a matrix product, which is fast and less exact for points that nearly coincide:
+        compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
             ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
 
     Raises:
@@ -252,7 +252,7 @@ PDIST = Primitive(
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
-    Derivative: that of the norm; for p = 2 input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
+    Derivative: that of the norm; for ``p = 2`` input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
     points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
     Dtype: real floating.

@@ -90,7 +90,7 @@ MULTI_MARGIN, MULTILABEL_MARGIN = (
 )
 
 
-def _examples(x: Tensor) -> Tensor:
+def _as_rows(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
     if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
@@ -111,7 +111,7 @@ def multi_margin_loss(
     """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
 
     Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
-    hinge for p = 2; 0 at the margin.
+    hinge for ``p = 2``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
     Dtype: real floating; kept.
 
@@ -138,7 +138,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
     given, t = floating_operand(input), operand(target, "target")
-    x = _examples(given)
+    x = _as_rows(given)
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
@@ -201,7 +201,7 @@ def multilabel_margin_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     given, t = floating_operand(input), operand(target, "target")
-    x = _examples(given)
+    x = _as_rows(given)
     shapes = {given.array.shape, t.array.shape}
     if len(shapes) > 1 and shapes != {(), (1,)} or t.array.dtype.kind not in "iu":
         raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")

@@ -264,7 +264,7 @@ NLL_TRANSPOSE: Primitive = Primitive(
 
 def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
-    top = x.max(axis=1, keepdims=True)
+    top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
     picked = z[at_classes(index)]
     others = None
@@ -431,7 +431,7 @@ def cross_entropy(
     Raises:
         IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, or batches of different length.
-        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in [0, 1].
+        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
         NotImplementedError: the input is not real floating.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")

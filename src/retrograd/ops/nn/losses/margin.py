@@ -10,6 +10,7 @@ import numpy as np
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ....kernels import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
@@ -70,7 +71,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: y = 1 wants x1 ranked above x2, y = -1 below.
+    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
 
     Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
     target: ``-g (x1 - x2)`` there.
@@ -151,12 +152,23 @@ def cosine_embedding_loss(
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
+def _soft_margin(x: Any, y: Any, reduction: str) -> Any:
+    out = elementwise.loss(elementwise.SOFT_MARGIN, x, y, reduction)
+    return reduced_array(log1p_exp(-x * y), reduction) if out is None else out
+
+
+def _soft_margin_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    share = share_of(g, x, reduction)
+    out = elementwise.slope(elementwise.SOFT_MARGIN, share, x, y)
+    return -share * y * SIGMOID(-x * y) if out is None else out
+
+
 SOFT_MARGIN = Primitive(
     "soft_margin_loss",
-    lambda x, y, reduction: reduced_array(log1p_exp(-x * y), reduction),
+    _soft_margin,
     "x y",
     [
-        lambda g, x, y, reduction: -share_of(g, x, reduction) * y * SIGMOID(-x * y),
+        _soft_margin_vjp_x,
         lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y),
     ],
     promote="same",
@@ -220,7 +232,7 @@ def multilabel_soft_margin_loss(
 
     Args:
         input: scores x.
-        target: y, in [0, 1].
+        target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
