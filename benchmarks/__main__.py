@@ -6,7 +6,7 @@
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
 Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``, ``torch-compiled`` PyTorch under its own,
-where there is a C++ compiler for it. Libraries that are not installed are left out.
+with ``--torch-compile`` and a C++ compiler: it takes minutes. Libraries that are not installed are left out.
 
 A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
 and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step while another process keeps a core
@@ -85,7 +85,7 @@ class Worker:
 def can(library: str, workload: str) -> bool:
     """Whether the library is installed and has the workload."""
     name = library.partition("-")[0]
-    if library == "torch-compiled" and (workload not in STEPS or not (which("g++") or which("clang++"))):
+    if library == "torch-compiled" and workload not in STEPS:
         return False
     return find_spec(name) is not None and (name in ("retrograd", "torch") or (name, workload) in OTHERS)
 
@@ -189,7 +189,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--torch-compile", action="store_true", help="measure torch.compile, too")
     options = parser.parse_args()
+    if options.torch_compile and not (which("g++") or which("clang++")):
+        parser.error("torch.compile needs a C++ compiler, g++ or clang++")
+    libraries = tuple(name for name in LIBRARIES if name != "torch-compiled" or options.torch_compile)
     record = load(options.json, options.threads)
     results = record["steps"]
     for workload in options.only:
@@ -205,7 +209,7 @@ def main() -> None:
             for name in STEPS:
                 record["alone"][name] = measure(name, 1, options.rounds, options.seconds, LIBRARIES_ALONE)
             continue
-        results[workload] = measure(workload, options.threads, options.rounds, options.seconds)
+        results[workload] = measure(workload, options.threads, options.rounds, options.seconds, libraries)
         figures = [f"{name} {1e3 * one['seconds_median']:.3g} ms" for name, one in results[workload].items()]
         print(f"{workload}: {', '.join(figures)}", file=sys.stderr, flush=True)
         keep(record, options.json)

@@ -156,3 +156,17 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
 
     for _ in range(3):
         assert [y.item() for y in f(rg.ones(3))] == [6.0, 5.0]
+
+
+@pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rich_random_programs(seed, varied):
+    check_fuzzed(seed, varied, rich=True)
+
+
+def test_sorts_are_stable_in_programs_too():
+    x = rg.tensor(np.random.default_rng(0).integers(0, 4, (50, 20)) * 1.0)
+    for function in (lambda x: x.argsort(-1), lambda x: x.sort(0, descending=True)[1], lambda x: x.median(1)[1]):
+        program = rg.compile(function)
+        for _ in range(2):
+            assert rg.equal(program(x), function(x))

@@ -97,8 +97,9 @@ class Compiled(Wrapper):
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
-            often = entry.trace.sizes is not None and stance == "default" and len(self.own) < self.limit
-            if often and entry.trace.sizes.often(leaves):
+            sizes = entry.trace.sizes
+            room = stance == "default" and len(self.own) < self.limit
+            if sizes is not None and room and sizes.often(leaves):
                 return self._trace(leaves, structure, None)
             started = time.perf_counter()
             try:
