@@ -5,8 +5,8 @@
 
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
 meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
-Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``. Libraries that are not installed are left
-out.
+Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``, ``torch-compiled`` PyTorch under its own,
+where there is a C++ compiler for it. Libraries that are not installed are left out.
 
 A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
 and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step while another process keeps a core
@@ -27,6 +27,7 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from . import page, setup_costs
@@ -34,7 +35,9 @@ from .others import OTHERS
 from .workloads import PARTS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARIES = ("retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "jax", "autograd", "mygrad")
+LIBRARIES = (
+    "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
+)  # fmt: skip
 MEASURED = ("steps", "alone", "setup", "neighbour")  # of a record
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the threads of the one before have gone to sleep: OpenMP's wait awake for a fifth
@@ -50,7 +53,7 @@ class Worker:
             environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
         if library == "retrograd-numpy":
             environment["RETROGRAD_KERNELS"] = "reference"
-        if library == "retrograd-compiled":
+        if library.endswith("-compiled"):
             environment["BENCHMARK_COMPILED"] = "1"
         command = [sys.executable, "-m", "benchmarks.worker", library.partition("-")[0], workload]
         self.process = subprocess.Popen(
@@ -82,6 +85,8 @@ class Worker:
 def can(library: str, workload: str) -> bool:
     """Whether the library is installed and has the workload."""
     name = library.partition("-")[0]
+    if library == "torch-compiled" and (workload not in STEPS or not (which("g++") or which("clang++"))):
+        return False
     return find_spec(name) is not None and (name in ("retrograd", "torch") or (name, workload) in OTHERS)
 
 

@@ -1,10 +1,11 @@
-"""The time of single operators beside PyTorch eager, forward and backward, on small and on large float32 tensors.
+"""The time of single operators beside PyTorch eager, forward and backward, on small and on large tensors.
 
-The programs are the same text for both libraries. Each library runs in a process of its own, in alternation, with the
-same number of threads; the ratios are of medians. With ``--small`` it is small tensors alone, with the calls of
-``small_calls.py``, too, the dearest beside PyTorch first.
+The programs are the same text for both libraries. Each library runs in a process of its own, with the same number of
+threads, and they take turns at every program; the ratios are of medians. With ``--small`` it is small tensors alone,
+with the calls of ``small_calls.py``, too. Tables begin with what is dearest beside PyTorch; progress goes to the
+terminal alone.
 
-    python benchmarks/operators.py [--small] [--only softmax conv2d] [--rounds 3] [--threads 2]
+    python -m benchmarks.operators [--small] [--only softmax 'conv*'] [--rounds 3] [--threads 2] [--dtype float64]
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable
+from fnmatch import fnmatch
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,12 @@ try:
 except ImportError:
     from small_calls import SMALL_CALLS  # type: ignore[import-not-found, no-redef]
 
-# name: program, small shapes, large shapes. A shape in a list is that of integers below its last number.
+IMAGE, IMAGES = {"x": (2, 4, 8, 8)}, {"x": (16, 32, 56, 56)}
+VOLUME, VOLUMES = {"x": (2, 4, 4, 4, 4)}, {"x": (4, 8, 16, 16, 16)}
+POINTS, MORE_POINTS = [{"g": f"torch.rand({n}, {size}, {size}, 2) * 2 - 1"} for n, size in ((2, 6), (16, 56))]
+
+# name: program, small shapes, large shapes. A tuple is the shape of normal numbers with a gradient, a list that of
+# integers below its last number, and a string makes a constant.
 PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "add": ("x + y", {"x": (8, 8), "y": (8, 8)}, {"x": (1024, 1024), "y": (1024, 1024)}),
     "add row": ("x + y", {"x": (8, 8), "y": (8,)}, {"x": (1024, 1024), "y": (1024,)}),
@@ -82,14 +89,54 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"x": (2, 2, 8, 8), "w": (4, 2, 3, 3), "b": (4,)},
         {"x": (32, 16, 28, 28), "w": (32, 16, 3, 3), "b": (32,)},
     ),
+    "conv2d 14x14": (
+        "F.conv2d(x, w, b, padding=1)",
+        {"x": (1, 2, 6, 6), "w": (2, 2, 3, 3), "b": (2,)},
+        {"x": (64, 32, 14, 14), "w": (32, 32, 3, 3), "b": (32,)},
+    ),
     "max_pool2d": ("F.max_pool2d(x, 2)", {"x": (2, 2, 8, 8)}, {"x": (64, 32, 28, 28)}),
+    "adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(x, 3)", IMAGE, IMAGES),
+    "fractional_max_pool2d": ("F.fractional_max_pool2d(x, 2, output_ratio=(0.5, 0.5))", IMAGE, IMAGES),
+    "max_unpool2d": (
+        "F.max_unpool2d(x, t, 2)",
+        {"x": (2, 4, 4, 4), "t": "(torch.arange(16) * 4).reshape(4, 4).expand(2, 4, 4, 4)"},
+        {"x": (16, 32, 28, 28), "t": "(torch.arange(784) * 4).reshape(28, 28).expand(16, 32, 28, 28)"},
+    ),
+    "interpolate nearest": ("F.interpolate(x, scale_factor=2)", IMAGE, IMAGES),
+    "interpolate bilinear": ("F.interpolate(x, scale_factor=2, mode='bilinear')", IMAGE, IMAGES),
+    "interpolate bicubic": ("F.interpolate(x, scale_factor=1.5, mode='bicubic')", IMAGE, IMAGES),
+    "interpolate area": ("F.interpolate(x, scale_factor=0.5, mode='area')", IMAGE, IMAGES),
+    "interpolate antialias": ("F.interpolate(x, scale_factor=0.4, mode='bilinear', antialias=True)", IMAGE, IMAGES),
+    "interpolate trilinear": ("F.interpolate(x, scale_factor=2, mode='trilinear')", VOLUME, VOLUMES),
+    "grid_sample": ("F.grid_sample(x, g, align_corners=False)", IMAGE | POINTS, IMAGES | MORE_POINTS),
+    "grid_sample both": (
+        "F.grid_sample(x, g, align_corners=False)",
+        IMAGE | {"g": f"({POINTS['g']}).requires_grad_()"},
+        IMAGES | {"g": f"({MORE_POINTS['g']}).requires_grad_()"},
+    ),
+    "grid_sample nearest": (
+        "F.grid_sample(x, g, 'nearest', align_corners=False)",
+        IMAGE | POINTS,
+        IMAGES | MORE_POINTS,
+    ),
+    "grid_sample bicubic": (
+        "F.grid_sample(x, g, 'bicubic', align_corners=False)",
+        IMAGE | POINTS,
+        IMAGES | MORE_POINTS,
+    ),
+    "grid_sample volume": (
+        "F.grid_sample(x, g, align_corners=False)",
+        VOLUME | {"g": "torch.rand(2, 3, 3, 3, 3) * 2 - 1"},
+        VOLUMES | {"g": "torch.rand(4, 16, 16, 16, 3) * 2 - 1"},
+    ),
 }
 
 
-CALLS_AT_ONCE = 20  # of small tensors, between two looks at the clock
+LOOKS = 20  # at the clock in one measurement of small tensors, whatever a call takes
+SECONDS = {"small": 0.01, "large": 0.1}  # of one measurement: of a program, library and round, each way
 
 
-def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Callable[[], None]]:
+def program(library: str, name: str, size: str, dtype: str) -> tuple[Callable[[], Any], Callable[[], None]]:
     """The forward alone under recording, and forward with backward, of one program."""
     text, *shapes = PROGRAMS[name] if name in PROGRAMS else SMALL_CALLS[name]
     rng = np.random.default_rng(0)
@@ -101,16 +148,16 @@ def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Ca
     else:
         import retrograd as torch  # type: ignore[no-redef]
         import retrograd.nn.functional as F  # type: ignore[no-redef]
+    torch.set_default_dtype(getattr(torch, dtype))
     scope: dict[str, Any] = {"torch": torch, "F": F}
-    leaves = []
-    for key, shape in shapes[large].items():
+    for key, shape in shapes[size == "large"].items():
         if isinstance(shape, str):
             scope[key] = eval(shape, {"torch": torch})
         elif isinstance(shape, list):
             scope[key] = torch.from_numpy(rng.integers(shape[-1], size=shape[:-1]))
         else:
-            scope[key] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32)).requires_grad_()
-            leaves.append(scope[key])
+            scope[key] = torch.from_numpy(rng.standard_normal(shape).astype(dtype)).requires_grad_()
+    leaves = [value for value in scope.values() if getattr(value, "requires_grad", False)]
     forward = eval(f"lambda: {text}", scope)
     cotangent = torch.ones_like(forward().detach()).contiguous()
 
@@ -122,12 +169,15 @@ def program(library: str, name: str, large: bool) -> tuple[Callable[[], Any], Ca
     return forward, both
 
 
-def median_time(function: Callable[[], Any], seconds: float, calls: int) -> float:
-    for _ in range(3):
-        function()
+def median_time(function: Callable[[], Any], seconds: float) -> float:
+    """Of one call; the first one may compile, and the second says how many there are between two looks at the clock."""
+    function()
+    start = time.perf_counter()
+    function()
+    calls = max(1, int(seconds / LOOKS / (time.perf_counter() - start)))
     times = []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 5:
+    while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
         for _ in range(calls):
             function()
@@ -135,74 +185,91 @@ def median_time(function: Callable[[], Any], seconds: float, calls: int) -> floa
     return statistics.median(times)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", metavar="OPERATOR")
-    parser.add_argument("--small", action="store_true", help="small tensors alone, with more programs")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.1, help="per program, library and round")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    programs = [*PROGRAMS, *SMALL_CALLS] if options.small else list(PROGRAMS)
-    names = options.only or programs
-    unknown = set(names) - set(programs)
-    if unknown:
-        parser.error(f"unknown operators {sorted(unknown)}; there are {', '.join(programs)}")
-    sizes = ("small",) if options.small else ("small", "large")
-    if options.worker:
-        measured = {
-            f"{name}/{size}": [
-                median_time(function, options.seconds, CALLS_AT_ONCE if size == "small" else 1)
-                for function in program(options.worker, name, size == "large")
-            ]
-            for name in names
-            for size in sizes
-        }
-        print(json.dumps(measured))
-        return
-    threads = str(options.threads)
-    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
-    times: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
-    for _ in range(options.rounds):
-        for library in ("retrograd", "torch"):
-            command = [sys.executable, __file__, "--worker", library, "--seconds", str(options.seconds)]
-            command += ["--small"] * options.small + ["--only", *names]
-            run = subprocess.run(command, capture_output=True, text=True, env=environment)
-            if run.returncode:
-                sys.exit(run.stderr)
-            for key, pair in json.loads(run.stdout).items():
-                times[library, key].append(pair)
-
-    def medians(library: str, name: str, size: str) -> list[float]:
-        return [statistics.median(column) for column in zip(*times[library, f"{name}/{size}"], strict=True)]
-
-    print(f"time of PyTorch eager's, {threads} threads: forward, forward and backward")
-    if options.small:
-        _print_small([(name, medians("retrograd", name, "small"), medians("torch", name, "small")) for name in names])
-        return
-    print(f"{'':16} {'small':^13} {'large':^13}")
-    for name in names:
-        cells = []
-        for size in sizes:
-            mine, theirs = medians("retrograd", name, size), medians("torch", name, size)
-            cells += [f"{a / b:6.2f}" for a, b in zip(mine, theirs, strict=True)]
-        print(f"{name:16} {' '.join(cells)}")
+def work(library: str, dtype: str, seconds: float | None) -> None:
+    """Answer lines ``[program, size]`` with the times of the forward, and of forward and backward."""
+    known = cache(lambda name, size: program(library, name, size, dtype))
+    for line in sys.stdin:
+        name, size = json.loads(line)
+        times = [median_time(function, seconds or SECONDS[size]) for function in known(name, size)]
+        print(json.dumps(times), flush=True)
 
 
-def _print_small(rows: list[tuple[str, list[float], list[float]]]) -> None:
-    """The ratios, the largest of the forward first, and the microseconds of both libraries."""
-    print(f"{'':28} {'ratios':^13} {'us':^16} {'PyTorch, us':^16}")
-    for name, mine, theirs in sorted(rows, key=lambda row: row[2][0] / row[1][0]):
-        ratios = " ".join(f"{a / b:6.2f}" for a, b in zip(mine, theirs, strict=True))
-        print(f"{name:28} {ratios} " + " ".join(f"{1e6 * value:7.2f}" for value in (*mine, *theirs)))
+class Worker:
+    """A library in a process of its own."""
+
+    def __init__(self, library: str, options: argparse.Namespace) -> None:
+        command = [sys.executable, __file__, "--worker", library, "--dtype", options.dtype]
+        if options.seconds:
+            command += ["--seconds", str(options.seconds)]
+        variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(variables, str(options.threads))
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+        )
+
+    def times(self, name: str, size: str) -> list[float]:
+        """Those of one program. Its errors stand on the standard error already."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps([name, size]), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline() or sys.exit(f"{name}, {size}: failed"))
+
+
+Row = tuple[str, list[float], list[float]]  # a program, and the times of both libraries, each way
+
+
+def measured(names: list[str], size: str, workers: list[Worker], rounds: int) -> list[Row]:
+    """The programs' times, those dearest beside PyTorch first."""
+    rows: list[Row] = []
+    for number, name in enumerate(names, 1):
+        if sys.stderr.isatty():
+            print(f"\r\033[K{size} {number}/{len(names)} {name}", end="", file=sys.stderr, flush=True)
+        times: list[list[list[float]]] = [[], []]
+        for _ in range(rounds):
+            for worker, found in zip(workers, times):
+                found.append(worker.times(name, size))
+        mine, theirs = [[statistics.median(column) for column in zip(*found)] for found in times]
+        rows.append((name, mine, theirs))
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    return sorted(rows, key=lambda row: -max(mine / theirs for mine, theirs in zip(*row[1:])))
+
+
+def print_table(size: str, rows: list[Row]) -> None:
+    """The ratios, and the microseconds of both libraries."""
+    print(f"{size:32} {'ratios':^13} {'us':^19} {'PyTorch, us':^19}")
+    for name, mine, theirs in rows:
+        ratios = " ".join(f"{a / b:6.2f}" for a, b in zip(mine, theirs))
+        print(f"{name:32} {ratios} " + " ".join(f"{1e6 * value:9.2f}" for value in (*mine, *theirs)))
     for index, direction in enumerate(("forward", "forward and backward")):
-        ratios = sorted(mine[index] / theirs[index] for _, mine, theirs in rows)
+        ratios = [mine[index] / theirs[index] for _, mine, theirs in rows]
         mean, median = statistics.geometric_mean(ratios), statistics.median(ratios)
         print(
             f"{direction}: geometric mean {mean:.2f}, median {median:.2f}, "
             f"{sum(ratio > 1.5 for ratio in ratios)} above 1.5, {sum(ratio > 3 for ratio in ratios)} above 3"
         )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="names, or patterns like 'conv*'")
+    parser.add_argument("--small", action="store_true", help="small tensors alone, with more programs")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, help="per program, library and round, each way")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker, options.dtype, options.seconds)
+        return
+    known = PROGRAMS | SMALL_CALLS if options.small else PROGRAMS
+    names = [name for name in known if any(fnmatch(name, wanted) for wanted in options.only or ["*"])]
+    if not names:
+        parser.error(f"no operator is named {' or '.join(options.only)}; there are {', '.join(known)}")
+    workers = [Worker(library, options) for library in ("retrograd", "torch")]
+    print(f"time of PyTorch eager's, {options.dtype}, {options.threads} threads: forward, forward and backward")
+    for size in ("small",) if options.small else ("small", "large"):
+        print_table(size, measured(names, size, workers, options.rounds))
 
 
 if __name__ == "__main__":

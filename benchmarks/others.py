@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,16 @@ def mygrad_chain() -> Step:
     return step
 
 
+def _in_jax(workload: str) -> Callable[[], Step]:
+    def make() -> Step:
+        step: Step = getattr(import_module("benchmarks.in_jax"), workload)()
+        return step
+
+    return make
+
+
 OTHERS: dict[tuple[str, str], Callable[[], Step]] = {
+    **{("jax", name): _in_jax(name) for name in ("mlp_large", "gpt_small", "gpt_middle", "cnn", "lstm")},
     ("jax", "mlp_small"): jax_mlp_small,
     ("jax", "elementwise"): jax_elementwise,
     ("jax", "chain"): jax_chain,

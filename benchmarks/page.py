@@ -11,6 +11,7 @@ NAMES = {
     "retrograd": "Retrograd",
     "retrograd-numpy": "without Numba",
     "retrograd-compiled": "compiled",
+    "torch-compiled": "torch.compile",
     "jax": "JAX",
     "autograd": "HIPS autograd",
     "mygrad": "MyGrad",
@@ -20,7 +21,8 @@ HEAD = """# Performance
 Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
 
 Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the median time
-of a step divided by PyTorch eager's in the same run: below 1, Retrograd is faster. JAX compiles the whole step.
+of a step divided by PyTorch eager's in the same run: below 1, Retrograd is faster. JAX and torch.compile are given the
+whole step to compile, which takes them from seconds to minutes that are not counted here.
 """
 
 

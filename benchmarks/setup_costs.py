@@ -55,18 +55,22 @@ def install_sizes() -> dict[str, float]:
     return sizes
 
 
-def first_steps() -> dict[str, float]:
-    """Seconds from the imported library to the end of a transformer's first step: with no compiled kernel, with all."""
+def first_steps(rounds: int = 5) -> dict[str, float]:
+    """Seconds from the imported library to the end of a transformer's first step, with no compiled kernel and with all.
+
+    The latter is the median of some processes.
+    """
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"RETROGRAD_CACHE": folder}
-        found = {}
-        for name in ("cold", "warm"):
+
+        def first_step() -> float:
             command = [sys.executable, "-m", "benchmarks.worker", "retrograd", "gpt_small"]
             run = subprocess.run(
                 command, cwd=ROOT, env=environment, input="end\n", capture_output=True, text=True, check=True
             )
-            found[name] = float(run.stdout.split()[0])
-    return found
+            return float(run.stdout.split()[0])
+
+        return {"cold": first_step(), "warm": statistics.median(first_step() for _ in range(rounds))}
 
 
 def measure() -> dict[str, dict[str, float]]:

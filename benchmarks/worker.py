@@ -26,20 +26,24 @@ def resident(field: str) -> int:
         return 0
 
 
+def load(library: str, workload: str) -> int:
+    """Import what a program begins with; the resident memory afterwards."""
+    import_module(library)
+    if (library, workload) not in OTHERS:
+        import_module(f"{library}.nn")
+        import_module(f"{library}.optim")
+    return resident("VmRSS")
+
+
 def make(library: str, workload: str) -> Any:
-    """The step, with as many threads as ``OMP_NUM_THREADS`` says, and the memory of the import."""
+    """The step, with as many threads as ``OMP_NUM_THREADS`` says."""
     if (library, workload) in OTHERS:
-        import_module(library)
-        imported = resident("VmRSS")
-        return OTHERS[library, workload](), imported
+        return OTHERS[library, workload]()
     lib = import_module(library)
-    import_module(f"{library}.nn")
-    import_module(f"{library}.optim")
     if library == "torch":
         lib.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    imported = resident("VmRSS")
     step = (STEPS | PARTS)[workload](lib)
-    return lib.compile(step) if "BENCHMARK_COMPILED" in os.environ else step, imported
+    return lib.compile(step) if "BENCHMARK_COMPILED" in os.environ else step
 
 
 def number(loss: Any) -> float:
@@ -50,8 +54,9 @@ def number(loss: Any) -> float:
 def main() -> None:
     """Read commands until ``end``."""
     library, workload = sys.argv[1:]
+    imported = load(library, workload)
     start = time.perf_counter()
-    step, imported = make(library, workload)
+    step = make(library, workload)
     first = number(step())
     print(json.dumps(time.perf_counter() - start), flush=True)
     last = first

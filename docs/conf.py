@@ -10,6 +10,7 @@ from retrograd.ops.table.registry import OPERATORS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools.pages.formulas import typeset
+from tools.pages.reference import says
 
 OPERATED = {entry.function for entry in OPERATORS.values()}
 ENTRIES = {(entry.function.__module__, entry.function.__qualname__): entry for entry in OPERATORS.values()}
@@ -27,6 +28,7 @@ extensions = [
     "sphinx-mathjax-offline",
 ]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+mathjax3_config = {"startup": {"typeset": False}}  # retrograd.js does
 myst_heading_anchors = 3
 exclude_patterns = ["conf.py"]
 
@@ -52,35 +54,30 @@ napoleon_use_ivar = True
 SECTIONS = re.compile(r"^(Derivative|Shape|Dtype|Source|Formula|Memory|Order|Note|Kernel): ")
 
 
-LITERAL = re.compile(r"(``.*?``)")
+LITERAL = re.compile(r"(``.*?``|:math:`.*?`)")
 
 
 def plain(line):
     """A line in which asterisks and bars outside of literals mean themselves, as in the terminal."""
+    line_of_formulas = re.match(r" +\| (?=:math:)", line)  # which the bar keeps apart from the next
+    if line_of_formulas:
+        return line_of_formulas[0] + plain(line[line_of_formulas.end() :])
     parts = LITERAL.split(line)
     parts[::2] = [re.sub(r"(?<!\\)([*|])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
 
 
 def sections(app, what, name, obj, options, lines):
-    """Set the one-line sections of our docstrings as paragraphs that begin in bold."""
+    """Set formulas, and the one-line sections of our docstrings as paragraphs that begin in bold."""
+    entry = ENTRIES.get((obj.__module__, obj.__qualname__)) if what == "function" else None
+    lines[:] = typeset("\n".join(lines), entry is not None or says(name)).split("\n")
     lines[:] = [line if line.lstrip().startswith((">>>", "...")) else plain(line) for line in lines]
     for number in range(len(lines) - 1, -1, -1):
         if SECTIONS.match(lines[number]):
             lines[number] = SECTIONS.sub(r"**\1.** ", lines[number])
             lines.insert(number, "")
-    if what == "function" and (entry := ENTRIES.get((obj.__module__, obj.__qualname__))):
-        formulas(lines)
+    if entry is not None:
         lines += ["", *also(entry)]
-
-
-def formulas(lines):
-    """Set the formulas of an operator and of its derivative: the first paragraph, and that on the derivative."""
-    setting = True
-    for number, line in enumerate(lines):
-        setting = line.startswith("**Derivative.**") or setting and bool(line)
-        if setting:
-            lines[number] = typeset(line)
 
 
 def also(entry):
@@ -100,17 +97,25 @@ def left_out(app, what, name, obj, skip, options):
     return True if skip or (obj in OPERATED if isinstance(obj, types.FunctionType) else False) else None
 
 
-FORMULA = re.compile(r'(<span class="math[^>]*>[^<]*</span>)([^\s<]+)')
+FORMULA = re.compile(r'(<span class="math[^>]*>)\\\((.*?)\\\)</span>([^\s<]*)', re.DOTALL)
 
 
-def held(app, pagename, templatename, context, doctree):
-    """Keep a formula and the punctuation behind it on one line."""
+def pieces(formula):
+    """A formula in pieces between which a line may break, the last with the punctuation behind it."""
+    *parts, last = formula[2].split(r"\allowbreak ")
+    text = "".join(rf"{formula[1]}\({part}{{}}\)</span><wbr>" for part in parts)
+    last = rf"{formula[1]}\({last}\)</span>"
+    return text + (f'<span class="held">{last}{formula[3]}</span>' if formula[3] else last)
+
+
+def broken(app, pagename, templatename, context, doctree):
+    """Let long formulas go on on the next line, for which MathJax wants them in pieces."""
     if "body" in context:
-        context["body"] = FORMULA.sub(r'<span class="held">\1\2</span>', context["body"])
+        context["body"] = FORMULA.sub(pieces, context["body"])
 
 
 def setup(app):
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
-    app.connect("html-page-context", held)
+    app.connect("html-page-context", broken)
     app.connect("autodoc-skip-member", left_out)
     app.connect("autodoc-process-docstring", sections, priority=400)

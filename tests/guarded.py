@@ -28,6 +28,7 @@ from retrograd.core.devices import (
     set_default_device,
     unregister_backend,
 )
+from tests.compiler.cuda.processor import RawModule
 
 # What takes NumPy arrays on purpose: CuPy's explicit transfers.
 TRANSFERS = {"array", "asarray", "asanyarray", "ascontiguousarray"}
@@ -217,6 +218,11 @@ class Pointer:
 
     def __init__(self, owner: GuardedArray, ptr: int) -> None:
         self.owner, self.ptr = owner, ptr
+
+    @property
+    def mem(self) -> Any:
+        """What stands for the allocation."""
+        return self.owner if self.owner.base is None else self.owner.base
 
     def __add__(self, offset: int) -> Pointer:
         return Pointer(self.owner, self.ptr + offset)
@@ -503,6 +509,7 @@ cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
 cupy.ndarray = GuardedArray  # type: ignore[attr-defined]
 cupy.asnumpy = lambda array: array.get() if isinstance(array, GuardedArray) else np.asarray(array)  # type: ignore[attr-defined]
 cupy.cuda = types.SimpleNamespace(Device=_Device, is_available=lambda: True)  # type: ignore[attr-defined]
+cupy.RawModule = RawModule  # type: ignore[attr-defined]
 cupy.get_array_module = lambda *arrays: cupy if any(flat(arrays)) else np  # type: ignore[attr-defined]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise
+from retrograd.kernels import elementwise, moments
 from retrograd.nn import functional as F
 
 pytestmark = [
@@ -52,6 +52,25 @@ def test_losses_of_differences(loss, reduction, dtype, monkeypatch):
     np.testing.assert_array_equal(ours[2], reference[2])
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-14)])
+@pytest.mark.parametrize("loss", [F.binary_cross_entropy_with_logits, F.soft_margin_loss])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_losses_of_scores(loss, reduction, dtype, tolerance, monkeypatch):
+    def run():
+        x, y = numbers(dtype)
+        x[2:6] *= np.array([[1e-6], [30], [400], [1e4]])
+        labels = rg.from_numpy(np.tanh(y))
+        scores, clean = [rg.from_numpy(value).requires_grad_() for value in (x, x[2:].copy())]
+        loss(scores, labels, reduction=reduction).backward()
+        value = loss(clean, labels[2:], reduction=reduction)
+        return value.item(), scores.grad.numpy(), loss(scores, labels, reduction=reduction).item()
+
+    ours, reference = both(monkeypatch, run)
+    assert ours[0] == pytest.approx(reference[0], rel=tolerance)
+    np.testing.assert_allclose(ours[1], reference[1], rtol=tolerance, atol=tolerance * np.nanmax(np.abs(reference[1])))
+    assert np.isnan(ours[2]) and np.isnan(reference[2])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dropout_and_where_are_their_references_bit_for_bit(dtype, monkeypatch):
     def run():
@@ -71,3 +90,25 @@ def test_second_derivatives_go_by_the_references():
     (g,) = rg.autograd.grad(F.mse_loss(x[2:], y[2:], reduction="sum"), x, create_graph=True)
     (h,) = rg.autograd.grad(g.sum(), x)
     assert h[2:].unique().tolist() == [2.0]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-13)])
+@pytest.mark.parametrize("dim", [None, 1, (0, 1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_norms_and_variances(dim, keepdim, dtype, tolerance, monkeypatch):
+    x = rg.from_numpy(np.random.default_rng(0).standard_normal((130, 300)).astype(dtype) + 5)
+
+    def run():
+        return [f(x, dim=dim, keepdim=keepdim).numpy() for f in (rg.norm, rg.var, rg.std)]
+
+    ours = run()
+    with monkeypatch.context() as change:
+        change.setattr(moments, "squares", lambda *args: None)
+        for own, reference in zip(ours, run(), strict=True):
+            assert (own.dtype, own.shape) == (reference.dtype, reference.shape)
+            np.testing.assert_allclose(own, reference, rtol=tolerance)
+    assert moments.squares(x.numpy(), (0,), False, True) is None  # to which no loop is due
+    huge = rg.full((200, 300), 1e30)
+    assert huge.norm().item() == float("inf") and huge.norm(dim=1)[0].item() == float("inf")  # as of few elements
+    x[3, 3] = float("nan")
+    assert x.var().isnan() and x.norm(dim=1).isnan().sum() == 1

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from retrograd.kernels import blas, cblas, products
+from retrograd.kernels import blas, cblas, products, ufuncs
 from retrograd.kernels.machine import Loop
 from retrograd.kernels.objects import njit
 
@@ -68,3 +68,27 @@ def test_stacks_of_products_are_numpys_however_they_lie_in_memory(dtype, x_lead,
             found = products.stack(left, right)
             assert found.dtype == dtype and found.flags.c_contiguous
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+TINY = np.float32(1e-40)  # too small for full precision
+
+
+@pytest.mark.skipif(not cblas.flushes(), reason="products flush on x86 only")
+@pytest.mark.parametrize("turn", [np.asarray, turned])
+def test_large_products_take_what_is_too_small_for_full_precision_as_zero(turn):
+    x, y = turn(np.full((512, 64), TINY)), turn(np.ones((64, 256), np.float32))
+    assert (products.dot(x, y) == 0).all()
+    assert (products.stack(np.stack([x] * 4), y) == 0).all()
+    assert (products.dot(x[:4], y[:, :4]) > 0).all()  # a small one is NumPy's
+    assert (products.dot(turn(x.astype(np.float64)), turn(y.astype(np.float64))) > 0).all()
+    half = np.full(x.shape, 1e-20, np.float32)
+    assert (products.dot(turn(half), turn(y * half[0, 0])) == 0).all()  # what comes out, too
+
+
+@pytest.mark.skipif(not cblas.flushes(), reason="products flush on x86 only")
+def test_products_leave_every_threads_mode_alone():
+    x, y, all_ = np.full((512, 256), TINY), np.ones((256, 512), np.float32), np.full(1 << 20, TINY)
+    for _ in range(5):
+        products.dot(x, y)
+        assert (all_ * np.float32(1) == TINY).all()
+        assert (ufuncs.spread(np.multiply, np.multiply)(all_, 1.0) == TINY).all()  # on the helpers

@@ -1,6 +1,7 @@
-/* What is wider than the screen scrolls by keys, too; tables of many columns become cards on a phone; "/" searches. */
+/* Formulas are set as they come near; what is wider than the screen scrolls by keys, too; tables of many columns become
+   cards on a phone; "/" searches. */
 function reachable() {
-  for (const box of document.querySelectorAll(".table-wrapper, .highlight pre, .wide, div.math")) {
+  for (const box of document.querySelectorAll(".table-wrapper, .highlight pre, .wide, div.math, .math.long")) {
     if (box.scrollWidth > box.clientWidth + 1) box.setAttribute("tabindex", "0");
     else box.removeAttribute("tabindex");
   }
@@ -38,6 +39,28 @@ document.addEventListener("keydown", (event) => {
   if (drawer && field.getBoundingClientRect().right <= 0) drawer.checked = true;  // the sidebar of a phone
   field.focus();
 });
+
+// What has no place to break a line, and needs more than one.
+function fit() {
+  for (const formula of document.querySelectorAll("span.math:has(mjx-container)")) {
+    let box = formula.parentElement;
+    while (getComputedStyle(box).display === "inline") box = box.parentElement;
+    if (formula.getBoundingClientRect().width > box.clientWidth) formula.classList.add("long");
+  }
+  reachable();
+}
+
+// Two thousand formulas at once would hold a page for seconds.
+addEventListener("load", () => {
+  const near = new IntersectionObserver((seen) => {
+    const formulas = seen.filter((one) => one.isIntersecting).map((one) => one.target);
+    formulas.forEach((formula) => near.unobserve(formula));
+    if (formulas.length)
+      MathJax.startup.promise = MathJax.startup.promise.then(() => MathJax.typesetPromise(formulas)).then(fit);
+  }, { rootMargin: "100%" });
+  for (const formula of document.querySelectorAll(".math")) near.observe(formula);
+});
+addEventListener("beforeprint", () => window.MathJax?.typeset());
 
 addEventListener("load", reachable);
 addEventListener("resize", reachable);

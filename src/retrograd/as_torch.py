@@ -1,4 +1,4 @@
-"""`python -m retrograd.as_torch script.py [args]` is `retrograd run script.py [args]`."""
+"""``python -m retrograd.as_torch script.py [args]`` is ``retrograd run script.py [args]``."""
 
 from retrograd.compat.as_torch import main
 

@@ -15,10 +15,8 @@ from retrograd.testing.fuzzing import FuzzedProgram
 pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
 
 
-def multiplied(
-    function: Any, x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int, one: Any
-) -> None:
-    """What ``kernels.gemm`` does to a block of rows, or of columns."""
+def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int) -> None:
+    """What ``kernels.product_loops`` does to a block of rows, or of columns."""
     product = (x.T if x_turned else x) @ (y.T if y_turned else y)
     block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))
     out[block] = product[block]
@@ -37,7 +35,7 @@ def everything_fuses(monkeypatch):
     def run(source: str) -> Any:
         scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
         exec(source.replace("from retrograd.kernels.native import apart, shared\n", ""), scope)
-        scope |= {"_sum": np.sum, "_block": multiplied}
+        scope |= {"_sum": np.sum, "multiply": multiplied}
         counts["loops"] += 1
         return scope["loop"]
 

@@ -222,3 +222,16 @@ def test_an_update_without_a_region_before_it_moves_by_the_gradient_of_this_step
     eager, compiled = training(), rg.compile(training())
     for _ in range(5):
         assert compiled().item() == pytest.approx(eager().item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [48, 64, 96])
+def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(size):
+    def function(x, y):
+        return rg.tanh(x @ y) + 1e-38
+
+    compiled = rg.compile(function)
+    for _ in range(3):
+        x, y = rg.full((size, size), 1e-40), rg.ones(size, size)
+        assert rg.equal(compiled(x, y), function(x, y))
+    assert regions(compiled)
+    assert np.float32(1e-40) * np.float32(1) > 0

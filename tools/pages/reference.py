@@ -13,6 +13,9 @@ from types import ModuleType
 
 from retrograd.ops.table.registry import OPERATORS
 
+from .formulas import typeset
+from .notation import Unreadable
+
 FAMILIES = {
     "math": "Elementwise mathematics",
     "reduce": "Sums, extremes and other reductions",
@@ -60,7 +63,7 @@ ONLY = {"retrograd.core.primitive": ("Primitive",)}  # of rooms that are no user
 
 
 class Undocumented(Exception):
-    """A public name has no docstring."""
+    """A public name has no docstring, or one with a formula that cannot be read."""
 
 
 def write(folder: Path) -> None:
@@ -72,6 +75,7 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages: list[tuple[str, str]] = []
     missing: list[str] = []
+    unread = [said for entry in OPERATORS.values() for said in unreadable(entry.name, entry.function, says=True)]
     seen: set[tuple[str, str]] = set()
     for family, title in FAMILIES.items():
         names = operators(family)
@@ -93,12 +97,16 @@ def write(folder: Path) -> None:
                 continue
             seen.add(identity(value))
             missing += undocumented(f"{room}.{name}", value)
+            for one, own in documented(f"{room}.{name}", value):
+                unread += unreadable(one, own, says(one))
             entries.append((f"{room}.{name}", "class" if inspect.isclass(value) else "function"))
         page = room.replace(".", "_")
-        write_page(folder / f"{page}.rst", title, entries, inspect.getdoc(module) or "")
+        write_page(folder / f"{page}.rst", title, entries, typeset(inspect.getdoc(module) or ""))
         pages.append((page, title))
     if missing:
         raise Undocumented("without a docstring: " + ", ".join(missing))
+    if unread:
+        raise Undocumented("formulas that cannot be read:\n" + "\n".join(unread))
     write_contents(folder / "index.md", pages)
 
 
@@ -113,6 +121,30 @@ def undocumented(name: str, value: object) -> list[str]:
         if not late and not inspect.getdoc(getattr(value, own)):
             missing.append(f"{name}.{own}")
     return missing
+
+
+def documented(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """A function or class, and the members whose docstrings its page shows."""
+    yield name, value
+    operators = {entry.function for entry in OPERATORS.values()}  # which stand with their families
+    for own, member in vars(value).items() if inspect.isclass(value) else ():
+        shown = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
+        if shown and not own.startswith("_") and not (inspect.isfunction(member) and member in operators):
+            yield f"{name}.{own}", getattr(value, own)
+
+
+def says(name: str) -> bool:
+    """Whether the first paragraph of what has this name says what is computed."""
+    return name.startswith(("retrograd.nn.", "retrograd.distributions.")) and name.count(".") == 2
+
+
+def unreadable(name: str, value: object, says: bool) -> list[str]:
+    """The complaint about a docstring with a formula that cannot be read."""
+    try:
+        typeset(inspect.getdoc(value) or "", says)
+    except Unreadable as error:
+        return [f"{name}: {error}"]
+    return []
 
 
 def operators(family: str) -> list[str]:

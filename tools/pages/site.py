@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import links, reference
+from . import formulas, links, reference
 from .__main__ import DOCS, pages
 from .blocks import Program, read
 from .keeping import keep, kept
@@ -65,6 +65,8 @@ def stage(source: Path) -> None:
         if path.parent.name == "learn":
             staged.with_suffix(".ipynb").write_text(notebook(path), encoding="utf-8")
     reference.write(source / "reference")
+    operators = source / "operators.md"
+    operators.write_text(formulas.table(operators.read_text(encoding="utf-8")), encoding="utf-8")
     for page in source.rglob("*.md"):
         page.write_text(moved(page.read_text(encoding="utf-8"), page, source), encoding="utf-8")
 

@@ -45,6 +45,8 @@ from ..ops.nn.dropout import feature_alpha_dropout
 from ..ops.nn.embedding import embedding
 from ..ops.nn.embedding import embedding_bag
 from ..ops.nn.embedding import one_hot
+from ..ops.nn.losses.class_margins import multi_margin_loss
+from ..ops.nn.losses.class_margins import multilabel_margin_loss
 from ..ops.nn.losses.classes import cross_entropy
 from ..ops.nn.losses.classes import nll_loss
 from ..ops.nn.losses.ctc import ctc_loss
@@ -55,8 +57,6 @@ from ..ops.nn.losses.linear_cross_entropy import linear_cross_entropy
 from ..ops.nn.losses.margin import cosine_embedding_loss
 from ..ops.nn.losses.margin import hinge_embedding_loss
 from ..ops.nn.losses.margin import margin_ranking_loss
-from ..ops.nn.losses.margin import multi_margin_loss
-from ..ops.nn.losses.margin import multilabel_margin_loss
 from ..ops.nn.losses.margin import multilabel_soft_margin_loss
 from ..ops.nn.losses.margin import soft_margin_loss
 from ..ops.nn.losses.margin import triplet_margin_loss

@@ -81,8 +81,8 @@ from retrograd.ops.nn.pooling.unpooling import max_unpool3d as max_unpool3d
 from retrograd.ops.nn.activations.smooth import mish as mish
 from retrograd.ops.nn.losses.regression import mse_loss as mse_loss
 from retrograd.ops.nn.attention.multihead import multi_head_attention_forward as multi_head_attention_forward
-from retrograd.ops.nn.losses.margin import multi_margin_loss as multi_margin_loss
-from retrograd.ops.nn.losses.margin import multilabel_margin_loss as multilabel_margin_loss
+from retrograd.ops.nn.losses.class_margins import multi_margin_loss as multi_margin_loss
+from retrograd.ops.nn.losses.class_margins import multilabel_margin_loss as multilabel_margin_loss
 from retrograd.ops.nn.losses.margin import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from retrograd.ops.nn.losses.classes import nll_loss as nll_loss
 from retrograd.ops.nn.spatial.padding import pad_ as pad

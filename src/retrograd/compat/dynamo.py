@@ -1,25 +1,59 @@
-"""``compiler`` and ``_dynamo``: what programs ask of PyTorch's compiler, and marks that change nothing."""
+"""``compiler`` and ``_dynamo``: what programs ask of PyTorch's compiler."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from types import SimpleNamespace
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
+from ..compiler import Compiled
 from ..compiler import compile as compile
 from ..compiler.compiled import forget
+from ..compiler.modes import set_stance
 from ..compiler.sizes import mark_dynamic, mark_static
 from ..core.modes import modes
-
-config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
-
-
-def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
-    """The function itself."""
-    return fn if callable(fn) else lambda function: function
+from ..nn.module import Module
+from . import compiler_settings as config
 
 
-allow_in_graph = disable
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A function that no program takes in: what calls it runs eagerly. Modules and classes stay as they are.
+
+    >>> @rg.compiler.disable
+    ... def count():
+    ...     calls.append(1)
+    >>> calls = []
+    """
+    if fn is None:
+        return partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, Compiled):
+        return fn.function
+    if isinstance(fn, (Module, type)):
+        return fn
+
+    @wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if modes.tracer is not None:
+            modes.tracer.breaks(reason or f"calls {getattr(fn, '__qualname__', fn)!s}, which is marked with disable")
+        return fn(*args, **kwargs)
+
+    return run
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """The function itself: all functions are traced."""
+    return fn
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None) -> Any:
+    """``compile`` under the name it had first."""
+    return partial(compile, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
+
+
+def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The words of ``compile(fn).explain``; without arguments a function of them."""
+    shown = (fn if isinstance(fn, Compiled) else Compiled(fn, True, None)).explain
+    return shown(*args, **kwargs) if args or kwargs else shown
 
 
 def is_compiling() -> bool:
@@ -41,22 +75,17 @@ def cudagraph_mark_step_begin() -> None:
 
 
 is_dynamo_compiling = is_exporting = is_compiling
-assume_constant_result = disable
+assume_constant_result = allow_in_graph
 maybe_mark_dynamic = mark_dynamic
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """The compilers that PyTorch would have: none."""
-    return []
-
-
-def set_stance(stance: str = "default", **options: Any) -> Any:
-    """How PyTorch's compiler is to behave; a context manager that changes nothing."""
-    return nullcontext()
+    """The names that PyTorch has for its compilers, each of which is this one."""
+    return ["cudagraphs", "inductor", "openxla", "tvm"]
 
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "config", "cudagraph_mark_step_begin", "disable", "graph_break",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "reset", "set_stance",
+    "allow_in_graph", "assume_constant_result", "config", "cudagraph_mark_step_begin", "disable", "explain",
+    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "optimize", "reset", "set_stance",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..core.fallback import legacy_names
 from .compiled import Compiled as Compiled
 from .compiled import compile as compile
+from .modes import set_stance as set_stance
 from .program import Instruction as Instruction
 from .program import Program as Program
 from .program import Value as Value
@@ -18,4 +19,7 @@ from .tracer import DataDependent as DataDependent
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)
 
-__all__ = ["Compiled", "DataDependent", "Instruction", "Program", "Value", "compile", "mark_dynamic", "mark_static"]
+__all__ = [
+    "Compiled", "DataDependent", "Instruction", "Program", "Value", "compile", "mark_dynamic", "mark_static",
+    "set_stance",
+]  # fmt: skip

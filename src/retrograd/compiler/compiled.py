@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, update_wrapper
+from functools import cache, partial, update_wrapper
 from threading import RLock
 from typing import Any
 from weakref import WeakSet
@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import tensor
 from ..core.backward import Walk
+from ..core.devices import backend_of, is_array
 from ..core.graph import edge_of, reachable
 from ..core.modes import modes
 from ..core.storage import sharers
@@ -24,21 +25,23 @@ from ..func.nests import Structure, flatten
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .entry import Entry, Result, Trace
-from .guards import Place, Surroundings
+from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
 from .program import Value
+from .real import as_real
 from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
 from .traced import Number, Traced
-from .tracer import Tracer, as_real
+from .tracer import Tracer
 
 LIMIT = 8  # programs that a function keeps
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
 
 
-class Compiled:
+class Compiled(Wrapper):
     """What ``compile`` returns for a function: call it as the function."""
 
     def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
@@ -47,6 +50,7 @@ class Compiled:
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
+        self.own: list[Entry] = []  # programs of single sizes, beside those of several
         self.eager = ""  # why it runs eagerly, where it does
         self.why = ""  # why the last trace gave no program
         self.seconds = 0.0  # spent on compiling
@@ -58,6 +62,10 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', type(self.function).__name__)}>"
+
+    def __reduce__(self) -> Any:
+        """A copy has no programs yet."""
+        return Compiled, (self.function, self.fallback, self.dynamic, self.limit)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -71,12 +79,13 @@ class Compiled:
         return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.eager or modes.observers or modes.level is not None or not turned_on():
+        stance = modes.stance
+        if self.eager or modes.observers or modes.level is not None or stance == "force_eager" or not turned_on():
             return self.function(*args, **kwargs)
         leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
         other_sizes: list[Entry] = []
-        for entry in self.entries:
+        for entry in (*self.own, *self.entries) if self.own else self.entries:
             known = entry.trace.structure
             if known is not structure and known != structure or entry.casts != casts:
                 continue
@@ -88,6 +97,9 @@ class Compiled:
                 continue
             if not entry.writable(leaves):
                 return self.function(*args, **kwargs)
+            often = entry.trace.sizes is not None and stance == "default" and len(self.own) < self.limit
+            if often and entry.trace.sizes.often(leaves):
+                return self._trace(leaves, structure, None)
             started = time.perf_counter()
             try:
                 result = entry.run(leaves, arrays)
@@ -96,16 +108,21 @@ class Compiled:
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
+        if stance == "fail_on_recompile":
+            raise RuntimeError(f"{self!r} has no program for this call, and the stance is 'fail_on_recompile'")
+        if stance == "eager_on_recompile":
+            return self.function(*args, **kwargs)
         return self._trace(leaves, structure, other_sizes)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
         if self.eager:
             return f"compiled: nothing; {self.eager}"
-        calls = sum(entry.calls for entry in self.entries)
-        spent = sum(entry.seconds for entry in self.entries)
+        programs = [*self.own, *self.entries]
+        calls = sum(entry.calls for entry in programs)
+        spent = sum(entry.seconds for entry in programs)
         each = f", {calls} replays of {1e3 * spent / calls:.3g} ms" if calls else ""
-        return f"compiled: {len(self.entries)} programs in {self.seconds:.2f} s{each}"
+        return f"compiled: {len(programs)} programs in {self.seconds:.2f} s{each}"
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """The programs in words: instructions by line, what was fused, memory, guards.
@@ -133,17 +150,19 @@ class Compiled:
         leaves, structure = flatten((args, kwargs))
         if args or kwargs:
             self(*args, **kwargs)  # traced, if need be
-            for entry in self.entries:
+            for entry in (*self.own, *self.entries):
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
                 if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
         return (
-            "\n\n".join(explanation(entry, None, None) for entry in self.entries) or f"{name}: no program yet; call it"
+            "\n\n".join(explanation(entry, None, None) for entry in (*self.own, *self.entries))
+            or f"{name}: no program yet; call it"
         )
 
     # Tracing
 
-    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry]) -> Any:
+    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None) -> Any:
+        """Trace a call; ``other_sizes`` are programs that fit but for sizes, None where one of this size is wanted."""
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._traced(leaves, structure)
@@ -155,7 +174,12 @@ class Compiled:
                 warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
         else:
             self._failures = 0
-            self._keep(trace, casts, other_sizes)
+            if other_sizes is None:
+                entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
+                entry.casts = casts
+                self.own.append(entry)
+            else:
+                self._keep(trace, casts, other_sizes)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
@@ -203,7 +227,7 @@ class Compiled:
                 if isinstance(leaf, Tensor):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
-                elif type(leaf) is np.ndarray or index in free_leaves:
+                elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
                 tracer.lift(tensor_)
@@ -256,7 +280,7 @@ class Compiled:
     @staticmethod
     def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
         """An argument that is no Tensor as an input of the program."""
-        if type(value) is np.ndarray:
+        if is_array(value):
             node = tracer._value(value)
             made: Any = Traced(tracer, value, node)
         else:
@@ -310,7 +334,7 @@ class Compiled:
         cotangents: list[Value] = []
         roots = []
         for x in outputs:
-            ones = np.ones(x.array.shape, x.array.dtype)
+            ones = backend_of(x.array.numbers).xp.ones(x.array.shape, x.array.dtype)
             node = tracer._value(ones)
             tracer.program.inputs.append((node, ("cotangent", len(cotangents))))
             cotangents.append(node)
@@ -352,7 +376,7 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
 def forget() -> None:
     """Let all compiled functions trace again."""
     for compiled in list(_all):
-        compiled.entries, compiled.eager, compiled._failures = [], "", 0
+        compiled.entries, compiled.own, compiled.eager, compiled._failures = [], [], "", 0
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
@@ -391,11 +415,14 @@ def turned_on() -> bool:
 def compile(
     model: Any = None,
     *,
+    fullgraph: bool = False,
     dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
     fallback: bool | None = None,
     limit: int = LIMIT,
-    disable: bool = False,
-    **options: Any,
 ) -> Any:
     """Trace a function at its first call, and replay the program that it is at the others.
 
@@ -409,17 +436,21 @@ def compile(
     Args:
         model: the function or the module; left out, a decorator is returned. A module is returned as one that shares
             everything with it, and whose calls are compiled.
+        fullgraph: what depends on the elements of Tensors is an error, also under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size is run eagerly once, and compared with
-            what the program does at others (``compiler/sizes.py``). Left out, each shape has a program of its own
+            what the program does at others; one that comes often has a program of its own besides, in which loops are
+            fused (``compiler/sizes.py``). Left out, each shape has a program of its own
             until there are ``limit`` of them; False, always, but for dims that ``compiler.mark_dynamic`` has marked.
-        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
-            an error. By default so only under ``retrograd run``.
-        limit: how many programs are kept, for different shapes, modes and numbers.
+        backend, mode, options: PyTorch's, which mean nothing here. A backend that is a function is not called, which a
+            warning says.
         disable: return the function as it is.
-        options: PyTorch's, ``mode``, ``backend``, ``fullgraph`` and ``options``, which mean nothing here.
+        fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
+            an error. By default so only under ``retrograd run``, without ``fullgraph``.
+        limit: how many programs are kept, for different shapes, modes and numbers.
 
     Raises:
-        TypeError: it cannot be called, or an option is unknown.
+        TypeError: it cannot be called.
+        RuntimeError: PyTorch has no such mode, or there are both a mode and options.
 
     >>> @rg.compile
     ... def square_sum(x):
@@ -427,17 +458,22 @@ def compile(
     >>> square_sum(rg.ones(3)), square_sum(rg.full((3,), 2.0))
     (tensor(3.), tensor(12.))
     """
-    unknown = options.keys() - {"mode", "backend", "fullgraph", "options"}
-    if unknown:
-        raise TypeError(f"compile: unknown option {sorted(unknown)[0]!r}")
+    if mode is not None and (mode not in _MODES or options):
+        what = "there are options besides" if mode in _MODES else f"wanted one of {', '.join(_MODES)}"
+        raise RuntimeError(f"compile: mode {mode!r}: {what}")
     if model is None:
-        return lambda model: compile(model, dynamic=dynamic, fallback=fallback, limit=limit, disable=disable)
+        return partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, disable=disable, fallback=fallback,
+            limit=limit,
+        )  # fmt: skip
     if not callable(model):
         raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
     if disable or isinstance(model, Compiled):
         return model
+    if callable(backend):
+        warnings.warn(f"compile: the backend {backend!r} is not called: programs are Retrograd's own", stacklevel=2)
     if fallback is None:
-        fallback = not tensor.arrays_keep_dtype
+        fallback = not (fullgraph or tensor.arrays_keep_dtype)
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
     made = Compiled(model, bool(fallback), dynamic, limit)

@@ -10,20 +10,24 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.backward import differentiate
+from ..core.devices import cupy_backend, is_array
 from ..core.graph import edge_of, new_node
 from ..core.modes import enable_grad, modes
-from ..core.primitive import Primitive, apply
+from ..core.primitive import Primitive, apply, attach
 from ..core.quiet import silent
-from ..core.storage import is_saved, share, storage_of
+from ..core.storage import is_saved, is_writable, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
+from .cuda import Graph, fused
+from .cuda import Module as Kernels
 from .effects import run_step
 from .guards import Surroundings
 from .native import compiled_regions
 from .passes import optimized
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
+from .scalars import no_scalar
 from .sizes import NEW, Sizes
 
 
@@ -62,6 +66,26 @@ class Trace:
     sizes: Sizes | None = None  # where sizes may vary
 
 
+@dataclass(slots=True)
+class Kept:
+    """What the record of a call keeps: arrays for the backward part, and what tells whether it could be run again."""
+
+    arrays: list[Any]
+    leaves: list[Any]
+    versions: list[int]
+    numbers: list[Any]
+    inputs: list[Any] = field(default_factory=list)  # of the operator, those whose memory the arrays lie in, or None
+    storages: list[Any] = field(default_factory=list)  # of results whose memory they lie in
+
+    @property
+    def reads(self) -> tuple[Any, Any]:
+        """The state of what the function read."""
+        return self.versions, self.numbers
+
+
+_TENSORS = ("argument", "tensor", "grad")
+
+
 class Entry:
     """A program that is kept."""
 
@@ -85,11 +109,16 @@ class Entry:
         inside = {value for step in forward for value in step.outs}
         needed = [*handed_over, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are in no region
+        self.kernels: Kernels | None = None  # of a program on a GPU
         if not program.varies:
             compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
             sure = {value for value in compared if value.shape is not None}
             forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
             backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
+            if any(step.on_gpu for step in program.instructions):
+                self.kernels = Kernels()
+                forward = fused(forward, needed, self.kernels)
+                backward = fused(backward, handed_over, self.kernels)
         program.instructions = [*forward, *backward]
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
@@ -104,6 +133,10 @@ class Entry:
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
         self.replay = Replay(forward, takes, [*handed_out, *self.kept], label)
+        self.forward: Any = self.replay  # or the graph that it becomes
+        if self.kernels is not None:
+            gives = [*handed_out, *self.kept]
+            self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
         self.pull: Replay | None = None
         if trace.cotangents:
             gives = [value for value, _ in trace.gradients if value is not None]
@@ -113,7 +146,10 @@ class Entry:
         self.written = self._written_tensors(forward)
         self.undo, self.generators = self._to_undo(forward)
         self.enter = self._entered(every)
-        self.primitive = self._primitive() if self.pull is not None else None
+        self.primitive: Primitive | None = None
+        if self.pull is not None:
+            self._protect(forward)
+            self.primitive = self._primitive()
         self.single = trace.result_structure.type is None
 
     # Whether it fits
@@ -139,7 +175,12 @@ class Entry:
                 return same_dtype
             return f"{array}.shape == {value.shape!r} and {array}.strides == {value.strides!r} and {same_dtype}"
 
-        body: list[str] = [f"if not ({' and '.join(lines)}): return None"]
+        def lies(array: str, value: Value) -> str:
+            if not value.on_gpu:
+                return f"type({array}) is ndarray"
+            return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
+
+        body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
         key: list[Value] = []  # the arrays whose sizes may vary
         if trace.sizes is not None:
@@ -163,17 +204,18 @@ class Entry:
                 body.append(f"if not ({' and '.join(conditions)}): return None")
                 value, requires = lifted[id(leaf)]
                 body.append(f"a{index} = {x}.array")
-                kind = named(np.ndarray)
-                body.append(f"if type(a{index}) is not {kind} or not ({fits(f'a{index}', value)}): return None")
+                body.append(f"if not ({lies(f'a{index}', value)} and {fits(f'a{index}', value)}): return None")
                 body.append(f"if {x}._requires is not {requires}: return None")
                 if requires:
                     body.append(f"if ({x}._node is None) is not {leaf._node is None}: return None")
-            elif isinstance(leaf, np.ndarray):
-                body.append(f"if type({x}) is not ndarray or not ({fits(x, by_argument[index])}): return None")
+            elif is_array(leaf):
+                value = by_argument[index]
+                body.append(f"if not ({lies(x, value)} and {fits(x, value)}): return None")
             elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
                 body.append(f"if type({x}) is not {named(type(leaf))} or {x} != {named(leaf)}: return None")
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
+        body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that
         arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
         arrays: dict[int, str] = {}
         for number, (tensor, value, requires) in enumerate(trace.outside):
@@ -182,7 +224,8 @@ class Entry:
             t = named(tensor)
             arrays[id(tensor)] = f"t{number}"
             body.append(f"t{number} = {t}.array")
-            body.append(f"if not ({fits(f't{number}', value)} and {t}._requires is {requires}): return None")
+            here = lies(f"t{number}", value)
+            body.append(f"if not ({here} and {fits(f't{number}', value)} and {t}._requires is {requires}): return None")
         gradients: dict[int, str] = {}
         for number, (leaf, present) in enumerate(trace.grads):
             t = self._leaf_name(leaf, named)
@@ -227,7 +270,6 @@ class Entry:
         body.append(f"return ({''.join(take + ', ' for take in takes)})")
         source = "def enter(leaves):\n" + "\n".join("    " + line for line in body)
         exec(compile(source, f"<guards of {self.label}>", "exec"), names)
-        self.guards = lines + [line for line in body[1:] if line.startswith("if")]
         return names["enter"]
 
     def _leaf_name(self, leaf: Tensor, named: Callable[[Any], str]) -> str:
@@ -271,7 +313,7 @@ class Entry:
         if self.primitive is not None:
             return self._run_recorded(leaves, arrays)
         with silent():
-            found = self.replay(arrays)
+            found = self.forward(arrays)
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 
@@ -282,7 +324,7 @@ class Entry:
             if self.primitive is not None:
                 return self._run_recorded(leaves, arrays)
             with silent():
-                found = self.replay(arrays)
+                found = self.forward(arrays)
         except BaseException:
             for array, before in copies:
                 array[...] = before
@@ -296,7 +338,7 @@ class Entry:
         """Whether the program may write where it writes: nobody's graph still needs the memory."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
-            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not x.array.flags.writeable):
+            if isinstance(x, Tensor) and (x._storage is not None and is_saved(x) or not is_writable(x.array)):
                 return False
         return True
 
@@ -315,7 +357,9 @@ class Entry:
             return (what if index is None else leaves[index])._grad
         return what if kind == "tensor" else None
 
-    def _results_of(self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None) -> Any:
+    def _results_of(
+        self, found: Sequence[Any], leaves: Sequence[Any], tensors: Sequence[Tensor] | None, held: Any = None
+    ) -> Any:
         values = iter(found)
         made: list[Any] = []
         recorded = iter(tensors or ())
@@ -330,7 +374,7 @@ class Entry:
                     if result.requires and tensors is not None:
                         value = next(recorded)
                     else:
-                        value = new_tensor(value if type(value) is np.ndarray else np.asarray(value))
+                        value = new_tensor(value if type(value) is np.ndarray else no_scalar(value))
                     if result.spent is not None:
                         freed: Any = None
                         value._requires = True
@@ -340,29 +384,55 @@ class Entry:
                         other = made[what] if kind == "result" else leaves[what] if kind == "argument" else what
                         share(value, other, result.related)
                 made.append(value)
+        if held is not None:
+            held += [storage_of(made[index]) for index in self.shown]
         if self.single:
             return made[0]
         return self.trace.result_structure.unflatten(made)
 
     # Results that require grad
 
+    def _protect(self, forward: list[Instruction]) -> None:
+        """Find whose memory the backward part reads: what writes there meanwhile goes to other memory."""
+        inputs, roots = self.trace.program.inputs, {value.root for value in self.kept}
+        self.read = [source for value, source in inputs if value.root in roots and source[0] in _TENSORS]
+        self.shown = [
+            index for index, result in enumerate(self.results) if result.kind == "tensor" and result.value.root in roots
+        ]
+        given = {value.root for step in forward if step.kind == "effect" for value in step.reads()}
+        given -= {value for value, _ in inputs}
+        self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
+        parts = _parts(forward)
+        self.once = (  # why the function cannot be run again for a call that was
+            "draws random numbers" if any(step.kind == "draw" for step in parts)
+            else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
+            else ""
+        )  # fmt: skip
+
     def _primitive(self) -> Primitive:
         """The program as one operator of the graph."""
         entry, pull = self, self.pull
         assert pull is not None
-        order = [source for _, source in self.trace.gradients]
-        values = [value for value, _ in self.trace.gradients]
-        places = {self._key(source): index for index, source in enumerate(self._tensor_sources())}
+        flowing = [(source, value) for value, source in self.trace.gradients if value is not None]
+        wanted = [source for source, _ in flowing] or [source for _, source in self.trace.gradients]
+        known = {self._key(source): source for source in (*wanted, *self.read) if self._is_tensor(source)}
+        self.operands = list(known.values())
+        read = set(map(self._key, self.read))
+        self.is_read = [key in read for key in known]
+        places = {key: index for index, key in enumerate(known)}
+        leaves, own = self.trace.leaves, {what for kind, what in self.operands if kind == "argument"}
+        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in own]
+        arguments = set(map(id, leaves))
+        self.outer = [x for x, _, _ in self.trace.outside if id(x) not in arguments]
 
-        def rule(g: Any, xs: Any, kept: Any, needs: Any) -> Any:
+        def rule(g: Any, kept: Any, needs: Any) -> Any:
             gs = g if isinstance(g, tuple) else (g,)
             if any(isinstance(x, Tensor) for x in gs):
-                return entry._again(gs, xs, needs)
-            found = iter(pull((*gs, *kept)))
-            out: list[Any] = [None] * len(xs)
-            for source, value in zip(order, values, strict=True):
-                if value is not None:
-                    out[places[entry._key(source)]] = np.asarray(next(found))
+                return entry._again(gs, needs, kept)
+            found = pull((*gs, *kept.arrays))
+            out: list[Any] = [None] * len(needs)
+            for (source, _), array in zip(flowing, found, strict=True):
+                out[places[entry._key(source)]] = no_scalar(array)
             return out
 
         count = sum(result.requires for result in self.results)
@@ -377,47 +447,60 @@ class Entry:
 
     @staticmethod
     def _key(source: tuple[str, Any]) -> tuple[str, Any]:
-        return source[0], id(source[1]) if source[0] == "tensor" else source[1]
+        return source[0], id(source[1]) if source[0] in ("tensor", "grad") else source[1]
 
-    def _tensor_sources(self) -> list[tuple[str, Any]]:
-        """The Tensors that the operator has as inputs: those that need gradients, and whose arrays are kept."""
-        kept = set(self.kept)
-        sources = [source for value, source in self.trace.program.inputs if value in kept and source[0] != "cotangent"]
-        sources += [source for _, source in self.trace.gradients]
-        seen: dict[Any, tuple[str, Any]] = {}
-        for source in sources:
-            if source[0] in ("argument", "tensor"):
-                seen.setdefault(self._key(source), source)
-        return [s for s in seen.values() if s[0] == "tensor" or isinstance(self.trace.leaves[s[1]], Tensor)]
+    def _is_tensor(self, source: tuple[str, Any]) -> bool:
+        return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
 
     def _run_recorded(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
         with silent():
-            found = self.replay(arrays)
+            found = self.forward(arrays)
         requires = [result.requires for result in self.results if result.kind in ("tensor", "array", "number")]
-        outs = tuple([np.asarray(x) for x, need in zip(found, requires, strict=False) if need])
-        inputs = tuple([self._tensor_of(source, leaves) for source in self._tensor_sources()])
+        outs = tuple([no_scalar(x) for x, need in zip(found, requires, strict=False) if need])
+        inputs = tuple([self._tensor_of(source, leaves) for source in self.operands])
+        kept = Kept(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
+        for x, read in zip(inputs, self.is_read, strict=True):
+            kept.inputs.append((x.array, edge_of(x), storage_of(x)) if read else None)
+        for index in self.copied:
+            kept.arrays[index] = kept.arrays[index].copy()
         assert self.primitive is not None
-        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], found[self.width :])})
+        tensors = apply(self.primitive, inputs, {"found": (outs if len(outs) > 1 else outs[0], kept)})
         self._count_writes(leaves)
-        return self._results_of(found[: self.width], leaves, tensors if isinstance(tensors, tuple) else (tensors,))
+        recorded = tensors if isinstance(tensors, tuple) else (tensors,)
+        return self._results_of(found[: self.width], leaves, recorded, kept.storages)
 
-    def _again(self, gs: Sequence[Any], xs: Sequence[Any], needs: Sequence[bool]) -> Any:
+    def _again(self, gs: Sequence[Any], needs: Sequence[bool], kept: Kept) -> Any:
         """The rule where it is itself recorded: the function is run eagerly, and its graph differentiated."""
-        sources = self._tensor_sources()
-        leaves = list(self.trace.leaves)
-        for x, (kind, what) in zip(xs, sources, strict=True):
-            if kind == "argument":
-                leaves[what] = x if isinstance(x, Tensor) else new_tensor(x)
-        args, kwargs = self.trace.structure.unflatten(leaves)
+        leaves = list(kept.leaves)
         with enable_grad():
+            arrays = None if self.once else self.enter(leaves)
+            if arrays is None or arrays is NEW or kept.reads != (self._versions(leaves), self._numbers(arrays)):
+                why = self.once or "reads what is no longer what it was"
+                raise RuntimeError(
+                    f"{self.label}: a derivative of the backward of a compiled function runs the function again, but "
+                    f"this one {why}; call it under compiler.set_stance('force_eager')"
+                )
+            for known, (kind, what) in zip(kept.inputs, self.operands, strict=True):
+                if kind == "argument" and known is not None:
+                    leaves[what] = attach(*known)
+            args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
         outputs = [x for x in outputs if isinstance(x, Tensor)]
         wanted = [result.requires for result in self.results if result.kind == "tensor"]
         outputs = [x for x, want in zip(outputs, wanted, strict=True) if want]
-        inputs = [leaves[what] if kind == "argument" else what for kind, what in sources]
+        inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
+
+    def _versions(self, leaves: Sequence[Any]) -> list[int]:
+        """How often Tensors that the function reads were written, but for arguments that the operator itself keeps."""
+        read = [*[leaves[index] for index in self.others], *self.outer]
+        return [0 if x._storage is None else x._storage.version for x in read]
+
+    def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
+        """The variables that are inputs, in a call."""
+        return [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
 
 
 def _parts(instructions: list[Instruction]) -> list[Instruction]:

@@ -39,10 +39,11 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     if leaves is not None:
         timed = Timed(entry.replay)
         plain, entry.replay.function = entry.replay.function, timed.function
+        forward, entry.forward = entry.forward, entry.replay
         try:
             entry.run(leaves, arrays)
         finally:
-            entry.replay.function = plain
+            entry.replay.function, entry.forward = plain, forward
         for line, instruction in enumerate(entry.replay.lines):
             if instruction is not None:
                 costs[id(instruction)] = costs.get(id(instruction), 0.0) + timed.seconds[line]
@@ -54,6 +55,8 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
         out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
     if entry.notes:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
+    if entry.kernels is not None:
+        out.append(f"on a GPU: {len(entry.kernels)} CUDA kernels of its own; {entry.forward.words}")
     live, peak = 0, 0
     last = {v.root: index for index, step in enumerate(program.instructions) for v in (*step.reads(), *step.outs)}
     kept = {v.root for v in program.outputs}
@@ -107,7 +110,10 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
             note = getattr(step.function, "note", step.name)
             what = f"{note}: {', '.join(part.operator or part.name for part in step.parts)}"
         elif step.parts:
-            what = f"one loop of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
+            loop = getattr(step.function, "note", "one loop")
+            what = f"{loop} of {len(step.parts)}: {', '.join(part.operator or part.name for part in step.parts)}"
+        elif hasattr(step.function, "note"):
+            what = step.function.note
         elif step.kind == "guard":
             what = "a check: the elements are as in the trace"
         named = (

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import is_array
 from ..core.tensor import Tensor
 from .program import Value
 
@@ -85,6 +86,12 @@ class Attribute(Place):
         setattr(self.holder, self.key, value)
 
 
+class Wrapper:
+    """A callable that calls its ``function``; what else it holds is no part of the program."""
+
+    function: Callable[..., Any]
+
+
 class Surroundings:
     """What a function can read, as it is now.
 
@@ -105,7 +112,7 @@ class Surroundings:
         self._objects: list[Any] = []
         self._visit(function, 0)
         for x in arguments:
-            if not isinstance(x, (Tensor, np.ndarray)):
+            if not (isinstance(x, Tensor) or is_array(x)):
                 self._visit(x, 1)
         for x in self._objects:  # attributes by the names that any of the codes mentions
             self._attributes(x)
@@ -119,6 +126,8 @@ class Surroundings:
         self._seen[id(x)] = x
         if isinstance(x, Tensor):
             self.tensors.append(x)
+        elif isinstance(x, Wrapper):
+            self._visit(x.function, depth)
         elif kind is types.FunctionType:
             if not str(x.__module__).startswith(_PACKAGE) or x.__closure__:
                 self._function(x, depth)
@@ -128,7 +137,7 @@ class Surroundings:
         elif isinstance(x, partial):
             for part in (x.func, *x.args, *x.keywords.values()):
                 self._visit(part, depth + 1)
-        elif isinstance(x, np.ndarray):
+        elif is_array(x):
             self.arrays.append(x)
         elif isinstance(x, _CONTAINERS):
             if len(x) <= _MANY:
@@ -304,7 +313,7 @@ class Surroundings:
         for x, contents in self.lists:
             lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
         for array in self.arrays:
-            if array.nbytes <= _SMALL:
+            if array.nbytes <= _SMALL and type(array) is np.ndarray:  # of a GPU nobody asks that in each call
                 lines.append(f"same_elements({named(array)}, {named(array.copy())})")
         constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines

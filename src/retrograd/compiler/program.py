@@ -5,6 +5,7 @@ they were given. Every array that the trace met is a ``Value``:
 
 * ``value.shape``, ``value.dtype``, ``value.strides``: what the array was in the trace; guards see to it that these are
   what they are in a replay. For what is no array but a number (``item()``) the shape is None.
+* ``value.device``: ``"cpu"``, the number of a GPU, or None for what is no array.
 * ``value.root``: the value whose memory it lies in; itself for whoever owns his memory. Two values may overlap only if
   their roots are the same. A view's instruction has ``view = True``.
 
@@ -53,7 +54,7 @@ import numpy as np
 class Value:
     """One array, or number, of a program (see above)."""
 
-    __slots__ = ("dtype", "index", "root", "shape", "strides")
+    __slots__ = ("device", "dtype", "index", "root", "shape", "strides")
 
     def __init__(self, index: int, array: Any, root: Value | None = None) -> None:
         self.index = index
@@ -61,9 +62,16 @@ class Value:
         self.shape: Any = getattr(array, "shape", None)
         self.dtype: Any = getattr(array, "dtype", type(array))
         self.strides: Any = getattr(array, "strides", None)
+        device = None if self.shape is None else getattr(array, "device", "cpu")
+        self.device: str | int | None = getattr(device, "id", device)
 
     def __repr__(self) -> str:
         return f"v{self.index}"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is an array of CuPy's."""
+        return type(self.device) is int
 
     @property
     def size(self) -> int:
@@ -145,6 +153,11 @@ class Instruction:
         """The values among the arguments, what is written among them."""
         yield from values_in(self.args)
         yield from values_in(self.kwargs)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether arrays of CuPy's are among what it reads or makes."""
+        return any(value.on_gpu for value in (*self.reads(), *self.outs))
 
     def changed(self, **changes: Any) -> Instruction:
         """A copy with other attributes."""

@@ -15,6 +15,11 @@ def as_array(x: Any) -> Any:
     return np.asarray(x)
 
 
+def no_scalar(x: Any) -> Any:
+    """An array of NumPy's scalar; any other array as it is."""
+    return np.asarray(x) if isinstance(x, np.generic) else x
+
+
 def leave_scalars(program: Program, outputs: Sequence[Value], split: int | None) -> int | None:
     """Take ``as_array`` out of a program in which nobody views or writes such memory.
 

@@ -5,7 +5,8 @@ a slice, one over a count. Its traces at two sizes are compared, and the constan
 program, the ``slots``; which numbers to put there is kept for each size. What happens at a size that was never seen
 nobody can tell, for Python may choose by it. So its first call is traced, which is an eager call, and the trace is
 compared, which compiles nothing: where only constants differ they are kept beside the size. Nothing is extrapolated.
-A trace that differs in more, as sizes 0 and 1 may, is a program of its own.
+A trace that differs in more, as sizes 0 and 1 may, is a program of its own. Passes and regions rely on shapes, so the
+program of all sizes runs instruction by instruction; a size that comes again and again gets one of its own besides.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.
 NEW = "sizes that are not known yet"  # instead of arrays, where all else fits
 _NONE: frozenset[int] = frozenset()
 _MANY = 4096  # sizes that are remembered
+OFTEN = 16  # calls at one size after which it gets a program of its own
 
 Varying = dict[int, frozenset[int]] | None  # which dims of which arguments may vary; None: all of all
 
@@ -45,12 +47,15 @@ class Sizes:
         trace: the program, with slots among its inputs.
         slots: the values of constants that follow the sizes.
         known: the constants for the slots, by the shapes and strides of all arguments.
+        calls: how often the program ran at a size.
     """
 
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
         self.known: dict[Any, tuple[Any, ...]] = {key_of(trace): ()}
+        self.calls: dict[Any, int] = {}
+        self._sized = [index for index, _ in sized(trace)]
         self.trace = replace(trace, sizes=self)
         self.trace.program = _comparable(trace)
 
@@ -92,11 +97,20 @@ class Sizes:
         self.trace = changed
         return bool(new) or len(self.known) == 2
 
+    def often(self, leaves: Sequence[Any]) -> bool:
+        """Count a call; whether its size has now come so often that a program of its own pays."""
+        if len(self.known) == 1:
+            return False  # passes have worked on it
+        arrays = [x.array if isinstance(x, Tensor) else x for x in (leaves[index] for index in self._sized)]
+        key = tuple([step for array in arrays for step in (array.shape, array.strides)])
+        count = self.calls[key] = self.calls.get(key, 0) + 1
+        return count == OFTEN
+
     def words(self) -> list[str]:
         """For ``explain``."""
         return [
             f"sizes: {len(self.known)} known, {len(self.slots)} constants follow them; a new one is run eagerly once, "
-            "to be compared"
+            f"to be compared; one that has come {OFTEN} times gets a program of its own"
         ]
 
 
@@ -237,7 +251,8 @@ class _Comparison:
         fields = ("kind", "primitive", "several", "view", "paths", "backward")
         if any(getattr(x, field) != getattr(y, field) for field in fields):
             self._differs(f"{y.name} stands for {x.name}", y)
-        if not _same_function(x.function, y.function) or len(x.outs) != len(y.outs):
+        same = x.kind == "primitive" or _same_function(x.function, y.function)  # which changes once arrays are large
+        if not same or len(x.outs) != len(y.outs):
             self._differs(f"{y.name} stands for {x.name}", y)
         try:
             args, kwargs = self._merged(x.args, y.args, True), self._merged(x.kwargs, y.kwargs, True)

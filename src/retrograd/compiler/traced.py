@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from sys import getrefcount
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
-from ..core.devices import CPU, NUMPY, Backend, Device, Wrapping
+from ..core.devices import NUMPY, Backend, Device, Wrapping, backend_of, cupy_backend
 from ..core.storage import LOCAL_ONLY, overlaps_itself
 from ..core.tensor import Tensor
 from .program import Value, method
@@ -52,8 +54,8 @@ class Traced(Wrapping):
 
     @property
     def backend(self) -> Any:
-        """NumPy's, for Traced arrays."""
-        return BACKEND
+        """That of the real array, for Traced ones."""
+        return traced_backend(backend_of(self.numbers))
 
     def __repr__(self) -> str:
         return f"Traced({self.numbers!r})"
@@ -68,7 +70,7 @@ class Traced(Wrapping):
         numbers = self.numbers
         if getrefcount(numbers) > LOCAL_ONLY + 1:  # of this object itself the walk knows
             return False
-        return type(numbers) is np.ndarray and numbers.base is None and numbers.flags.c_contiguous
+        return not isinstance(numbers, np.generic) and numbers.base is None and numbers.flags.c_contiguous
 
     def overlaps(self) -> bool:
         return overlaps_itself(self.numbers)
@@ -112,6 +114,8 @@ class Traced(Wrapping):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
         if how == "at":
+            if type(inputs[0]) is Traced and type(inputs[0].numbers) is not np.ndarray:  # NumPy's does not ask CuPy
+                function = getattr(backend_of(inputs[0].numbers).xp, ufunc.__name__).at
             return self.tracer.call(function, inputs, kwargs, writes=inputs[:1])
         out = kwargs.get("out")
         if out is None:
@@ -225,7 +229,7 @@ def _enter() -> None:
 
     def inplace(function: Callable[..., Any], kind: type) -> Callable[..., Any]:
         def write(self: Any, other: Any) -> Any:
-            if kind is Traced and type(self.numbers) is np.ndarray:
+            if kind is Traced and not isinstance(self.numbers, np.generic):
                 self.tracer.call(_UFUNCS[function], (self, other), {"out": self}, writes=(self,))
                 return self
             return _binary(self.tracer, function, self, other)
@@ -328,14 +332,20 @@ _enter()
 
 
 class TracedModule:
-    """NumPy for a function that is traced: what makes new arrays is recorded, too."""
+    """NumPy, or CuPy, for a function that is traced: what makes new arrays is recorded, too."""
 
-    def __init__(self, tracer: Tracer | None = None) -> None:
-        self._xp = np
+    def __init__(self, tracer: Tracer | None = None, xp: Any = np) -> None:
+        self._xp = xp
         self._tracer = tracer
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
+        found = getattr(self._xp, name)
+        if self._xp is not np:
+            if isinstance(found, ModuleType):
+                return TracedModule(self._tracer, found)
+            of_numpy = getattr(np, name, None)
+            if isinstance(of_numpy, np.ufunc) or name in _DISPATCHED:  # by which passes know it, and arrays dispatch
+                return of_numpy
         if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found
 
@@ -347,7 +357,7 @@ class TracedModule:
 
     def asarray(self, data: Any, dtype: Any = None) -> Any:
         """The data as an array."""
-        return BACKEND.asarray(data, dtype)
+        return traced_backend(self._backend).asarray(data, dtype)
 
     ascontiguousarray = asarray
 
@@ -355,12 +365,16 @@ class TracedModule:
         """A copy of the data."""
         tracer = self._tracer or current()
         if tracer is None:
-            return np.array(_bare(data), dtype=dtype, order=order, copy=copy)  # type: ignore[call-overload]
-        return tracer.made_by(np.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
+            return self._xp.array(_bare(data), dtype=dtype, order=order, copy=copy)
+        return tracer.made_by(self._xp.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
         """Whether both may lie in the same memory."""
-        return np.may_share_memory(_bare(a), _bare(b))
+        return bool(self._xp.may_share_memory(_bare(a), _bare(b)))
+
+    @property
+    def _backend(self) -> Backend:
+        return NUMPY if self._xp is np else cupy_backend()
 
 
 _PLAIN = frozenset(
@@ -369,6 +383,7 @@ _PLAIN = frozenset(
         "may_share_memory",
     )
 )  # fmt: skip
+_DISPATCHED = frozenset(("where", "may_share_memory", "shares_memory"))
 
 
 def current() -> Tracer | None:
@@ -379,40 +394,47 @@ def current() -> Tracer | None:
 
 
 class TracedBackend(Backend):
-    """The backend of Traced arrays, NumPy's."""
+    """The backend of Traced arrays, by that of the real ones."""
 
     array_type = Traced
 
-    def __init__(self) -> None:
-        self.xp = TracedModule()
+    def __init__(self, real: Backend) -> None:
+        self.real = real
+        self.name = real.name
+        self.xp = TracedModule(None, real.xp)
 
     def device(self, array: Any) -> Device:
-        return CPU
+        return self.real.device(_bare(array))
 
     def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
         if type(data) is Traced:
             if isinstance(data.numbers, np.generic):
                 data = data.tracer.call(np.asarray, (data,), {})
+            if type(data.numbers) is not self.real.array_type:
+                return data.tracer.call(self.real.asarray, (data, dtype, device), {})
             return data if dtype is None else data.astype(dtype, copy=False)
         if type(data) is Number:
-            return data.tracer.call(np.asarray, (data,), {} if dtype is None else {"dtype": dtype})
-        return NUMPY.asarray(data, dtype, device)
+            return data.tracer.call(self.real.xp.asarray, (data,), {} if dtype is None else {"dtype": dtype})
+        return self.real.asarray(data, dtype, device)
 
     def to_numpy(self, array: Any) -> Any:
         if type(array) is not Traced:
             return array
-        return array.tracer.departs("numpy(), tolist() or printing", np.asarray(array.numbers))
+        return array.tracer.departs("numpy(), tolist() or printing", self.real.to_numpy(array.numbers))
 
     def address(self, array: Any) -> int:
-        return NUMPY.address(_bare(array))
+        return self.real.address(_bare(array))
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         if type(owner) is not Traced:
-            return NUMPY.strided(owner, offset, shape, strides, dtype)
-        return owner.tracer.call(NUMPY.strided, (owner, offset, shape, strides, dtype), {})
+            return self.real.strided(owner, offset, shape, strides, dtype)
+        return owner.tracer.call(self.real.strided, (owner, offset, shape, strides, dtype), {})
 
     def owner(self, array: Any) -> Any:
         return array.base
 
+    def allocation(self, array: Any) -> Any:
+        return self.real.allocation(_bare(array))
 
-BACKEND: Backend = TracedBackend()
+
+traced_backend: Callable[[Backend], Backend] = cache(TracedBackend)

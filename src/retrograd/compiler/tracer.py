@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..core.devices import is_array
+from ..core.devices import Device, backend_of, is_array
 from ..core.graph import reachable
 from ..core.observers import Observer
 from ..core.plan import WHOLE, Plan
@@ -28,15 +28,16 @@ from ..core.tensor import Tensor
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Instruction, Program, Value, replaced
+from .real import as_real, is_real, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
-_PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
+_PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
-_SHAPED_BY_DATA = frozenset(
+SHAPED_BY_DATA = frozenset(
     (
         "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
         "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
@@ -70,6 +71,9 @@ class Tracer(Observer):
         self._busy = 0
         self._attempts = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
+        self._allocations: dict[
+            int, Value
+        ] = {}  # of Tensors from outside on a GPU, where views may not know their base
         self._plans: dict[int, tuple[Plan, Plan]] = {}
         self._sites: dict[int, Site] = {}
         self._node: Any = None
@@ -110,7 +114,7 @@ class Tracer(Observer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and record it."""
-        bare_args, bare_kwargs = replaced(args, _numbers_of), replaced(kwargs, _numbers_of)
+        bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
         recording = self.recording
         if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
             recording = False
@@ -126,8 +130,8 @@ class Tracer(Observer):
             kind = "whole" if whole else "array"
         elif kind == "new":
             kind = "array"
-        if any(type(_numbers_of(x)) is np.ndarray and type(x) is not Traced for x in writes):
-            self.breaks(f"{function!r} writes into a NumPy array from outside of the function")
+        if any(is_real(numbers_of(x)) and type(x) is not Traced for x in writes):
+            self.breaks(f"{function!r} writes into an array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
         instruction = Instruction(kind, function, nodes, named, primitive=primitive)
@@ -156,8 +160,8 @@ class Tracer(Observer):
 
         def wrapped(x: Any, path: tuple[int, ...]) -> Any:
             kind = type(x)
-            if kind is np.ndarray or isinstance(x, np.generic):
-                node = self._value(x)
+            if kind is np.ndarray or isinstance(x, np.generic) or is_real(x):
+                node = self._value(x, instruction.args[0].root if instruction.name == "strided" else None)
                 instruction.view = instruction.view or node.root is not node
                 made: Any = Traced(self, x, node)
             elif kind in _NUMBERS:
@@ -183,17 +187,21 @@ class Tracer(Observer):
         instruction.paths = tuple(paths)
         kinds = {value.dtype.kind for value in inputs if value.shape is not None}
         if not isinstance(instruction.function, np.ufunc) and (
-            kinds & set("biu") or instruction.name in _SHAPED_BY_DATA
+            kinds & set("biu") or instruction.name in SHAPED_BY_DATA
         ):
             instruction.checks = True
         self._append(instruction)
         return made
 
-    def _value(self, array: Any) -> Value:
+    def _value(self, array: Any, root: Value | None = None) -> Value:
         """A new value for an array, with its place among those that share memory."""
-        if type(array) is not np.ndarray:
+        if not is_real(array):
             return self.program.value(array)
-        owner = _owner(array)
+        if root is None and type(array) is not np.ndarray:
+            root = self._allocations.get(id(backend_of(array).allocation(array)))
+        if root is not None:
+            return self.program.value(array, root)
+        owner = owner_of(array)
         entry = self._roots.get(id(owner))
         if entry is not None and entry[0]() is owner:
             return self.program.value(array, entry[1])
@@ -208,7 +216,7 @@ class Tracer(Observer):
             if x.tracer is not self:
                 self.breaks("an array of another trace")
             return x.node
-        if kind is np.ndarray:
+        if is_real(x):
             if id(x) in self.known or x.nbytes > 1 << 20:
                 self.known[id(x)] = x
                 return x
@@ -258,14 +266,14 @@ class Tracer(Observer):
 
     def module(self, xp: Any) -> Any:
         """The array module for what makes new arrays."""
-        return TracedModule(self) if xp is np and self.recording else xp
+        return TracedModule(self, xp) if self.recording else xp
 
     def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A new array, made again in each replay."""
         if not self.recording:
-            return function(*replaced(args, _numbers_of), **replaced(kwargs, _numbers_of))
-        bare = function(*replaced(args, _numbers_of), **replaced(kwargs, _numbers_of))
-        if type(bare) is not np.ndarray:
+            return function(*replaced(args, numbers_of), **replaced(kwargs, numbers_of))
+        bare = function(*replaced(args, numbers_of), **replaced(kwargs, numbers_of))
+        if not is_real(bare):
             return bare
         return self.call(function, args, kwargs, kind="new")
 
@@ -314,7 +322,7 @@ class Tracer(Observer):
         array = x.array
         if type(array) is Traced or not self.recording:
             return
-        if type(array) is not np.ndarray:
+        if not is_real(array):
             if is_array(array):
                 self.breaks(f"an array of type {type(array).__name__}")
             return
@@ -323,6 +331,8 @@ class Tracer(Observer):
             return
         node = self._value(array)
         self.outside[id(x)] = Outside(x, node)
+        if node.on_gpu:
+            self._allocations[id(backend_of(array).allocation(array))] = node.root
         x.array = Traced(self, array, node)
         self.program.inputs.append((node, source or ("tensor", x)))
 
@@ -456,10 +466,10 @@ class Tracer(Observer):
         if not self.recording or isinstance(result, BaseException):
             return
         for x in result if type(result) in (tuple, list) else (result,):
-            if isinstance(x, Tensor) and type(x.array) is np.ndarray and id(x) not in self.outside:
+            if isinstance(x, Tensor) and is_real(x.array) and id(x) not in self.outside:
                 array = x.array
-                if _owner(array) is array:
-                    x.array = self.call(np.array, (array,), {}, kind="new")
+                if owner_of(array) is array:
+                    x.array = self.call(backend_of(array).xp.array, (array,), {}, kind="new")
                 else:
                     self.lift(x)
 
@@ -542,6 +552,9 @@ class Tracer(Observer):
             node.plan = self.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
+                for ctx in node.saved:
+                    if hasattr(ctx, "save_for_backward"):  # a Function's, with what the user put there
+                        vars(ctx).update(replaced(vars(ctx), made_real))
 
     def look_for_escapes(self) -> None:
         """Find what the program made and somebody outside keeps: a replay would not put anything there."""
@@ -562,34 +575,8 @@ class Tracer(Observer):
         return array.node if type(array) in (Traced, Number) else None
 
 
-def as_real(array: Any) -> Any:
-    """The real array of a Traced one, and the number of a Number."""
-    if type(array) is Number:
-        return array.numbers
-    return np.asarray(array.numbers) if type(array) is Traced else array
-
-
-def _numbers_of(x: Any) -> Any:
-    kind = type(x)
-    if kind is Traced or kind is Number:
-        return x.numbers
-    return np if kind is TracedModule else x
-
-
 def _same(value: Any, seen: Any) -> bool:
     return value == seen or value != value and seen != seen
-
-
-def _owner(array: Any) -> Any:
-    """The array that owns the memory."""
-    while True:
-        base = array.base
-        if base is None:
-            return array
-        base = getattr(base, "owner", base)
-        if not isinstance(base, np.ndarray):
-            return array
-        array = base
 
 
 def _is_ours(function: Any) -> bool:

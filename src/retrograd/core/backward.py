@@ -113,6 +113,7 @@ class Walk:
                     saved = saved_by(node)
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                exact, shape = plan.exact, node.shape
                 for index, rule, place in plan.rules:
                     if place >= 0:
                         gi = rule(g, saved[place])
@@ -123,15 +124,14 @@ class Walk:
                     if gi is None:
                         continue
                     parent = parents[index]
-                    if plan.select is not None:
+                    if type(parent) is not Node:
+                        like = parent.array
+                    elif plan.select is None:
+                        like = parent
+                    else:
                         _add_to_output(cotangents, parent, plan.select, gi)
                         continue
-                    like = parent if type(parent) is Node else parent.array
-                    if (
-                        gi.dtype is not like.dtype
-                        or not (plan.exact and like.shape == node.shape)
-                        and (gi.shape != like.shape)
-                    ):
+                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                         gi = fit(gi, like, node)
                     before = get(parent)
                     if before is None:
@@ -554,7 +554,7 @@ def backward(
 ) -> None:
     """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
 
-    For a leaf ``x``: ``x.grad += gradient^T d self / d x``.
+    For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
 
     Args:
         gradient: the cotangent, of this Tensor's shape; may be left out for a single element.

@@ -107,6 +107,12 @@ class Backend:
         """The array whose memory this one is a view of, or None."""
         return array.base
 
+    def allocation(self, array: Any) -> Any:
+        """The object that stands for the memory of the array and of all others that share it."""
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return array
+
     def free_unused(self) -> None:
         """Give memory that the library holds, and no array uses, back to the system."""
 
@@ -151,6 +157,9 @@ class CupyBackend(Backend):
 
     def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
         return self.xp.ndarray(shape, dtype, owner.data + offset, strides=strides)
+
+    def allocation(self, array: Any) -> Any:
+        return array.data.mem
 
     def free_unused(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()

@@ -117,19 +117,15 @@ def reachable(roots: Iterable[Any], since: int = -1) -> tuple[list[Node], dict[A
 
     Nodes that were recorded before number ``since`` are left out, with all that is below them.
     """
-    stack = [root for root in roots if type(root) is Node]
-    seen = set(stack)
-    stack = list(seen)
-    order: list[Node] = []
+    seen = {root for root in roots if type(root) is Node}
+    order: list[Node] = list(seen)
     first_reader: dict[Any, Node] = {}
-    while stack:
-        node = stack.pop()
-        order.append(node)
+    for node in order:  # which grows meanwhile
         for parent in node.parents:
             if type(parent) is Node:
                 if parent not in seen and parent.sequence >= since:
                     seen.add(parent)
-                    stack.append(parent)
+                    order.append(parent)
             elif parent is not None:
                 reader = first_reader.get(parent)
                 if reader is None or node.sequence < reader.sequence:

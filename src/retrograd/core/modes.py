@@ -25,6 +25,7 @@ class _Modes(threading.local):
         self.observers: tuple[Observer, ...] = ()
         self.level: Any = None  # of the innermost mapped function
         self.tracer: Any = None  # of a program that is being compiled; an observer, too
+        self.stance = "default"  # what compiled functions do on this thread
 
 
 modes = _Modes()

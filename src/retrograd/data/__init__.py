@@ -1,4 +1,4 @@
-"""Data sets, samplers and the DataLoader, as in `torch.utils.data`, and the named data sets."""
+"""Data sets, samplers and the DataLoader, as in ``torch.utils.data``, and the named data sets."""
 
 from typing import TYPE_CHECKING
 

@@ -17,10 +17,10 @@ _NUMBER_KINDS = "biufc"
 def default_collate(batch: Sequence[Any]) -> Any:
     """Stacks samples into a batch, keeping their structure.
 
-    Tensors and NumPy arrays of one shape `(...)` become one Tensor of shape `(len(batch), ...)`; numbers become a
-    Tensor of shape `(len(batch),)`, Python floats in float64; strings and bytes stay as they are; mappings, named
+    Tensors and NumPy arrays of one shape ``(...)`` become one Tensor of shape ``(len(batch), ...)``; numbers become a
+    Tensor of shape ``(len(batch),)``, Python floats in float64; strings and bytes stay as they are; mappings, named
     tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences
-    of different lengths raise RuntimeError, anything else TypeError. The rules are those of `torch.utils.data`.
+    of different lengths raise RuntimeError, anything else TypeError. The rules are those of ``torch.utils.data``.
 
     Args:
         batch: a sequence of samples of one kind, not empty.
@@ -62,7 +62,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Turns the NumPy arrays and numbers inside `data` into Tensors and leaves everything else as it is.
+    """Turns the NumPy arrays and numbers inside ``data`` into Tensors and leaves everything else as it is.
 
     Args:
         data: a sample: an array, a number, or mappings and sequences of these.
@@ -82,7 +82,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _rebuild(like: Any, content: Any) -> Any:
-    """`content` in a container of the type of `like`, or as it is where that type cannot be made from it."""
+    """``content`` in a container of the type of ``like``, or as it is where that type cannot be made from it."""
     make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
     try:
         return make(content)

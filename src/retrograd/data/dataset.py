@@ -1,6 +1,6 @@
 """Data sets: what a sample is, and how data sets are split, joined and zipped.
 
-The meanings are those of `torch.utils.data`.
+The meanings are those of ``torch.utils.data``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """A map from indices to samples: subclasses give `__getitem__(index)` and, for most uses, `__len__()`.
+    """A map from indices to samples: subclasses give ``__getitem__(index)`` and, for most uses, ``__len__()``.
 
-    A subclass may also give `__getitems__(indices)`, the list of the samples at several indices, where that is
-    faster than one at a time. `a + b` is `ConcatDataset([a, b])`.
+    A subclass may also give ``__getitems__(indices)``, the list of the samples at several indices, where that is
+    faster than one at a time. ``a + b`` is ``ConcatDataset([a, b])``.
 
     >>> from retrograd.data import Dataset
     >>> class Squares(Dataset):
@@ -44,10 +44,10 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """A stream of samples: subclasses give `__iter__()`.
+    """A stream of samples: subclasses give ``__iter__()``.
 
-    Each DataLoader worker iterates over the data set on its own; `get_worker_info()` tells `__iter__` which
-    part of the stream is its worker's. `a + b` is `ChainDataset([a, b])`.
+    Each DataLoader worker iterates over the data set on its own; ``get_worker_info()`` tells ``__iter__`` which
+    part of the stream is its worker's. ``a + b`` is ``ChainDataset([a, b])``.
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -58,12 +58,12 @@ class IterableDataset(Dataset[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
-    """Samples along the first dimension of Tensors of equal length: sample i is `(t[i] for t in tensors)`.
+    """Samples along the first dimension of Tensors of equal length: sample i is ``(t_1[i], ..., t_n[i])``.
 
     NumPy arrays are taken as Tensors on the same memory. Tensors of unequal or no length raise ValueError.
 
     Args:
-        tensors: Tensors or NumPy arrays `(N, ...)`, all of the same N.
+        tensors: Tensors or NumPy arrays ``(N, ...)``, all of the same N.
 
     >>> from retrograd.data import TensorDataset
     >>> x, y = TensorDataset(np.arange(6.0).reshape(3, 2), np.array([7, 8, 9]))[1]
@@ -193,7 +193,7 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of `dataset` at `indices`, in that order.
+    """The samples of ``dataset`` at ``indices``, in that order.
 
     Args:
         dataset: a data set with indices.
@@ -221,7 +221,7 @@ class Subset(Dataset[T_co]):
 
 
 def samples_at(dataset: Any, indices: Sequence[Any]) -> list[Any]:
-    """The samples at `indices`, by one call of `__getitems__` where the data set has it."""
+    """The samples at ``indices``, by one call of ``__getitems__`` where the data set has it."""
     get_many = getattr(dataset, "__getitems__", None)
     if get_many is None:
         return [dataset[index] for index in indices]
@@ -234,9 +234,9 @@ def samples_at(dataset: Any, indices: Sequence[Any]) -> list[Any]:
 
 
 def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
-    """What `default_collate` makes of the samples at `indices`, gathered by one indexing per Tensor.
+    """What ``default_collate`` makes of the samples at ``indices``, gathered by one indexing per Tensor.
 
-    None where the data set is not a plain TensorDataset or Subset of one: a subclass may have changed `__getitem__`.
+    None where the data set is not a plain TensorDataset or Subset of one: a subclass may have changed ``__getitem__``.
     """
     while type(dataset) is Subset:
         indices = [dataset.indices[i] for i in indices]
@@ -248,16 +248,16 @@ def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
-    """Splits `dataset` at random into subsets of the given lengths, which sum to its length or, as fractions, to 1.
+    """Splits ``dataset`` at random into subsets of the given lengths, which sum to its length or, as fractions, to 1.
 
-    Of fractions each subset gets `floor(len(dataset) * fraction)` samples, and what is left over goes one
+    Of fractions each subset gets ``floor(len(dataset) * fraction)`` samples, and what is left over goes one
     each to the first subsets. Lengths that do not sum to the length of the data set, and fractions outside
-    [0, 1], raise ValueError.
+    ``[0, 1]``, raise ValueError.
 
     Args:
         dataset: a data set with a length.
         lengths: numbers of samples, or fractions between 0 and 1.
-        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import random_split
     >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))

@@ -38,8 +38,8 @@ class DataCorrupt(DataError):
 class RemoteFile:
     """A file of a data set: where it is kept, where it comes from, and what its content must be.
 
-    `size` and `sha256` are of the decompressed bytes. `md5_of_download` is for mirrors that publish only that; a file
-    that is already here, compressed anew or not at all, need not have it. `problem` says what is wrong with
+    ``size`` and ``sha256`` are of the decompressed bytes. ``md5_of_download`` is for mirrors that publish only that; a
+    file that is already here, compressed anew or not at all, need not have it. ``problem`` says what is wrong with
     decompressed bytes of the right size, and None when nothing is.
     """
 
@@ -52,7 +52,7 @@ class RemoteFile:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: the platform's cache folder, for instance `$XDG_CACHE_HOME/retrograd` on Linux."""
+    """Where downloads are kept: the platform's cache folder, on Linux ``retrograd`` in ``XDG_CACHE_HOME``."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local or _home() / "AppData" / "Local") / "retrograd" / "Cache"
@@ -72,7 +72,7 @@ def _home() -> Path:
 
 
 def data_folders() -> list[Path]:
-    """Where data sets are looked for: the folder that `RETROGRAD_DATA` names, if it does, then the cache folder."""
+    """Where data sets are looked for: the folder that ``RETROGRAD_DATA`` names, if it does, then the cache folder."""
     named = os.environ.get("RETROGRAD_DATA")
     if not named:
         return [cache_folder()]
@@ -82,7 +82,7 @@ def data_folders() -> list[Path]:
 
 
 def read(file: RemoteFile, download: bool = True, progress: Progress | None = None) -> bytes:
-    """The verified, decompressed content of `file`, from this machine or, where `download` allows, from a mirror."""
+    """The verified, decompressed content of ``file``, from this machine or, if ``download`` allows, from a mirror."""
     for folder in data_folders():
         for path in (folder / f"{file.path}.gz", folder / file.path):
             if path.is_file():
@@ -93,7 +93,7 @@ def read(file: RemoteFile, download: bool = True, progress: Progress | None = No
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file that is at `path` whole or not at all, whatever happens meanwhile, and survives a power cut."""
+    """Writes a file that is at ``path`` whole or not at all, whatever happens meanwhile, and survives a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as stream:
         stream.write(content)

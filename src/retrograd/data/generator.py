@@ -10,7 +10,7 @@ from ..ops.make.generators import default_generator
 
 
 def numpy_generator(generator: Any = None) -> np.random.Generator:
-    """The NumPy generator behind `generator`: itself, a `retrograd.Generator`'s, or for None the global one."""
+    """The NumPy generator behind ``generator``: itself, a ``retrograd.Generator``'s, or for None the global one."""
     if generator is None:
         generator = default_generator
     numpy = getattr(generator, "numpy", generator)
@@ -22,12 +22,12 @@ def numpy_generator(generator: Any = None) -> np.random.Generator:
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """The state of `generator` in Python numbers, lists and dicts, which JSON and a checkpoint can hold."""
+    """The state of ``generator`` in Python numbers, lists and dicts, which JSON and a checkpoint can hold."""
     return _plain(generator.bit_generator.state)
 
 
 def set_generator_state(generator: np.random.Generator, state: dict[str, Any]) -> None:
-    """Puts `generator` where `generator_state` found it; a state of another kind of generator is a ValueError."""
+    """Puts ``generator`` where ``generator_state`` found it; a state of another kind of generator is a ValueError."""
     if not isinstance(state, dict):
         raise ValueError(f"a generator's state is a dictionary, not a {type(state).__name__}")
     # NumPy takes the position in MT19937's key and in Philox's buffer as it is, and reads beyond their ends.

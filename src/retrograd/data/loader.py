@@ -23,28 +23,28 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(Generic[T_co]):
-    """Iterates over a data set in batches, as `torch.utils.data.DataLoader` does.
+    """Iterates over a data set in batches, as ``torch.utils.data.DataLoader`` does.
 
     The batches are the same, in the same order, for any number of workers: the order is drawn in the calling process,
-    and `batch_generator` gives data sets random numbers that belong to the batch. An exception in a worker is raised
+    and ``batch_generator`` gives data sets random numbers that belong to the batch. An exception in a worker is raised
     again where the loader is iterated, with the worker's traceback. Leaving the loop early ends the workers.
 
     Args:
-        dataset: anything with `__getitem__` and `__len__`, or an `IterableDataset`.
+        dataset: anything with ``__getitem__`` and ``__len__``, or an ``IterableDataset``.
         batch_size: samples per batch; None gives single samples, not collated.
-        shuffle: draw a new random order for every epoch, from `generator`.
-        sampler: the indices of an epoch, in place of `shuffle`.
-        batch_sampler: lists of indices, in place of `batch_size`, `shuffle`, `sampler` and `drop_last`.
+        shuffle: draw a new random order for every epoch, from ``generator``.
+        sampler: the indices of an epoch, in place of ``shuffle``.
+        batch_sampler: lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
         num_workers: how many workers load batches ahead; 0 loads each batch when it is asked for.
-        collate_fn: makes a batch of a list of samples; `default_collate` stacks them into Tensors.
+        collate_fn: makes a batch of a list of samples; ``default_collate`` stacks them into Tensors.
         pin_memory: accepted for PyTorch programs; NumPy's memory is never pinned.
         drop_last: leave out a last batch that is smaller than the others.
         timeout: seconds after which waiting for a worker's batch raises RuntimeError; 0 waits for ever.
         worker_init_fn: called with the worker's id in every worker before its first batch.
-        multiprocessing_context: how workers run: "fork", "spawn", "forkserver" or a `multiprocessing` context for
+        multiprocessing_context: how workers run: "fork", "spawn", "forkserver" or a ``multiprocessing`` context for
             processes, None for the platform's default, or "thread" for threads of this process, which copy nothing
             and suit data sets that spend their time in NumPy or in reading files.
-        generator: a `retrograd.Generator` or `numpy.random.Generator`; None is the global one.
+        generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; None is the global one.
         prefetch_factor: how many batches per worker are loaded ahead, 2 unless told.
         persistent_workers: keep the workers from one epoch to the next.
 
@@ -195,7 +195,7 @@ class DataLoader(Generic[T_co]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Puts the loader, and the generators it draws from, where `state_dict` found them.
+        """Puts the loader, and the generators it draws from, where ``state_dict`` found them.
 
         The next iteration goes on inside the saved epoch; the one after it begins a new epoch. ValueError where the
         state is of a loader with another number of batches or generators.

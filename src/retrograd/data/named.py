@@ -1,8 +1,8 @@
 """The named data sets, as NumPy arrays and text.
 
-A file is looked for in the folder that `RETROGRAD_DATA` names and in the cache folder, and otherwise downloaded into
-the latter. `progress(file, received, total)` is called meanwhile. Without a network, `DataUnavailable` says which file
-to put where; a damaged or truncated file raises `DataCorrupt`.
+A file is looked for in the folder that ``RETROGRAD_DATA`` names and in the cache folder, and otherwise downloaded into
+the latter. ``progress(file, received, total)`` is called meanwhile. Without a network, ``DataUnavailable`` says which
+file to put where; a damaged or truncated file raises ``DataCorrupt``.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     """MNIST: 60,000 and 10,000 handwritten digits.
 
     Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, Gradient-based learning applied to document recognition, Proceedings of
-    the IEEE 86 (1998) 2278-2324. In a data folder the files are `mnist/train-images-idx3-ubyte.gz` and so on, or the
-    same without `.gz`, decompressed.
+    the IEEE 86 (1998) 2278-2324. In a data folder the files are ``mnist/train-images-idx3-ubyte.gz`` and so on, or the
+    same without ``.gz``, decompressed.
 
     Args:
         download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
 
     Raises:
         DataUnavailable: the files are not here, and were not to be fetched or cannot be.
@@ -104,14 +104,14 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
 
 
 def fashion_mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
-    """Fashion-MNIST: 60,000 and 10,000 articles of clothing in the ten `FASHION_MNIST_CLASSES`.
+    """Fashion-MNIST: 60,000 and 10,000 articles of clothing in the ten ``FASHION_MNIST_CLASSES``.
 
     H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747. In a data folder the files are
-    `fashion_mnist/train-images-idx3-ubyte.gz` and so on, or the same without `.gz`, decompressed.
+    ``fashion_mnist/train-images-idx3-ubyte.gz`` and so on, or the same without ``.gz``, decompressed.
 
     Args:
         download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
 
     Raises:
         DataUnavailable: the files are not here, and were not to be fetched or cannot be.
@@ -121,11 +121,11 @@ def fashion_mnist(download: bool = True, progress: Progress | None = None) -> Im
 
 
 def shakespeare(download: bool = True, progress: Progress | None = None) -> str:
-    """Tiny Shakespeare: 1,115,394 characters of his plays, 65 of them distinct. The file is `tiny_shakespeare.txt`.
+    """Tiny Shakespeare: 1,115,394 characters of his plays, 65 of them distinct. The file is ``tiny_shakespeare.txt``.
 
     Args:
         download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
 
     Raises:
         DataUnavailable: the files are not here, and were not to be fetched or cannot be.
@@ -135,11 +135,11 @@ def shakespeare(download: bool = True, progress: Progress | None = None) -> str:
 
 
 def names(download: bool = True, progress: Progress | None = None) -> list[str]:
-    """32,033 first names in small letters, from US social security records of 2018. The file is `names.txt`.
+    """32,033 first names in small letters, from US social security records of 2018. The file is ``names.txt``.
 
     Args:
         download: fetch what no data folder has, once, into the cache; otherwise that is an error.
-        progress: called as `progress(name, done, total)` in bytes while a file is fetched.
+        progress: called as ``progress(name, done, total)`` in bytes while a file is fetched.
 
     Raises:
         DataUnavailable: the files are not here, and were not to be fetched or cannot be.

@@ -1,7 +1,7 @@
 """Samplers: the order in which a data set is visited.
 
-The meanings are those of `torch.utils.data`; the random numbers are NumPy's. A sampler draws all its random numbers
-when an iteration begins, so that a `DataLoader` can find its place again from the generator's state and a count.
+The meanings are those of ``torch.utils.data``; the random numbers are NumPy's. A sampler draws all its random numbers
+when an iteration begins, so that a ``DataLoader`` can find its place again from the generator's state and a count.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _AT_ONCE = 1 << 16
 
 
 class Sampler(Generic[T_co]):
-    """What gives the indices of one epoch: subclasses give `__iter__()` and, for most uses, `__len__()`."""
+    """What gives the indices of one epoch: subclasses give ``__iter__()`` and, for most uses, ``__len__()``."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
 
 class SequentialSampler(Sampler[int]):
-    """The indices 0 to `len(data_source) - 1` in order.
+    """The indices 0 to ``len(data_source) - 1`` in order.
 
     Args:
         data_source: anything with a length.
@@ -49,19 +49,19 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The indices of `data_source` in random order, or `num_samples` of them drawn with replacement.
+    """The indices of ``data_source`` in random order, or ``num_samples`` of them drawn with replacement.
 
     Without replacement, more samples than indices are taken from one permutation after another.
 
     Args:
         data_source: anything with a length.
         replacement: draw each index on its own, so that one may come twice.
-        num_samples: how many indices make an epoch; the length of `data_source` by default.
-        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+        num_samples: how many indices make an epoch; the length of ``data_source`` by default.
+        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     Raises:
-        TypeError: `replacement` is no bool.
-        ValueError: `num_samples` is not a positive integer, or samples of an empty `data_source` are asked for.
+        TypeError: ``replacement`` is no bool.
+        ValueError: ``num_samples`` is not a positive integer, or samples of an empty ``data_source`` are asked for.
 
     >>> from retrograd.data import RandomSampler
     >>> sorted(RandomSampler(range(5), generator=np.random.default_rng(0)))
@@ -104,11 +104,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given `indices` in random order.
+    """The given ``indices`` in random order.
 
     Args:
         indices: a sequence of indices, a training split's for instance.
-        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import SubsetRandomSampler
     >>> sorted(SubsetRandomSampler([7, 3, 5], generator=np.random.default_rng(0)))
@@ -128,7 +128,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices, index i drawn with probability `weights[i] / sum(weights)`.
+    """``num_samples`` indices, index i drawn with probability ``weights[i] / sum(weights)``.
 
     Weights that are negative, not finite or all zero, and more samples without replacement than there are positive
     weights, raise ValueError.
@@ -137,7 +137,7 @@ class WeightedRandomSampler(Sampler[int]):
         weights: one number for each index, of any sum.
         num_samples: how many indices make an epoch.
         replacement: draw each index on its own, so that one may come twice.
-        generator: a `retrograd.Generator` or a NumPy one; the global generator by default.
+        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import WeightedRandomSampler
     >>> list(WeightedRandomSampler([0.0, 3.0], 4, generator=np.random.default_rng(0)))
@@ -175,7 +175,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` indices from `sampler`; `drop_last` leaves out a last list that is shorter.
+    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` leaves out a last list that is shorter.
 
     Args:
         sampler: what gives the indices; needs a length only if the BatchSampler is asked for its own.
@@ -183,7 +183,7 @@ class BatchSampler(Sampler[list[int]]):
         drop_last: leave out a last list that is shorter.
 
     Raises:
-        ValueError: `batch_size` is not a positive integer, or `drop_last` no bool.
+        ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` no bool.
 
     >>> from retrograd.data import BatchSampler
     >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))

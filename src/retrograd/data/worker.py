@@ -42,7 +42,7 @@ class Signal(Enum):
 
 @dataclass(frozen=True)
 class Task:
-    """One batch to load: the `batch`-th of an epoch, from `indices` or, of an iterable data set, the next one."""
+    """One batch to load: the ``batch``-th of an epoch, from ``indices`` or, of an iterable data set, the next one."""
 
     epoch: int
     batch: int
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker this is: `id` of `num_workers`, its own `seed`, and its (copy of the) data set."""
+    """Which worker this is: ``id`` of ``num_workers``, its own ``seed``, and its (copy of the) data set."""
 
     id: int
     num_workers: int
@@ -64,12 +64,12 @@ _here = threading.local()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The `WorkerInfo` of the DataLoader worker that calls this; None outside of workers."""
+    """The ``WorkerInfo`` of the DataLoader worker that calls this; None outside of workers."""
     return getattr(_here, "info", None)
 
 
 def batch_generator() -> np.random.Generator:
-    """A generator for random augmentation in a data set or `collate_fn`: one stream of its own for each batch.
+    """A generator for random augmentation in a data set or ``collate_fn``: one stream of its own for each batch.
 
     It depends on the epoch's seed and the batch's number alone, so the augmented batches are the same for any number
     of workers and after a resumed run. Outside of a DataLoader it raises RuntimeError.
@@ -84,7 +84,7 @@ def batch_generator() -> np.random.Generator:
 
 
 class MapFetcher:
-    """Loads the samples at a task's indices; without batching (`batched=False`) the one sample at its index."""
+    """Loads the samples at a task's indices; without batching (``batched=False``) the one sample at its index."""
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batched: bool, stacks: bool) -> None:
         self.dataset = dataset
@@ -139,7 +139,7 @@ Fetcher = Callable[[Task], Any]
 
 
 def load(fetch: Fetcher, task: Task) -> Any:
-    """The batch of `task`, with `batch_generator` set to its stream."""
+    """The batch of ``task``, with ``batch_generator`` set to its stream."""
     outer = getattr(_here, "task", None), getattr(_here, "generator", None)
     _here.task, _here.generator = task, None
     try:
@@ -295,7 +295,7 @@ def _seed_global_generators(task: Task) -> None:
 
 
 def _portable(error: Exception, info: WorkerInfo) -> Exception:
-    """`error` with the worker's traceback as a note; a RuntimeError in its place where it cannot be pickled."""
+    """``error`` with the worker's traceback as a note; a RuntimeError in its place where it cannot be pickled."""
     text = "".join(traceback.format_exception(error)).rstrip()
     note = f"Raised in DataLoader worker process {info.id}. Original traceback:\n{text}"
     error.add_note(note)
@@ -309,7 +309,7 @@ def _portable(error: Exception, info: WorkerInfo) -> Exception:
 
 
 class WorkerPool:
-    """`num_workers` workers, each with its own first-in, first-out queue of tasks."""
+    """``num_workers`` workers, each with its own first-in, first-out queue of tasks."""
 
     workers: list[ThreadWorker] | list[ProcessWorker]
 
@@ -339,7 +339,7 @@ class WorkerPool:
             raise
 
     def submit(self, task: Task) -> Future[Any]:
-        """The batch of `task`, loaded by worker `task.batch % num_workers`."""
+        """The batch of ``task``, loaded by worker ``task.batch % num_workers``."""
         return self.workers[task.batch % len(self.workers)].submit(task)
 
     def close(self) -> None:

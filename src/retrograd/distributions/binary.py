@@ -124,7 +124,7 @@ class Geometric(SuccessOdds):
     """The number of failures before the first success.
 
     Args:
-        probs: the probability of success, in (0, 1]; or
+        probs: the probability of success, in ``(0, 1]``; or
         logits: its log-odds.
         validate_args: whether to check.
 
@@ -179,7 +179,7 @@ class Binomial(SuccessOdds):
     """The number of successes among n independent trials.
 
     Args:
-        total_count: n.
+        total_count: ``n``.
         probs: the probability of success; or
         logits: its log-odds.
         validate_args: whether to check.
@@ -264,7 +264,7 @@ class NegativeBinomial(SuccessOdds):
 
     Args:
         total_count: the number of failures, not negative; it need not be an integer.
-        probs: the probability of success, in [0, 1); or
+        probs: the probability of success, in ``[0, 1)``; or
         logits: its log-odds.
         validate_args: whether to check.
 
@@ -318,14 +318,14 @@ class NegativeBinomial(SuccessOdds):
 
 
 class ContinuousBernoulli(SuccessOdds):
-    """The density proportional to p^x (1 - p)^(1 - x) on [0, 1].
+    """The density proportional to ``p^x (1 - p)^(1 - x)`` on ``[0, 1]``.
 
     After G. Loaiza-Ganem and J. Cunningham, "The continuous Bernoulli: fixing a pervasive error in variational
     autoencoders" (2019).
 
     Args:
-        probs: p, in (0, 1), which is neither the mean nor a probability; or
-        logits: log(p / (1 - p)).
+        probs: p, in ``(0, 1)``, which is neither the mean nor a probability; or
+        logits: ``log(p / (1 - p))``.
         lims: where p lies between these, near 1/2, Taylor series stand for quotients of small numbers.
         validate_args: whether to check.
 
@@ -417,7 +417,7 @@ class ContinuousBernoulli(SuccessOdds):
 
 
 class LogitRelaxedBernoulli(SuccessOdds):
-    """The logit of a RelaxedBernoulli sample: (logits + logistic noise) / temperature.
+    """The logit of a RelaxedBernoulli sample: ``(logits + noise) / temperature`` with logistic noise.
 
     After C. Maddison, A. Mnih and Y. Teh, "The concrete distribution" (2017).
 

@@ -109,7 +109,7 @@ class Categorical(ClassWeights):
 
     @property
     def mean(self) -> Tensor:
-        """NaN: classes have no mean."""
+        """NaN, since classes have no mean."""
         return full(self._batch_shape, math.nan, dtype=self._param.dtype, device=self._param.device)
 
     variance = mean
@@ -203,7 +203,7 @@ class Multinomial(ClassWeights):
     """How often each of K classes comes in n independent draws.
 
     Args:
-        total_count: n.
+        total_count: ``n``.
         probs: weights of the classes along the last dimension, which need not sum to 1; or
         logits: their logarithms.
         validate_args: whether to check.
@@ -264,7 +264,7 @@ class Multinomial(ClassWeights):
 
 
 class ExpRelaxedCategorical(ClassWeights):
-    """The logarithm of a RelaxedOneHotCategorical sample: log_softmax((logits + Gumbel noise) / temperature).
+    """The logarithm of RelaxedOneHotCategorical samples: ``log softmax((logits + noise) / temperature)``.
 
     After C. Maddison, A. Mnih and Y. Teh, "The concrete distribution" (2017).
 

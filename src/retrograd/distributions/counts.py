@@ -13,7 +13,7 @@ from .utils import Number
 
 
 class Poisson(Distribution):
-    """The probability rate^k exp(-rate) / k! of a count k.
+    """The probability ``rate^k exp(-rate) / k!`` of a count k.
 
     Args:
         rate: the mean, not negative.

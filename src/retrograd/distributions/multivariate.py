@@ -186,9 +186,9 @@ class MultivariateNormal(_WithCovariance):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors whose covariance is W W^T + D, with a narrow W and a diagonal D.
+    """Normal vectors whose covariance is ``W W^T + D``, with a narrow W and a diagonal D.
 
-    Inverse and determinant come from the capacitance I + W^T D^-1 W, which is as small as W is narrow (Woodbury's
+    Inverse and determinant come from the capacitance ``I + W^T D^-1 W``, which is as small as W is narrow (Woodbury's
     identity and the matrix determinant lemma).
 
     Args:
@@ -255,7 +255,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @property
     def covariance_matrix(self) -> Tensor:
-        """W W^T + D."""
+        """``W W^T + D``."""
         factor, diag = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
         return self._expanded(factor @ factor.mT + diag.diag_embed())
 
@@ -287,7 +287,7 @@ class LowRankMultivariateNormal(Distribution):
         return 2 * half_log_det(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
 
     def mahalanobis(self, x: Tensor) -> Tensor:
-        """x^T covariance^-1 x."""
+        """``x^T covariance^-1 x``."""
         within = times(self._precision_root(), x).square().sum(-1)
         return (x.square() / self._unbroadcasted_cov_diag).sum(-1) - within
 
@@ -305,7 +305,7 @@ class LowRankMultivariateNormal(Distribution):
 
 
 class Wishart(_WithCovariance):
-    """The distribution of the sum of x x^T over df normal vectors x of mean 0 and a given covariance.
+    """The distribution of the sum of ``x x^T`` over df normal vectors x of mean 0 and a given covariance.
 
     Args:
         df: the degrees of freedom, above p - 1 for p x p matrices; it need not be an integer.
@@ -416,7 +416,7 @@ class Wishart(_WithCovariance):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices, whose density is proportional to det^(concentration - 1).
+    """Cholesky factors of correlation matrices, whose density is proportional to ``det(L)^(concentration - 1)``.
 
     After D. Lewandowski, D. Kurowicka and H. Joe, "Generating random correlation matrices based on vines and extended
     onion method" (2009).

@@ -22,7 +22,7 @@ class Exponential(Distribution):
     """The density rate exp(-rate x).
 
     Args:
-        rate: positive; the mean is 1 / rate.
+        rate: positive; the mean is ``1 / rate``.
         validate_args: whether to check.
 
     Raises:
@@ -73,7 +73,7 @@ class Exponential(Distribution):
 
 
 class Gamma(Distribution):
-    """The density rate^a x^(a - 1) exp(-rate x) / gamma(a), with a the concentration.
+    """The density ``rate^a x^(a - 1) exp(-rate x) / gamma(a)``, with a the concentration.
 
     Args:
         concentration: a, positive.
@@ -131,7 +131,7 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
-    """The distribution of the sum of df squares of standard normal numbers: Gamma(df / 2, 1 / 2).
+    """The distribution of the sum of df squares of standard normal numbers: ``Gamma(df / 2, 1 / 2)``.
 
     Args:
         df: the degrees of freedom, positive.
@@ -162,11 +162,11 @@ class Chi2(Gamma):
 
 
 class InverseGamma(TransformedDistribution):
-    """The distribution of 1 / x for gamma samples x.
+    """The distribution of ``1 / x`` for gamma samples x.
 
     Args:
         concentration: positive.
-        rate: positive; the rate of x, and the scale of 1 / x.
+        rate: positive; the rate of x, and the scale of ``1 / x``.
         validate_args: whether to check.
 
     Raises:
@@ -296,7 +296,7 @@ class _Folded(TransformedDistribution):
 
 
 class HalfNormal(_Folded):
-    """The distribution of |x| for samples x of Normal(0, scale).
+    """The distribution of ``|x|`` for samples x of ``Normal(0, scale)``.
 
     Args:
         scale: positive.
@@ -322,7 +322,7 @@ class HalfNormal(_Folded):
 
 
 class HalfCauchy(_Folded):
-    """The distribution of |x| for samples x of Cauchy(0, scale).
+    """The distribution of ``|x|`` for samples x of ``Cauchy(0, scale)``.
 
     Args:
         scale: positive.
@@ -348,7 +348,7 @@ class HalfCauchy(_Folded):
 
 
 class Weibull(TransformedDistribution):
-    """The distribution function 1 - exp(-(x / scale)^k), with k the concentration.
+    """The distribution function ``1 - exp(-(x / scale)^k)``, with k the concentration.
 
     Args:
         scale: positive.
@@ -398,7 +398,7 @@ class Weibull(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """The density alpha scale^alpha / x^(alpha + 1) for x >= scale.
+    """The density ``alpha scale^alpha / x^(alpha + 1)`` for ``x >= scale``.
 
     Args:
         scale: positive.
@@ -449,14 +449,14 @@ class Pareto(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """The distribution function 1 - (1 + c z)^(-1 / c) with z = (x - loc) / scale, of what exceeds a high threshold.
+    """The distribution function ``1 - (1 + c z)^(-1 / c)`` with ``z = (x - loc) / scale``.
 
-    With c = 0 it is exponential.
+    It is that of what exceeds a high threshold. With ``c = 0`` it is exponential.
 
     Args:
         loc: the lower bound.
         scale: positive.
-        concentration: c.
+        concentration: ``c``.
         validate_args: whether to check.
 
     Raises:
@@ -541,7 +541,7 @@ class GeneralizedPareto(Distribution):
 
 
 class FisherSnedecor(Distribution):
-    """The distribution of (x1 / df1) / (x2 / df2) for samples x1 of Chi2(df1) and x2 of Chi2(df2).
+    """The distribution of ``(x1 / df1) / (x2 / df2)`` for samples x1 of ``Chi2(df1)`` and x2 of ``Chi2(df2)``.
 
     Args:
         df1: the degrees of freedom of the numerator, positive.

@@ -40,7 +40,7 @@ class _LocationScale(Distribution):
 
 
 class Normal(_LocationScale):
-    """The density exp(-z^2 / 2) / sqrt(2 pi) / scale with z = (x - loc) / scale.
+    """The density ``exp(-z^2 / 2) / (sqrt(2 pi) scale)`` with ``z = (x - loc) / scale``.
 
     Args:
         loc: the mean.
@@ -83,7 +83,7 @@ class Normal(_LocationScale):
 
 
 class Laplace(_LocationScale):
-    """The density exp(-|x - loc| / scale) / (2 scale).
+    """The density ``exp(-|x - loc| / scale) / (2 scale)``.
 
     Args:
         loc: the mean.
@@ -130,7 +130,7 @@ class Laplace(_LocationScale):
 
 
 class Cauchy(_LocationScale):
-    """The density 1 / (pi scale (1 + z^2)) with z = (x - loc) / scale. It has no mean.
+    """The density ``1 / (pi scale (1 + z^2))`` with ``z = (x - loc) / scale``. It has no mean.
 
     Args:
         loc: the median.
@@ -169,7 +169,7 @@ class Cauchy(_LocationScale):
 
 
 class Gumbel(_LocationScale):
-    """The density exp(-z - exp(-z)) / scale with z = (x - loc) / scale, of maxima of many numbers.
+    """The density ``exp(-z - exp(-z)) / scale`` with ``z = (x - loc) / scale``, of maxima of many numbers.
 
     Args:
         loc: the mode.
@@ -213,7 +213,7 @@ class Gumbel(_LocationScale):
 
 
 class StudentT(Distribution):
-    """The density proportional to (1 + z^2 / df)^(-(df + 1) / 2) with z = (x - loc) / scale.
+    """The density proportional to ``(1 + z^2 / df)^(-(df + 1) / 2)`` with ``z = (x - loc) / scale``.
 
     Args:
         df: the degrees of freedom, positive.
@@ -279,7 +279,7 @@ class StudentT(Distribution):
 
 
 class Uniform(Distribution):
-    """The density 1 / (high - low) from low to high.
+    """The density ``1 / (high - low)`` from low to high.
 
     Args:
         low: the lower bound, included.
@@ -314,7 +314,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN: every number between the bounds is as likely."""
+        """NaN, since every number between the bounds is as likely."""
         return full_like(self.high, math.nan)
 
     @property
@@ -340,7 +340,7 @@ class Uniform(Distribution):
 
 
 class VonMises(Distribution):
-    """The density exp(concentration cos(x - loc)) / (2 pi I0(concentration)) of angles in radians.
+    """The density ``exp(concentration cos(x - loc)) / (2 pi I_0(concentration))`` of angles in radians.
 
     Args:
         loc: the mean direction.
@@ -374,7 +374,7 @@ class VonMises(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The circular variance, 1 - I1 / I0."""
+        """The circular variance, ``1 - I_1(c) / I_0(c)`` at the concentration c."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:

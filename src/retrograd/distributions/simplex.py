@@ -20,7 +20,7 @@ from .utils import Number, broadcast_all, choose, euler_constant
 
 
 class Beta(Distribution):
-    """The density proportional to x^(a - 1) (1 - x)^(b - 1) on [0, 1].
+    """The density proportional to ``x^(a - 1) (1 - x)^(b - 1)`` on ``[0, 1]``.
 
     Args:
         concentration1: a, positive.
@@ -58,7 +58,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch: 1 where both concentrations are below 1 and the density has no bound at either end.
+        """As in PyTorch 1 where both concentrations are below 1 and the density has no bound at either end.
 
         NaN where both are 1 and all numbers are as likely.
         """
@@ -89,7 +89,7 @@ class Beta(Distribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """The distribution function 1 - (1 - x^a)^b on [0, 1].
+    """The distribution function ``1 - (1 - x^a)^b`` on ``[0, 1]``.
 
     Args:
         concentration1: a, positive.
@@ -151,7 +151,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A Bernoulli variable relaxed to (0, 1), so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
+    """A Bernoulli variable relaxed to ``(0, 1)``, so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
 
     Args:
         temperature: positive; the lower, the closer samples are to 0 and 1.
@@ -198,7 +198,7 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A one-hot vector relaxed to the simplex, so that gradients flow: softmax((logits + Gumbel noise) / temperature).
+    """A one-hot vector relaxed to the simplex: ``softmax((logits + noise) / temperature)``, so that gradients flow.
 
     After C. Maddison, A. Mnih and Y. Teh, "The concrete distribution" (2017), and E. Jang, S. Gu and B. Poole,
     "Categorical reparametrization with Gumbel-softmax" (2017).
@@ -248,7 +248,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
 
 class Dirichlet(Distribution):
-    """The density proportional to the product of x_k^(a_k - 1) on the simplex.
+    """The density proportional to ``prod_k x_k^(a_k - 1)`` on the simplex.
 
     Args:
         concentration: a, positive, along the last dimension.
@@ -278,7 +278,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch: the first corner where all concentrations are below 1 and no corner has a bound."""
+        """As in PyTorch the first corner where all concentrations are below 1 and no corner has a bound."""
         above = (self.concentration - 1).clamp(min=0)
         unbounded = (self.concentration < 1).all(-1, keepdim=True)
         first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]

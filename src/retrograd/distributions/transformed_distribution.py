@@ -20,7 +20,7 @@ Transformed = TypeVar("Transformed", bound="TransformedDistribution")
 class TransformedDistribution(Distribution):
     """The distribution of f(x) for samples x of another and an invertible f, by the change of variables.
 
-    log p(y) = log p(x) - log |dy/dx| with x = f^-1(y).
+    ``log p(y) = log p(x) - log |dy/dx|`` with ``x = f^-1(y)``.
 
     Args:
         base_distribution: the distribution of x.

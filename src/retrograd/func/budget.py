@@ -39,7 +39,7 @@ class memory_budget(Mode):
     Around a training step: where the operators inside have saved more, saved arrays that can be computed again are let
     go of, and the walk computes them again when it comes to them. First goes the memory with the least
 
-        cost / (bytes * age)
+        ``cost / (bytes * age)``
 
     where ``cost`` is the time that its own calls took and those next to them whose results are not there either, and
     ``age`` is counted in operators since it was last used. What could not be computed again within the budget stays:
@@ -68,7 +68,7 @@ class memory_budget(Mode):
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: it is no positive size.
 
-    Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR^eq).
+    Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR).
 
     >>> x = rg.linspace(0.0, 1.0, 1000, requires_grad=True)
     >>> with rg.memory_budget("20 kB") as budget:

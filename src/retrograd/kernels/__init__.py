@@ -64,6 +64,7 @@ def compiled() -> Any:
     return loops("loops")
 
 
+@cache
 def loop(module: str, name: str) -> Any:
     """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
     from .machine import loops

@@ -9,7 +9,7 @@ import numpy as np
 from . import compiled, loop, suits
 from .threads import launch
 
-WORTHWHILE = 1 << 9  # steps times places from which the loops gain more than their call costs
+WORTHWHILE = 1 << 7  # steps times places from which the loops gain more than their call costs
 SHARED = 1 << 12  # of which a thread is given at least so many
 
 

@@ -1,4 +1,9 @@
-"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``cblas.py``)."""
+"""Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``cblas.py``).
+
+In single precision, numbers too small for full precision count as zero while BLAS multiplies: the gradients of a model
+that is sure of its examples are full of them, and a processor takes a hundred times as long for each. The thread's own
+floating-point mode is back before the call returns.
+"""
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
 
 from __future__ import annotations
@@ -10,44 +15,57 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .cblas import PREFIX
+from .cblas import FLUSH, PREFIX, flushes
 from .objects import njit
 
-_ROWS, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # of CBLAS
+_ROWS, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of CBLAS
+_WORD, _REAL = ir.IntType(32), ir.FloatType()
 
 
 @intrinsic
-def _gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c_step):
-    """``c = a @ b + beta * c`` with the steps from row to row in memory, transposed as the ways say."""
-    number = c.dtype
-    kind = {types.float32: "sgemm", types.float64: "dgemm"}[number]
-    signature = types.void(*[types.int64] * 5, a, types.int64, b, types.int64, number, c, types.int64)
+def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c_step):
+    """``c = a @ b + beta * c`` of matrices at addresses, in the numbers that ``beta`` is one of.
+
+    The ways say which of a and b are given transposed; the steps are from row to row in memory.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        flag, size, real = ir.IntType(32), ir.IntType(64), context.get_value_type(number)
-        place = real.as_pointer()
-
-        def pointer(at: int) -> Any:
-            array = context.make_array(signature.args[at])(context, builder, arguments[at])
-            return builder.bitcast(array.data, place)
-
-        wanted = flag, flag, flag, size, size, size, real, place, size, place, size, real, place, size
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), wanted), PREFIX + kind)
-        a_way, b_way = [builder.trunc(way, flag) for way in arguments[:2]]
-        m, n, k, _, a_step, _, b_step, beta, _, c_step = arguments[2:]
-        left, right = (real(1.0), pointer(5), a_step), (pointer(7), b_step)
-        builder.call(function, [flag(_ROWS), a_way, b_way, m, n, k, *left, *right, beta, pointer(10), c_step])
+        long, real = ir.IntType(64), context.get_value_type(beta)
+        kinds = [_WORD] * 3 + [long] * 3 + [real, long, long, long, long, real, long, long]
+        name = PREFIX + ("sgemm" if real == _REAL else "dgemm")
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
+        ways = [builder.trunc(way, _WORD) for way in arguments[:2]]
+        restore = _flush(builder) if real == _REAL and flushes() else None
+        builder.call(function, [_WORD(_ROWS), *ways, *arguments[2:5], real(1.0), *arguments[5:]])
+        if restore:
+            restore()
         return context.get_dummy_value()
 
-    return signature, generate
+    return types.void(*[types.int64] * 9, beta, types.int64, types.int64), generate
+
+
+def _flush(builder: Any) -> Any:
+    """Let the processor flush; returns what makes the code that restores its mode."""
+    byte = ir.IntType(8).as_pointer()
+
+    def access(name: str, place: Any) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [byte])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse.{name}")
+        builder.call(function, [builder.bitcast(place, byte)])
+
+    kept, changed = [cgutils.alloca_once(builder, _WORD) for _ in range(2)]
+    access("stmxcsr", kept)
+    builder.store(builder.or_(builder.load(kept), _WORD(FLUSH)), changed)
+    access("ldmxcsr", changed)
+    return lambda: access("ldmxcsr", kept)
 
 
 @njit(inline="always")
 def _way(a):
     """How BLAS is to read a matrix, one of whose axes is contiguous, and the distance of its rows or columns."""
     if a.strides[1] == a.itemsize or a.shape[1] == 1:
-        return _AS_IT_IS, max(a.strides[0] // a.itemsize, a.shape[1], 1)
-    return _TRANSPOSED, max(a.strides[1] // a.itemsize, a.shape[0], 1)
+        return AS_IT_IS, max(a.strides[0] // a.itemsize, a.shape[1], 1)
+    return TRANSPOSED, max(a.strides[1] // a.itemsize, a.shape[0], 1)
 
 
 @njit
@@ -60,4 +78,6 @@ def product(a, b, c, beta):
     a_way, a_step = _way(a)
     b_way, b_step = _way(b)
     c_step = max(c.strides[0] // c.itemsize, c.shape[1], 1)
-    _gemm(a_way, b_way, a.shape[0], b.shape[1], a.shape[1], a, a_step, b, b_step, c.dtype.type(beta), c, c_step)
+    beta = c.dtype.type(beta)
+    a_at, b_at, c_at = a.ctypes.data, b.ctypes.data, c.ctypes.data
+    gemm(a_way, b_way, a.shape[0], b.shape[1], a.shape[1], a_at, a_step, b_at, b_step, beta, c_at, c_step)

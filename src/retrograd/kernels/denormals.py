@@ -11,12 +11,13 @@ from functools import cache
 from typing import Any
 
 from . import threads
+from .cblas import FLUSH
 
 # Where a saved mode (fenv_t of the C library) has the word of the processor, and the bits that set to zero what an
 # operation gives and takes: FTZ and DAZ of MXCSR, FZ of FPCR.
 _PLACES = {
-    ("Linux", "x86_64"): (28, 0x8040),
-    ("Darwin", "x86_64"): (4, 0x8040),
+    ("Linux", "x86_64"): (28, FLUSH),
+    ("Darwin", "x86_64"): (4, FLUSH),
     ("Linux", "aarch64"): (0, 1 << 24),
 }
 

@@ -14,7 +14,7 @@ from . import USEFUL, WORTH_SHARING, compiled, loop
 from .threads import launch
 
 BLOCK = 1 << 14  # elements whose losses are summed by themselves
-SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR = range(3)
+SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
 def _takes(x: Any, *others: Any) -> bool:
@@ -49,8 +49,8 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     return out
 
 
-def loss(kind: int, x: Any, y: Any, bound: float, divisor: float, reduction: str) -> Any:
-    """The sum or mean of a loss of ``x - y``."""
+def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
+    """The sum or mean of a loss: of ``x - y``, or of scores x and labels y."""
     if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
         return None
     number = x.dtype.type
@@ -61,7 +61,7 @@ def loss(kind: int, x: Any, y: Any, bound: float, divisor: float, reduction: str
     return np.asarray(total / x.size if reduction == "mean" else total, x.dtype)
 
 
-def slope(kind: int, g: Any, x: Any, y: Any, bound: float, divisor: float) -> Any:
+def slope(kind: int, g: Any, x: Any, y: Any, bound: float = 0.0, divisor: float = 1.0) -> Any:
     """``g`` times the derivative of a loss by ``x``."""
     if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:
         return None

@@ -24,6 +24,8 @@ from .machine import Loop
 from .objects import njit
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
+_AWAKE = 100_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
+_LOOKS = 2000  # of a caller at the helpers' work, before it does the same
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _WORD = ir.IntType(64)
 _HINT = ir.IntType(32)
@@ -186,8 +188,8 @@ def launch(words, threads, start, total, part, function, data):
     while load(words + at.INSIDE) != 0:
         pause()
         looks += 1
-        if looks > 2000:
-            call(load(words + at.YIELD), ())
+        if looks > _LOOKS:  # a helper may wait for a core: the system gives it one that lies idle
+            call(load(words + at.SLEEP), (at.NAP,))
     failed = load(words + at.FAILED)
     store(words + at.BUSY, 0)
     if failed != 0:
@@ -198,9 +200,8 @@ def launch(words, threads, start, total, part, function, data):
 def _serve(words):
     """Join launches until there was none for some time, Python wants the thread, or somebody else needs the core."""
     clock_words = _clock_words()
-    last = mode = 0
-    since = looked = _now(words, clock_words)
-    looks = 0
+    last = mode = looks = 0
+    since = worked = looked = _now(words, clock_words)
     while load(words + at.CALLED) == 0:
         number = load(words + at.OPEN)
         if number != 0 and number != last:
@@ -211,19 +212,22 @@ def _serve(words):
                     mode = load(words + at.MODE)
                     call(load(words + at.SET_MODE), (mode,))
                 _take_parts(words)
-                since = looked = _now(words, clock_words)
+                since = worked = looked = _now(words, clock_words)
             add(words + at.INSIDE, -1)
             continue
         pause()
         looks += 1
         if looks % 32 == 0:
-            call(load(words + at.YIELD), ())  # the caller may be waiting for this very core
             now = _now(words, clock_words)
             if number != 0:  # the caller is still at work, and may launch the next thing soon
                 since = now
             if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
                 return
-            looked = now
+            if now - worked > _AWAKE:
+                call(load(words + at.SLEEP), (at.NAP,))
+            else:
+                call(load(words + at.YIELD), ())  # the caller may be waiting for this very core
+            looked = _now(words, clock_words)
 
 
 @njit

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import WORTH_SHARING, compiled, loop
+from . import SEVERAL, WORTH_SHARING, compiled, loop
 from .threads import launch
 from .windows import in_three_axes
 
@@ -36,6 +36,21 @@ def takes(x: Any, window: Any) -> bool:
         and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) > TABLED
         and compiled() is not None
     )
+
+
+def reads(x: Any, elements: int) -> bool:
+    """Whether a loop is to be used on this array that reads so many elements."""
+    return type(x) is np.ndarray and x.dtype.char in "fd" and elements >= SEVERAL and compiled() is not None
+
+
+def max_at(x: Any, corner: Any, offsets: Any) -> Any:
+    """Where in its plane the maximum is of what each window reads: some offsets from its corner."""
+    planes = x.shape[0] * x.shape[1]
+    index = np.empty_like(corner)
+    least = max(1, WORTH_SHARING // (corner.shape[2] * len(offsets)))
+    arrays = np.ascontiguousarray(x).reshape(planes, -1), corner.reshape(planes, -1), offsets
+    launch(loop("pooling_loops", "max_at"), planes, least, *arrays, index.reshape(planes, -1))
+    return index
 
 
 def max_pool(x: Any, window: Any) -> tuple[Any, Any]:

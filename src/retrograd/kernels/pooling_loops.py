@@ -32,6 +32,21 @@ def _better(new, number, best, won):
 
 
 @_loop
+def max_at(x, corner, offsets, index, start, stop):
+    """Of ``x (planes, L)``: the place of the maximum at ``offsets`` from each corner, the first one or the last NaN."""
+    for p in range(start, stop):
+        for window in range(corner.shape[1]):
+            at = corner[p, window]
+            won = at + offsets[0]
+            best = x[p, won]
+            for k in range(1, len(offsets)):
+                new = x[p, at + offsets[k]]
+                if new > best or new != new:
+                    best, won = new, at + offsets[k]
+            index[p, window] = won
+
+
+@_loop
 def max_pool(x, out, winners, window, start, stop):
     kernel, stride, padding, dilation, count = window
     won = np.empty(count[2], np.int32)

@@ -5,7 +5,6 @@ Elsewhere, and for small matrices, they are NumPy's.
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from itertools import pairwise
 from math import prod
@@ -14,28 +13,21 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import compiled, loop
+from . import loop, multiplies
 from .openblas import openblas
 from .threads import count, launch
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
 BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
-SKINNY = 128  # rows or columns of the result up to which packing the matrices does not pay
-_ONE = {"f": np.float32(1), "d": np.float64(1)}
+THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
+LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
 
 
 @cache
-def _functions() -> dict[str, int] | None:
-    """The addresses of gemm by the dtype's character."""
-    library = openblas()
-    if library is None or compiled() is None:
-        return None
-    names = {"f": "scipy_cblas_sgemm64_", "d": "scipy_cblas_dgemm64_"}
-    try:
-        return {kind: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for kind, name in names.items()}
-    except AttributeError:
-        return None
+def _shares() -> bool:
+    """Whether products are shared here: where BLAS can be left to work with one thread, and loops can call it."""
+    return openblas() is not None and multiplies()
 
 
 def dot(x: Any, y: Any) -> Any:
@@ -53,8 +45,8 @@ def stack(x: Any, y: Any) -> Any:
 
 
 def _shared_stack(x: Any, y: Any) -> Any:
-    kind, functions = x.dtype.char, _functions()
-    if kind not in _ONE or y.dtype.char != kind or functions is None or x.shape[-1] != y.shape[-2]:
+    kind = x.dtype.char
+    if kind not in "fd" or y.dtype.char != kind or not _shares() or x.shape[-1] != y.shape[-2]:
         return np.matmul(x, y)
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x_form, y_form = _form(x, lead), _form(y, lead)
@@ -62,8 +54,8 @@ def _shared_stack(x: Any, y: Any) -> Any:
     if x_form is None or y_form is None or min(m, n, k) == 1:
         return np.matmul(x, y)
     out = np.empty((*lead, m, n), x.dtype)
-    given = functions[kind], m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out, _ONE[kind]
-    launch(loop("gemm", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    given = m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out
+    launch(loop("product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
     return out
 
 
@@ -91,21 +83,20 @@ def _shared_dot(x: Any, y: Any) -> Any:
     if given is None:
         return x.dot(y)
     blocks, least, args = given
-    launch(loop("gemm", "product"), blocks, least, *args)
-    return args[5]
+    launch(loop("product_loops", "product"), blocks, least, *args)
+    return args[4]
 
 
 def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
-    loop ``gemm.product`` takes, the array of the result in the sixth place; None where the product is NumPy's.
+    loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
     """
     kind = x.dtype.char
-    if kind not in _ONE or y.dtype.char != kind:
+    if kind not in "fd" or y.dtype.char != kind or not _shares():
         return None
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
-    functions = _functions()
-    if functions is None or not (rows.flags.c_contiguous and columns.flags.c_contiguous):
+    if not (rows.flags.c_contiguous and columns.flags.c_contiguous):
         return None
     out = np.empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
@@ -116,8 +107,7 @@ def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
     else:
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * x.shape[1])
-    given = functions[kind], rows, x_turned, columns, y_turned, out
-    return blocks, least, (*given, block or BLOCK, block > 0, _ONE[kind])
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, block > 0)
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
@@ -125,7 +115,8 @@ def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
 
     0 where packing pays: for large results, and for products of short rows with rows.
     """
-    if shortest > SKINNY or rows_by_rows and k < 256:
+    packs = shortest > SKINNY or shortest > THIN and shortest * k > LIGHT
+    if packs or rows_by_rows and k < 256:
         return 0
     return (SMALL // 4 if rows_by_rows else SMALL) // (shortest * k) // 8 * 8
 

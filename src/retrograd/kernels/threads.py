@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .openblas import limit
-from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SPIN, YIELD
+from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
@@ -99,12 +99,12 @@ class _Pool:
 
     def learn_to_serve(self) -> bool:
         """Whether helpers can wait without Python, for which the C library must have what POSIX has."""
-        functions = foreign("sched_yield", "clock_gettime")
+        functions = foreign("sched_yield", "usleep", "clock_gettime")
         if functions is None:
             return False
         from .machine import loops
 
-        self.words[YIELD // 8], self.words[CLOCK // 8] = functions
+        self.words[YIELD // 8], self.words[SLEEP // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)
         # Here: a helper that compiles would hold locks when programs fork.

@@ -15,11 +15,11 @@ from .base import Array, BaseLayer
 
 
 class ReLU(BaseLayer):
-    """y = max(x, 0).
+    """``y = max(x, 0)``.
 
-    Gradient: dy/dx = 1 where x > 0 and 0 where x < 0; at 0, where there is none, 0 is taken as PyTorch does:
+    Gradient: ``dy/dx`` is 1 where ``x > 0`` and 0 where ``x < 0``; at 0, where there is none, it is 0 as in PyTorch:
 
-        dx = dout [y > 0]
+        ``dx = dout [y > 0]``
 
     (Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", ICML 2010.)
 
@@ -45,11 +45,11 @@ class ReLU(BaseLayer):
 
 
 class Tanh(BaseLayer):
-    """y = tanh(x) = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
+    """``y = tanh(x) = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)``.
 
-    Gradient: by the quotient rule dy/dx = 1 - ((eˣ - e⁻ˣ) / (eˣ + e⁻ˣ))² = 1 - y², so
+    Gradient: by the quotient rule ``dy/dx = 1 - ((eˣ - e⁻ˣ) / (eˣ + e⁻ˣ))² = 1 - y²``, so
 
-        dx = dout (1 - y²)
+        ``dx = dout (1 - y²)``
 
     (LeCun, Bottou, Orr, Müller, "Efficient BackProp", 1998.)
 
@@ -76,13 +76,13 @@ class Tanh(BaseLayer):
 
 
 class Sigmoid(BaseLayer):
-    """y = σ(x) = 1 / (1 + e⁻ˣ).
+    """``y = σ(x) = 1 / (1 + e⁻ˣ)``.
 
-    Gradient: dy/dx = e⁻ˣ / (1 + e⁻ˣ)² = y (1 - y), so
+    Gradient: ``dy/dx = e⁻ˣ / (1 + e⁻ˣ)² = y (1 - y)``, so
 
-        dx = dout y (1 - y)
+        ``dx = dout y (1 - y)``
 
-    For x < 0 the equal form eˣ / (1 + eˣ) is taken: neither overflows, and a small y keeps its digits.
+    For ``x < 0`` the equal form ``eˣ / (1 + eˣ)`` is taken: neither overflows, and a small y keeps its digits.
     (Rumelhart, Hinton, Williams, 1986.)
 
     Shapes: x any, floating; y as x. Raises TypeError for another dtype.
@@ -110,11 +110,11 @@ class Sigmoid(BaseLayer):
 
 
 class Softmax(BaseLayer):
-    """y_i = exp(x_i) / Σ_j exp(x_j) along ``dim``.
+    """``y_i = exp(x_i) / Σ_j exp(x_j)`` along ``dim``.
 
-    Gradient: ∂y_i/∂x_k = y_i (δ_ik - y_k), so
+    Gradient: ``∂y_i/∂x_k = y_i (δ_ik - y_k)``, so
 
-        dx_k = Σ_i dout_i y_i (δ_ik - y_k) = y_k (dout_k - Σ_i dout_i y_i)
+        ``dx_k = Σ_i dout_i y_i (δ_ik - y_k) = y_k (dout_k - Σ_i dout_i y_i)``
 
     (Bridle, "Probabilistic interpretation of feedforward classification network outputs", 1990.)
 
@@ -148,11 +148,11 @@ class Softmax(BaseLayer):
 
 
 class LogSoftmax(BaseLayer):
-    """y_i = x_i - log Σ_j exp(x_j) along ``dim``.
+    """``y_i = x_i - log(Σ_j exp(x_j))`` along ``dim``.
 
-    Gradient: ∂y_i/∂x_k = δ_ik - exp(y_k), so
+    Gradient: ``∂y_i/∂x_k = δ_ik - exp(y_k)``, so
 
-        dx_k = dout_k - exp(y_k) Σ_i dout_i
+        ``dx_k = dout_k - exp(y_k) Σ_i dout_i``
 
     (Bishop, "Pattern recognition and machine learning", 2006, section 4.3.4.)
 
@@ -186,11 +186,11 @@ class LogSoftmax(BaseLayer):
 
 
 class LogSumExp(BaseLayer):
-    """y = log Σ_j exp(x_j) along ``dim``, which ``keepdim`` keeps with length 1.
+    """``y = log(Σ_j exp(x_j))`` along ``dim``, which ``keepdim`` keeps with length 1.
 
-    Gradient: ∂y/∂x_k = exp(x_k) / Σ_j exp(x_j) = exp(x_k - y), the softmax, so
+    Gradient: ``∂y/∂x_k = exp(x_k) / Σ_j exp(x_j) = exp(x_k - y)``, the softmax, so
 
-        dx_k = dout exp(x_k - y)
+        ``dx_k = dout exp(x_k - y)``
 
     Args:
         dim: the axis.
@@ -227,7 +227,7 @@ class LogSumExp(BaseLayer):
 
 
 def log_sum_exp(x: Array, dim: int) -> Array:
-    """log Σ exp(x) along ``dim``, kept with length 1; -inf where every entry is -inf, inf where one is."""
+    """``log(Σ_j exp(x_j))`` along ``dim``, kept with length 1; -inf where every entry is -inf, inf where one is."""
     largest: Array = x.max(axis=dim, keepdims=True)
     shift: Array = np.where(np.isfinite(largest), largest, x.dtype.type(0))
     with np.errstate(divide="ignore"):

@@ -17,7 +17,7 @@ _SMALLEST = 1e-4
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """One array's gradient: the largest |analytic - numerical|, absolute and relative to the gradient itself."""
+    """One array's gradient: the largest ``|analytic - numerical|``, absolute and relative to the gradient itself."""
 
     name: str
     max_difference: float
@@ -52,11 +52,11 @@ def check_layer(
 ) -> CheckReport:
     """Compares the gradient of every parameter, and of x, with central differences, and prints both errors.
 
-    With a random v in place of ``dout``, each element θ of a parameter or of x has the derivative
+    With a random v in place of ``dout``, each element ``θ`` of a parameter or of x has the derivative
 
-        ∂⟨v, f⟩/∂θ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / 2h,   h = ∛ε max(1, |θ|)
+        ``⟨v, ∂f/∂θ⟩ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / 2h``, ``h = ε^(1/3) max(1, |θ|)``
 
-    which is right to about ε^(2/3). The relative error of an element is its difference over the larger of the two
+    which is right to about ``ε^(2/3)``. The relative error of an element is its difference over the larger of the two
     values, and over no less than a thousandth of the array's largest gradient (and 1e-4); the check passes when none
     is above ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
 

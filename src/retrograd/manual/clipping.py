@@ -8,7 +8,7 @@ from .base import Array, Layer, named_arrays, require_parameters
 
 
 def clip_grad_norm_(layer: Layer, max_norm: float) -> float:
-    """g ← g min(1, max_norm / ‖g‖), in place, where g is all gradients of the layer as one vector.
+    """``g ← g min(1, max_norm / ‖g‖)``, in place, where g is all gradients of the layer as one vector.
 
     The direction of the step stays the same, its length becomes at most ``max_norm``. As in PyTorch the norm in the
     denominator is larger by 1e-6. (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
@@ -19,7 +19,7 @@ def clip_grad_norm_(layer: Layer, max_norm: float) -> float:
         max_norm: greater than 0.
 
     Returns:
-        The Euclidean norm ‖g‖ before clipping, summed in float64.
+        The Euclidean norm ``‖g‖`` before clipping, summed in float64.
 
     Raises:
         TypeError: ``layer`` has no parameters and gradients.
@@ -42,14 +42,14 @@ def clip_grad_norm_(layer: Layer, max_norm: float) -> float:
 
 
 def clip_grad_value_(layer: Layer, clip_value: float) -> float:
-    """g_i ← min(max(g_i, -clip_value), clip_value), in place, for every element of the gradients of the layer.
+    """``g_i ← min(max(g_i, -clip_value), clip_value)``, in place, for every element of the gradients of the layer.
 
     Args:
         layer: any Layer, a Net included.
         clip_value: greater than 0.
 
     Returns:
-        The Euclidean norm ‖g‖ before clipping, summed in float64.
+        The Euclidean norm ``‖g‖`` before clipping, summed in float64.
 
     Raises:
         TypeError: ``layer`` has no parameters and gradients.

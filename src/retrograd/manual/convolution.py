@@ -14,21 +14,21 @@ _COLUMN_BYTES = 1 << 21  # the columns of a block of images stay in the processo
 
 
 class Conv2d(BaseLayer):
-    """y[n, o, i, j] = b[o] + Σ_{c,u,v} w[o, c, u, v] x[n, c, s i + u, s j + v], with x zero-padded and stride s.
+    """``y[n, o, i, j] = b[o] + Σ_{c,u,v} w[o, c, u, v] x[n, c, s i + u, s j + v]``, with x zero-padded and stride s.
 
-    Gradient: lay every window out as a column, X[(c, u, v), (n, i, j)] = x[n, c, s i + u, s j + v]; then y = W X + b is
-    linear, and as for Linear, with dy = ``dout`` laid out as (o, (n, i, j))
+    Gradient: lay every window out as a column, ``X[(c, u, v), (n, i, j)] = x[n, c, s i + u, s j + v]``; then
+    ``y = W X + b`` is linear, and as for Linear, with ``dy``, the ``dout`` laid out as ``(o, (n, i, j))``,
 
-        dW = dy Xᵀ,   db = sum of dy over n, i, j,   dX = Wᵀ dy
+        ``dW = dy Xᵀ``, ``db = Σ_{n,i,j} dy``, ``dX = Wᵀ dy``
 
-    and each element of dX is added back to the place of x that it was read from. (LeCun et al., "Gradient-based
+    and each element of ``dX`` is added back to the place of x that it was read from. (LeCun et al., "Gradient-based
     learning applied to document recognition", 1998; the columns: Chellapilla, Puri, Simard, "High performance
     convolutional neural networks for document processing", 2006.)
 
-    Shapes: x (N, in_channels, H, W), y (N, out_channels, H', W') with H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1,
-    weight (out_channels, in_channels, kernel, kernel), bias (out_channels,). Weight and bias start from
-    U(-1/√f, 1/√f), f = in_channels · kernel². With ``input_gradient=False`` backward returns None and saves the work
-    for dx.
+    Shapes: x (N, in_channels, H, W), y (N, out_channels, H', W') with
+    ``H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1``, weight (out_channels, in_channels, kernel, kernel), bias
+    (out_channels,). Weight and bias start from ``U(-1/√f, 1/√f)``, ``f = in_channels kernel²``. With
+    ``input_gradient=False`` backward returns None and saves the work for dx.
 
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or an image
     smaller than the kernel.
@@ -136,13 +136,13 @@ class Conv2d(BaseLayer):
 
 
 class MaxPool2d(BaseLayer):
-    """y[n, c, i, j] = max_{u,v} x[n, c, s i + u, s j + v], with x padded by -∞ and stride s.
+    """``y[n, c, i, j] = max_{u,v} x[n, c, s i + u, s j + v]``, with x padded by ``-∞`` and stride s.
 
     Gradient: y equals one element of its window, so that element alone gets ``dout``; an element that is the largest
     of several windows gets the sum. Of equal elements the first, row by row, is taken, as PyTorch does. (Ranzato et
     al., "Unsupervised learning of invariant feature hierarchies", CVPR 2007.)
 
-    Shapes: x (N, C, H, W) floating, y (N, C, H', W') with H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1.
+    Shapes: x (N, C, H, W) floating, y (N, C, H', W') with ``H' = ⌊(H + 2 padding - kernel) / stride⌋ + 1``.
     ``stride=None`` is the kernel's size. Raises TypeError for another dtype, ValueError for a wrong rank, an image
     smaller than the kernel or a padding of more than half the kernel.
 

@@ -9,19 +9,19 @@ from .base import Array, BaseLayer, Seed, floating, require_positive, uniform_by
 
 
 class Linear(BaseLayer):
-    r"""y = x Wᵀ + b.
+    r"""``y = x Wᵀ + b``.
 
-    Gradient: y_ni = Σ_j x_nj W_ij + b_i, so with dy = ``dout``
+    Gradient: ``y_ni = Σ_j x_nj W_ij + b_i``, so with ``dy = dout``
 
-        ∂L/∂W_ij = Σ_n dy_ni x_nj   dW = dyᵀ x
-        ∂L/∂b_i  = Σ_n dy_ni        db = sum of dy over the rows
-        ∂L/∂x_nj = Σ_i dy_ni W_ij   dx = dy W
+        ``∂L/∂W_ij = Σ_n dy_ni x_nj``, ``dW = dyᵀ x``
+        ``∂L/∂b_i = Σ_n dy_ni``, ``db = Σ_n dy_n``
+        ``∂L/∂x_nj = Σ_i dy_ni W_ij``, ``dx = dy W``
 
     (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
 
     Shapes: x (..., in_features), y (..., out_features), weight (out_features, in_features), bias (out_features,).
-    Weight and bias start from U(-1/√in_features, 1/√in_features). A layer that stands first in a net can leave out the
-    product for dx: with ``input_gradient=False`` backward returns None.
+    Weight and bias start from ``U(-1/√in_features, 1/√in_features)``. A layer that stands first in a net can leave out
+    the product for dx: with ``input_gradient=False`` backward returns None.
 
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong last axis.
 
@@ -83,16 +83,16 @@ class Linear(BaseLayer):
 
 
 class Embedding(BaseLayer):
-    r"""y = W[i]: the rows of a table, by their numbers.
+    r"""``y = W[i]``: the rows of a table, by their numbers.
 
-    Gradient: y_n = W[i_n], so row k of W gets the gradient of every place where it was looked up, repeats added up:
+    Gradient: ``y_n = W[i_n]``, so row k of W gets the gradient of every place where it was looked up, repeats added up:
 
-        dW_k = Σ_{n: i_n = k} dout_n
+        ``dW_k = Σ_n [i_n = k] dout_n``
 
     Whole numbers have no gradient: backward returns None. (Bengio et al., "A neural probabilistic language model",
     JMLR 3, 2003.)
 
-    Shapes: i (...) of integers, y (..., embedding_dim), weight (num_embeddings, embedding_dim), from N(0, 1).
+    Shapes: i (...) of integers, y (..., embedding_dim), weight (num_embeddings, embedding_dim), from ``N(0, 1)``.
     Raises TypeError for an i that is not of an integer dtype, IndexError for one outside [0, num_embeddings).
 
     Args:

@@ -9,17 +9,17 @@ from .base import Array, BaseLayer
 
 
 class CrossEntropyLoss(BaseLayer):
-    """L = -(1/N) Σ_n log p_n[t_n], with p_n = softmax(x_n): the mean surprise at the right class.
+    """``L = -(1/N) Σ_n log p_n[t_n]``, with ``p_n = softmax(x_n)``: the mean surprise at the right class.
 
-    Gradient: for one row, L_n = log Σ_j exp(x_j) - x_t, and ∂L_n/∂x_k = p_k - δ_kt. Over the batch
+    Gradient: for one row, ``L_n = log(Σ_j exp(x_j)) - x_t``, and ``∂L_n/∂x_k = p_k - δ_kt``. Over the batch
 
-        dx_nk = dout (p_nk - [k = t_n]) / N
+        ``dx_nk = dout (p_nk - [k = t_n]) / N``
 
     (Bishop, "Pattern recognition and machine learning", 2006, section 4.3.4.)
 
     Shapes: x (N, C) floating, target (N,) of integers; the loss is a float.
     Raises TypeError for a wrong dtype, ValueError for a wrong shape or an empty batch, IndexError for a class outside
-    [0, C).
+    ``[0, C)``.
 
     >>> from retrograd import manual
     >>> loss = manual.CrossEntropyLoss()
@@ -58,11 +58,11 @@ class CrossEntropyLoss(BaseLayer):
 
 
 class MSELoss(BaseLayer):
-    """L = (1/n) Σ_i (x_i - t_i)² over all n elements.
+    """``L = (1/n) Σ_i (x_i - t_i)²`` over all n elements.
 
     Gradient: by the chain rule
 
-        dx_i = dout 2 (x_i - t_i) / n
+        ``dx_i = 2 dout (x_i - t_i) / n``
 
     (Bishop, "Pattern recognition and machine learning", 2006, section 3.1.)
 

@@ -6,11 +6,11 @@ from .base import Array, Layer, NamedArrays, describe, named_arrays
 
 
 class Net:
-    """y = f_n(... f_2(f_1(x))): forward runs the layers in order, backward in reverse.
+    """``y = f_n(... f_2(f_1(x)))``: forward runs the layers in order, backward in reverse.
 
-    Gradient: with h_i = f_i(h_{i-1}) the chain rule gives dh_{i-1} from dh_i alone, which is what the backward of layer
-    i computes; so the pass starts with ``dout`` at the last layer and hands each result to the layer before.
-    (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
+    Gradient: with ``h_i = f_i(h_{i-1})`` the chain rule gives ``dh_{i-1}`` from ``dh_i`` alone, which is what the
+    backward of layer i computes; so the pass starts with ``dout`` at the last layer and hands each result to the layer
+    before. (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
 
     A Net is a Layer itself. Its parameters and gradients are those of its layers, under the name "place.name".
     Setting ``training`` sets it in every layer.

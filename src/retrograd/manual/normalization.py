@@ -9,13 +9,13 @@ from .base import Array, BaseLayer, floating, require_positive
 
 
 class LayerNorm(BaseLayer):
-    """y = w x̂ + b with x̂ = (x - μ) / √(σ² + ε), mean μ and variance σ² taken over the last axes of each example.
+    """``y = w x̂ + b`` with ``x̂ = (x - μ) / √(σ² + ε)``, mean ``μ`` and variance ``σ²`` over each example's last axes.
 
-    Gradient: with g = w dout, s = 1/√(σ² + ε) and n elements in the mean, x_k reaches every x̂_i directly, through μ
-    and through σ²: ∂x̂_i/∂x_k = s (δ_ik - 1/n - x̂_i x̂_k / n). Summed against g
+    Gradient: with ``g = w dout``, ``s = 1/√(σ² + ε)`` and n elements in the mean, ``x_k`` reaches every ``x̂_i``
+    directly, through ``μ`` and through ``σ²``: ``∂x̂_i/∂x_k = s (δ_ik - 1/n - x̂_i x̂_k / n)``. Summed against g
 
-        dx = s (g - mean(g) - x̂ mean(g x̂))
-        dw = Σ dout x̂,  db = Σ dout   over the examples
+        ``dx = s (g - mean(g) - x̂ mean(g x̂))``
+        ``dw = Σ_n dout_n x̂_n``, ``db = Σ_n dout_n``
 
     (Ba, Kiros, Hinton, "Layer normalization", 2016.)
 
@@ -24,7 +24,7 @@ class LayerNorm(BaseLayer):
 
     Args:
         normalized_shape: the lengths of the last axes, or of the last one.
-        eps: ε, added to the variance.
+        eps: ``ε``, added to the variance.
         dtype: of the parameters, and so of x and y: float32 or float64.
 
     >>> from retrograd import manual
@@ -68,16 +68,16 @@ class LayerNorm(BaseLayer):
 
 
 class BatchNorm1d(BaseLayer):
-    """y = w x̂ + b with x̂ = (x - μ) / √(σ² + ε), mean μ and variance σ² of each channel taken over the batch.
+    """``y = w x̂ + b`` with ``x̂ = (x - μ) / √(σ² + ε)``, mean ``μ`` and variance ``σ²`` of each channel over the batch.
 
     Gradient in training, derived as for LayerNorm but with the means over the batch (and the length):
 
-        dx = s (g - mean(g) - x̂ mean(g x̂)),  g = w dout,  s = 1/√(σ² + ε)
-        dw = Σ dout x̂,  db = Σ dout   over the batch
+        ``dx = s (g - mean(g) - x̂ mean(g x̂))``, ``g = w dout``, ``s = 1/√(σ² + ε)``
+        ``dw = Σ_n dout_n x̂_n``, ``db = Σ_n dout_n``
 
-    Training also moves the running statistics, r ← (1 - momentum) r + momentum (batch statistic), the variance with
-    n - 1 in the denominator. When ``training`` is False these take the place of μ and σ²; being constants they leave
-    dx = s g. (Ioffe, Szegedy, "Batch normalization", ICML 2015.)
+    Training also moves the running statistics, ``r ← (1 - momentum) r + momentum batch``, the variance with
+    n - 1 in the denominator. When ``training`` is False these take the place of ``μ`` and ``σ²``; being constants they
+    leave ``dx = s g``. (Ioffe, Szegedy, "Batch normalization", ICML 2015.)
 
     Shapes: x and y (N, C) or (N, C, L); weight (ones at first), bias (zeros), running_mean and running_var (C,).
     Raises TypeError for an x that is not of the layer's floating dtype, ValueError for a wrong shape or, in training,
@@ -85,7 +85,7 @@ class BatchNorm1d(BaseLayer):
 
     Args:
         num_features: the length of axis 1.
-        eps: ε, added to the variance.
+        eps: ``ε``, added to the variance.
         momentum: the share of the batch in the updated running statistics.
         dtype: of the parameters, and so of x and y: float32 or float64.
 

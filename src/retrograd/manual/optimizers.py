@@ -44,20 +44,20 @@ class Optimizer:
 class SGD(Optimizer):
     """Gradient descent with momentum and weight decay.
 
-        g ← ∂L/∂θ + weight_decay θ
-        b ← momentum b + g
-        θ ← θ - lr b
+        ``g ← ∂L/∂θ + weight_decay θ``
+        ``b ← momentum b + g``
+        ``θ ← θ - lr b``
 
     (Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; in the form of Sutskever et al.,
     "On the importance of initialization and momentum in deep learning", ICML 2013, as in PyTorch.)
 
-    Raises TypeError for what has no parameters, ValueError unless lr > 0 and the others are not negative.
+    Raises TypeError for what has no parameters, ValueError unless ``lr > 0`` and the others are not negative.
 
     Args:
         layer: any Layer, a Net included.
         lr: the learning rate, greater than 0.
         momentum: how much of b is kept at each step, 0 for none.
-        weight_decay: the factor of θ in g.
+        weight_decay: the factor of ``θ`` in g.
 
     >>> from retrograd import manual
     >>> layer = manual.Linear(1, 1, bias=False, dtype=np.float64)
@@ -91,22 +91,22 @@ class SGD(Optimizer):
 class RMSprop(Optimizer):
     """Gradient descent with every component divided by the root of its mean square, with momentum and weight decay.
 
-        g ← ∂L/∂θ + weight_decay θ
-        v ← alpha v + (1 - alpha) g²
-        b ← momentum b + g / (√v + eps)
-        θ ← θ - lr b
+        ``g ← ∂L/∂θ + weight_decay θ``
+        ``v ← alpha v + (1 - alpha) g²``
+        ``b ← momentum b + g / (√v + eps)``
+        ``θ ← θ - lr b``
 
     (Tieleman, Hinton, "Neural networks for machine learning", lecture 6e, 2012; with momentum: Graves, "Generating
     sequences with recurrent neural networks", 2013, as in PyTorch.)
 
-    Raises TypeError for what has no parameters, ValueError unless lr > 0 and the others are not negative.
+    Raises TypeError for what has no parameters, ValueError unless ``lr > 0`` and the others are not negative.
 
     Args:
         layer: any Layer, a Net included.
         lr: the learning rate, greater than 0.
         alpha: how much of v is kept at each step.
-        eps: added to √v.
-        weight_decay: the factor of θ in g.
+        eps: added to ``√v``.
+        weight_decay: the factor of ``θ`` in g.
         momentum: how much of b is kept at each step, 0 for none.
 
     >>> from retrograd import manual

@@ -40,7 +40,7 @@ class BertBlock(nn.Module):
 
 
 class BERT(nn.Module):
-    """The encoder of BERT, and its pooler: ``tanh(linear(first token's output))``.
+    """The encoder of BERT, and its pooler: ``tanh(linear(x_0))`` of the first token's output.
 
     Args:
         vocabulary: how many tokens there are.
@@ -53,8 +53,8 @@ class BERT(nn.Module):
         activation: of the MLP: ``"gelu"``, ``"gelu_new"`` or ``"relu"``.
         pooler: whether there is one.
 
-    Shape: tokens ``(N, T)``, ``attention_mask`` (1 where a token is one, 0 where it fills up) and ``token_type_ids`` of
-    the same shape, to the pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler its second part is None.
+    Shape: tokens ``(N, T)``, ``attention_mask``, which is 0 where a token only fills up, and ``token_type_ids`` of the
+    same shape, to the pair of ``(N, T, channels)`` and ``(N, channels)``; without a pooler its second part is None.
 
     Raises:
         ValueError: channels that the heads do not divide, another activation, or more positions than ``context``.

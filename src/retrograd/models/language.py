@@ -68,7 +68,7 @@ class CharTransformer(nn.Module):
 
     Shape: characters ``(N, T)``, T at most ``context``, to logits ``(N, T, vocabulary)``.
 
-    Weights start from N(0, 0.02), those that end a residual branch from N(0, 0.02 / sqrt(2 layers)).
+    Weights start from ``N(0, 0.02^2)``, those that end a residual branch from ``N(0, 0.02^2 / (2 layers))``.
 
     Raises:
         ValueError: channels that the heads do not divide, or more positions than ``context``.

@@ -28,7 +28,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """``-log softmax`` of the targets, where classes are sorted by frequency and the rare ones are in clusters.
 
     A head knows the frequent classes and the clusters, a tail each cluster's classes, with ever smaller layers.
-    ``(N, in_features)`` and targets ``(N,)``, or without N, to ``(output (N,), loss ())``.
+    ``(N, in_features)`` and targets ``(N,)``, or without N, to the output ``(N,)`` and the loss ``()``.
 
     Args:
         in_features: the length of an input.

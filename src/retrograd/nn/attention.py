@@ -16,7 +16,7 @@ from .parameter import Parameter, new_parameter
 
 
 class MultiheadAttention(Module):
-    """Attention in several heads: ``softmax(q k' / sqrt(d)) v`` of ``num_heads`` projections of length ``d``, joined.
+    """Attention in several heads: ``softmax(q k^T / sqrt(d)) v`` of ``num_heads`` projections of length ``d``, joined.
 
     Queries ``(L, N, E)``, keys ``(S, N, kdim)`` and values ``(S, N, vdim)`` to ``(L, N, E)``, or all without N.
 

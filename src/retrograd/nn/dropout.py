@@ -30,11 +30,11 @@ class Dropout(_DropoutNd):
     Shape: any, kept.
 
     Args:
-        p: the probability, in [0, 1].
+        p: the probability, in ``[0, 1]``.
         inplace: overwrite the input.
 
     Raises:
-        ValueError: ``p`` is outside [0, 1].
+        ValueError: ``p`` is outside ``[0, 1]``.
 
     Source: Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.
 

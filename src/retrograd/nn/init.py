@@ -393,7 +393,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 
     Args:
         tensor: a matrix.
-        sparsity: the share, in [0, 1]; rounded up to whole elements.
+        sparsity: the share, in ``[0, 1]``; rounded up to whole elements.
         std: the standard deviation of the others.
         generator: the source of random numbers.
 

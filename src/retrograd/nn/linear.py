@@ -29,7 +29,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``x @ weight.T + bias``: ``(*, in_features)`` to ``(*, out_features)``.
+    """``x @ weight^T + bias``: ``(*, in_features)`` to ``(*, out_features)``.
 
     Args:
         in_features: the length of the last dimension of the input.

@@ -40,8 +40,8 @@ class LinearCrossEntropyLoss(Module):
     """``cross_entropy(linear(input), target)`` with a linear layer that belongs to the loss: ``(N, F)`` to ``()``.
 
     Args:
-        in_features: F.
-        num_classes: C.
+        in_features: ``F``.
+        num_classes: ``C``.
         out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
         bias: whether the layer has an offset.
         device, dtype: of the layer's parameters.

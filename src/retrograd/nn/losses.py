@@ -137,7 +137,7 @@ class CrossEntropyLoss(_WeightedLoss):
         weight: a factor per class, ``(C,)``.
         ignore_index: targets of this class do not count.
         size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
-        label_smoothing: the share of a target that goes to all classes alike, in [0, 1].
+        label_smoothing: the share of a target that goes to all classes alike, in ``[0, 1]``.
 
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
@@ -183,7 +183,7 @@ class BCELoss(_WeightedLoss):
         size_average, reduce, reduction: as for ``L1Loss``.
 
     Raises:
-        RuntimeError: when called, an ``x`` is outside [0, 1].
+        RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
 
     >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
     tensor(0.6931)
@@ -356,7 +356,7 @@ class MarginRankingLoss(_Loss):
 @calls(F.multi_margin_loss)
 @init_from_fields
 class MultiMarginLoss(_WeightedLoss):
-    """``sum over i != y of max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
+    """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
 
     Scores are ``(N, C)`` or ``(C,)``, classes ``(N,)`` or ``()``.
 
@@ -390,7 +390,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 @calls(F.multilabel_margin_loss)
 class MultiLabelMarginLoss(_Loss):
-    """``sum over j, i of max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, which -1 ends, i the others.
+    """``sum_ij max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, which -1 ends, i the others.
 
     Scores and targets are ``(N, C)`` or ``(C,)``. Arguments as ``L1Loss``.
 
@@ -486,8 +486,8 @@ def _check_margin(loss: Module, margin: float) -> None:
 class CTCLoss(_Loss):
     """Connectionist temporal classification: minus the log-probability of all alignments of the target to the input.
 
-    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row ``(sum of lengths,)``; the
-    lengths of inputs and targets ``(N,)`` or ``()``.
+    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row, as many as the
+    lengths say; the lengths of inputs and targets ``(N,)`` or ``()``.
 
     Args:
         blank: the class that stands for no label.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
@@ -450,8 +451,27 @@ class Module(State):
         """Move Parameters and buffers to memory that processes forked from this one share."""
         return self._apply(methodcaller("share_memory_"))
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: modules run as they are."""
+    def compile(self, **options: Any) -> None:
+        """Compile ``forward`` in place: calls of the module are replays of programs from then on.
+
+        Hooks run around it, and ``train``, ``eval``, ``state_dict`` and the Parameters are what they were. Copies and
+        pickles are of the module as it was before, as in PyTorch. A second call begins anew.
+
+        Args:
+            options: those of ``retrograd.compile``.
+
+        Raises:
+            TypeError: an option is unknown.
+
+        >>> model = rg.nn.Linear(2, 1)
+        >>> model.compile()
+        >>> model(rg.ones(3, 2)).shape, model.forward
+        ((3, 1), <compiled Linear.forward>)
+        """
+        own = self.__getstate__().get("forward")  # which a program may have given this one module
+        forward = type(self).forward.__get__(self) if own is None else own
+        compiled = import_module("retrograd.compiler").compile(forward, **options)
+        self.__dict__.update(forward=compiled, _compiled=(compiled, own))
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
@@ -479,6 +499,14 @@ class Module(State):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
     _repr_html_ = shown_by("modules", "module_html")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        compiled, own = state.pop("_compiled", (None, None))
+        if compiled is not None and state.get("forward") is compiled:
+            del state["forward"]
+            state.update({} if own is None else {"forward": own})
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Module.__init__(self)

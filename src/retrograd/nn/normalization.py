@@ -353,7 +353,7 @@ class GroupNorm(_Affine):
 
     Args:
         num_groups: a divisor of num_channels.
-        num_channels: C.
+        num_channels: ``C``.
         eps: added to the variance.
         affine: whether there are factors and offsets per channel.
         device, dtype: of the parameters.
@@ -408,7 +408,7 @@ class GroupNorm(_Affine):
 @calls(F.local_response_norm)
 @init_from_fields
 class LocalResponseNorm(Module):
-    """``x / (k + alpha * mean of x^2 over size neighbouring channels)^beta``: ``(N, C, *)``, which is kept.
+    """``x / (k + alpha * mean_c x_c^2)^beta``, c the channels in the neighbourhood: ``(N, C, *)``, which is kept.
 
     Args:
         size: the number of channels averaged over, with zeros beyond the ends.

@@ -211,7 +211,7 @@ class _LPPoolNd(Module):
 
 @calls(F.lp_pool1d)
 class LPPool1d(_LPPoolNd):
-    """``(sum of x^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
+    """``(sum_k x_k^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
 
     Args:
         norm_type: the power p.

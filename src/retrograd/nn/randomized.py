@@ -20,7 +20,7 @@ _RReLU._settings += ("training",)
 
 @calls(F.rrelu)
 class RReLU(_RReLU):
-    """``x`` where it is positive, else ``a x``: a is drawn from [lower, upper) in training, in evaluation their mean.
+    """``x`` where it is positive, else ``a x``: a is drawn from ``[lower, upper)`` in training, else their mean.
 
     Shape: any, kept.
 
@@ -40,11 +40,11 @@ class AlphaDropout(_DropoutNd):
     """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance stay. Shape: any, kept.
 
     Args:
-        p: the probability, in [0, 1].
+        p: the probability, in ``[0, 1]``.
         inplace: overwrite the input.
 
     Raises:
-        ValueError: ``p`` is outside [0, 1].
+        ValueError: ``p`` is outside ``[0, 1]``.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 

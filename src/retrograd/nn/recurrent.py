@@ -270,7 +270,7 @@ class LSTM(RNNBase):
 
     ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g
     and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
-    are the pair ``(h, c)``: ``(layers, N, proj_size or H)`` and ``(layers, N, H)``.
+    are the pair ``(h, c)``: ``(layers, N, P)``, P being ``proj_size`` or H, and ``(layers, N, H)``.
 
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; Sak, Senior and Beaufays, Long short-term memory
     recurrent neural network architectures for large scale acoustic modeling, 2014 (projection).

@@ -77,7 +77,7 @@ class PixelShuffle(Module):
     """``(*, C * r^2, H, W)`` to ``(*, C, H * r, W * r)`` for the factor r: channels become places.
 
     Args:
-        upscale_factor: r.
+        upscale_factor: ``r``.
 
     Raises:
         RuntimeError: when called, ``r^2`` does not divide the number of channels.
@@ -97,7 +97,7 @@ class PixelUnshuffle(Module):
     """``(*, C, H * r, W * r)`` to ``(*, C * r^2, H, W)``: the inverse of ``PixelShuffle``.
 
     Args:
-        downscale_factor: r.
+        downscale_factor: ``r``.
 
     Raises:
         RuntimeError: when called, ``r`` does not divide height and width.

@@ -23,8 +23,8 @@ def _of_moments(group: dict[str, Any]) -> tuple[float, float, float, float]:
 class Adam(Optimizer):
     r"""Adam: steps of about ``lr`` in every coordinate, by the first and second moments of the gradient.
 
-    ``m += (1 - beta1) * (g - m)``, ``v += (1 - beta2) * (g**2 - v)``, then
-    ``p -= lr * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + eps)``.
+    ``m += (1 - beta1) * (g - m)``, ``v += (1 - beta2) * (g^2 - v)``, then ``p -= lr * mhat / (sqrt(vhat) + eps)`` with
+    ``mhat = m / (1 - beta1^t)`` and ``vhat = v / (1 - beta2^t)``.
 
     Args:
         params: the parameters, or groups of them.
@@ -109,7 +109,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    r"""Adam with decoupled weight decay: ``p *= 1 - lr * weight_decay`` before Adam's step.
+    r"""Adam with decoupled weight decay: ``p <- (1 - lr * weight_decay) * p`` before Adam's step.
 
     Args, Raises: Adam's; ``weight_decay`` is 0.01.
 
@@ -146,7 +146,7 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    r"""Adam by the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr / (1 - beta1**t) * m / u``.
+    r"""Adam by the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr * m / ((1 - beta1^t) * u)``.
 
     Args:
         params: the parameters, or groups of them.
@@ -211,8 +211,9 @@ class Adamax(Optimizer):
 class NAdam(Optimizer):
     r"""Adam with Nesterov's momentum.
 
-    With ``mu_t = beta1 * (1 - 0.96**(t * momentum_decay) / 2)`` and ``M_t`` the product of ``mu_1 ... mu_t``:
-    ``p -= lr * ((1 - mu_t) / (1 - M_t) * g + mu_{t+1} / (1 - M_{t+1}) * m) / (sqrt(v / (1 - beta2**t)) + eps)``.
+    With ``mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2)`` and ``M_t = prod_(i=1)^t mu_i``:
+    ``p -= lr * u / (sqrt(v / (1 - beta2^t)) + eps)``, where
+    ``u = (1 - mu_t) / (1 - M_t) * g + mu_(t+1) / (1 - M_(t+1)) * m``.
 
     Args:
         params: the parameters, or groups of them.
@@ -220,7 +221,7 @@ class NAdam(Optimizer):
         betas: the decay rates of the two moments.
         eps: keeps the division finite.
         weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
-        momentum_decay: the rate at which ``mu`` grows to ``beta1``.
+        momentum_decay: the rate at which ``mu_t`` grows to ``beta1``.
         decoupled_weight_decay: shrink the parameters, as AdamW does.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
@@ -292,9 +293,9 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     r"""Adam whose step is rectified while the second moment is still uncertain, and plain momentum at the very start.
 
-    With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2**t / (1 - beta2**t)``: for ``rho_t > 5`` Adam's
+    With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2^t / (1 - beta2^t)``: for ``rho_t > 5`` Adam's
     step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that
-    ``p -= lr * m / (1 - beta1**t)``.
+    ``p -= lr * m / (1 - beta1^t)``.
 
     Args:
         params: the parameters, or groups of them.

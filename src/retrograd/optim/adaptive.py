@@ -15,7 +15,7 @@ from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towa
 class Adagrad(Optimizer):
     r"""Divide by the root of the sum of all squared gradients.
 
-    ``s += g**2``; ``p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)``.
+    ``s += g^2``; ``p -= lr * g / ((1 + (t - 1) * lr_decay) * (sqrt(s) + eps))``.
 
     Args:
         params: the parameters, or groups of them.

@@ -29,8 +29,8 @@ class LBFGS(Optimizer):
     r"""L-BFGS: the inverse Hessian, as the last moves and gradient differences tell it, times the gradient.
 
     The direction is computed by the two-loop recursion from at most ``history_size`` pairs ``s`` (move) and ``y``
-    (gradient difference) with ``s.y > 1e-10``, starting from ``(s.y / y.y)`` times the identity. ``step`` needs a
-    closure, which it calls several times. One parameter group only.
+    (gradient difference) with ``<s, y> > 1e-10``, starting from ``<s, y> / <y, y>`` times the identity. ``step`` needs
+    a closure, which it calls several times. One parameter group only.
 
     Args:
         params: the parameters.

@@ -24,9 +24,9 @@ def _norm(x: Any) -> float:
 class Adafactor(Optimizer):
     r"""Adam without first moment, whose second moment of a matrix is kept as one row and one column.
 
-    With ``b = t**beta2_decay``: ``R += b * (mean_j g_ij**2 - R)``, ``C += b * (mean_i g_ij**2 - C)``, ``V = R C /
-    mean(R)`` (for vectors ``V`` is the average of ``g**2`` itself), ``U = g / sqrt(V)``, and ``p -= max(eps2, rms(p))
-    * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)``.
+    With ``b = t^beta2_decay``: ``R += b * (mean_j g_ij^2 - R)``, ``C += b * (mean_i g_ij^2 - C)``,
+    ``V = R C / mean(R)`` (for vectors ``V`` is the average of ``g^2`` itself), ``U = g / sqrt(V)``, and
+    ``p -= max(eps2, rms(p)) * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)``.
 
     Args:
         params: the parameters, or groups of them.
@@ -34,7 +34,7 @@ class Adafactor(Optimizer):
         beta2_decay: how the averages slow down.
         eps: the floor under the second moment (None: the dtype's epsilon) and under the parameter's root mean square.
         d: clips the root mean square of the update.
-        weight_decay: decoupled, ``p *= 1 - lr * weight_decay``.
+        weight_decay: decoupled, ``p <- (1 - lr * weight_decay) * p``.
         maximize: climb instead.
         foreach: accepted, without meaning here.
 

@@ -13,7 +13,9 @@ from .optimizer import Optimizer, ParamsT, writable
 
 
 class SparseAdam(Optimizer):
-    r"""Adam that moves only the rows with a gradient: ``p -= lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)``.
+    r"""Adam that moves only the rows with a gradient.
+
+    ``p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * (m / (sqrt(v) + eps))`` with Adam's moments m and v.
 
     Rows of zeros in the gradient are left as they are, their moments, too; the others have Adam's. Gradients are dense
     here: of ``Embedding(sparse=True)``, rows that were not looked up are zero.

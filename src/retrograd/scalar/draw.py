@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Drawing(str):
-    """The text of an SVG picture, which notebooks show; `source` is the same graph in Graphviz's language, DOT."""
+    """The text of an SVG picture, which notebooks show; ``source`` is the same graph in Graphviz's language, DOT."""
 
     source: str
 
@@ -37,7 +37,7 @@ class Drawing(str):
         Path(path).write_text(self, encoding="utf-8")
 
     def render(self, filename: str | Path, format: str | None = None, view: bool = False) -> str:
-        """Write the graph into a file and return its path, as Graphviz's `render` does.
+        """Write the graph into a file and return its path, as Graphviz's ``render`` does.
 
         Args:
             filename: gets the format as its suffix unless it has it.
@@ -88,12 +88,12 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
     """A box of label, operator, data and grad per node, with arrows to the boxes of its results, on its right.
 
     The color of a box tells leaves, parameters, operators and the output apart. The weights and biases of neurons are
-    drawn as parameters by themselves, others if they are among `parameters`. ValueError for more than max_nodes nodes.
+    drawn as parameters by themselves, others if they are among ``parameters``. ValueError for more than max_nodes.
 
     Args:
         root: the result to draw, with all it was computed from.
         max_nodes: the most boxes.
-        parameters: Values that are to look like parameters, `model.parameters()` for instance.
+        parameters: Values that are to look like parameters, ``model.parameters()`` for instance.
 
     >>> a = Value(2.0, label="a")
     >>> drawing = draw_graph(a * a)

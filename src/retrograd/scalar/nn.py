@@ -11,7 +11,7 @@ _ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "sigmoid": "Sigmoid", "linear": 
 
 
 class Module:
-    """What has parameters: its own, or by default those of its `parts`."""
+    """What has parameters: its own, or by default those of its ``parts``."""
 
     parts: Sequence["Module"] = ()
 
@@ -29,7 +29,7 @@ class Module:
 
 
 class Neuron(Module):
-    """activation(w . x + b) for nin inputs x; at first w is uniform in (-1, 1) and b = 0.
+    """``activation(<w, x> + b)`` for nin inputs x; at first w is uniform in ``(-1, 1)`` and ``b = 0``.
 
     Args:
         nonlin: micrograd's name for the choice: True is "relu", False is "linear".
@@ -79,7 +79,7 @@ class Layer(Module):
     Args:
         nin: how many inputs it is called with.
         nout: how many neurons it has.
-        nonlin, activation: of every neuron, as for `Neuron`.
+        nonlin, activation: of every neuron, as for ``Neuron``.
 
     >>> [value.data for value in Layer(1, 2, activation="linear")(0.0)]
     [0.0, 0.0]
@@ -105,7 +105,7 @@ class MLP(Module):
     Args:
         nin: how many inputs it is called with.
         nouts: how many neurons each layer has.
-        activation: of all neurons but the last layer's, as for `Neuron`.
+        activation: of all neurons but the last layer's, as for ``Neuron``.
 
     Raises:
         ValueError: an activation of another name; inputs of another length than nin.
@@ -136,7 +136,7 @@ class Optimizer:
     """The Values to train and the size of a step; ValueError unless lr > 0, TypeError for what is no Value.
 
     Args:
-        parameters: Values, as `model.parameters()` gives.
+        parameters: Values, as ``model.parameters()`` gives.
         lr: the learning rate.
     """
 
@@ -159,10 +159,10 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Gradient descent: `step()` subtracts lr * grad from every parameter.
+    """Gradient descent: ``step()`` subtracts ``lr * grad`` from every parameter.
 
     Args:
-        parameters: Values, as `model.parameters()` gives.
+        parameters: Values, as ``model.parameters()`` gives.
         lr: the learning rate, greater than 0.
 
     Raises:
@@ -189,11 +189,11 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps of lr * m / (sqrt(v) + 1e-8), m and v the running means of grad and grad**2 (Kingma and Ba, 2015).
+    """Steps of ``lr * m / (sqrt(v) + 1e-8)``, m and v running means of ``grad`` and ``grad^2`` (Kingma, Ba, 2015).
 
     Args:
-        parameters, lr: as for `SGD`.
-        betas: how much of the running means of grad and of grad**2 is kept at each step.
+        parameters, lr: as for ``SGD``.
+        betas: how much of the running means of ``grad`` and of ``grad^2`` is kept at each step.
 
     Raises:
         TypeError: a parameter is no Value.

@@ -43,7 +43,7 @@ def _comparison(compare: Callable[..., bool]) -> Callable[["Value", object], boo
 
 
 class Value:
-    """A float `data` and, after `backward()` of a result, the derivative `grad` of that result by this number.
+    """A float ``data`` and, after ``backward()`` of a result, the derivative ``grad`` of that result by this number.
 
     Operators (+ - * / ** abs) and methods (exp log sqrt sin cos tanh sigmoid relu) give a new Value that keeps its
     operands and its slope d(result)/d(operand) in each. Comparisons compare numbers. Errors name the operator:
@@ -77,7 +77,7 @@ class Value:
         return set(self._children)
 
     def backward(self) -> None:
-        """Add d(self)/d(node) to the `grad` of every node that self was computed from, and of self.
+        """Add d(self)/d(node) to the ``grad`` of every node that self was computed from, and of self.
 
         OverflowError when a derivative is not a finite number, as that of sqrt at 0; every grad is then unchanged.
         """

@@ -2,7 +2,11 @@
 
 A program is drawn from a seed: operators with views, writes in place, broadcasting, reductions, products, random
 numbers and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` gives all that can be told
-apart: the values of results, gradients, and of what was written.
+apart: the values of results, gradients, and of what was written. A ``rich`` program also has several dtypes, more
+views, writes by indices and masks, and more random numbers; results and arguments are written before its backward, and
+some of its gradients are differentiated again.
+
+Where two numbers are compared, one is moved a little: a tie would be decided by rounding.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import numpy as np
 
 from .._generated import functional as F
 from .._generated import toplevel as rg
+from ..autograd import grad
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, new_tensor
 from ..ops.make.generators import manual_seed
@@ -45,21 +50,51 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "picked": lambda x: x[..., rg.arange(x.shape[-1] - 1, -1, -1)] if x.ndim else x,
     "half": lambda x: x.float().double() if x.dtype == np.float64 else x,
 }
+_RICH_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    "counted": lambda x: (x > 0.1).long().cumsum(-1) * x if x.ndim else x,
+    "whole": lambda x: x * ((3 * x + 0.017).floor().long() // 2),
+    "bits": lambda x: ((x > 0.1) & (x < 2.1) | (x.abs() > 7.3)).double() * x,
+    "mixed": lambda x: x + x.float(),
+    "filled": lambda x: x.masked_fill(x > 0.1, 0.25),
+    "shuffled": lambda x: x[rg.randperm(x.shape[0])] if x.ndim else x,
+    "thrown": lambda x: x * rg.bernoulli(rg.full_like(x, 0.5)),
+    "dice": lambda x: x + rg.randint(0, 5, x.shape),
+    "uniform": lambda x: x * rg.rand(x.shape, dtype=x.dtype),
+    "logsoftmax": lambda x: F.log_softmax(x, 0) if x.ndim else x,
+    "silu": lambda x: F.silu(x),
+    "number": lambda x: x * x.mean().item(),
+    "ranked": lambda x: x * x.argsort(-1) if x.ndim else x,
+}
 _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / (y.abs() + 1.0),
-    "maximum": lambda x, y: rg.maximum(x, y),
-    "minimum": lambda x, y: rg.minimum(x, y),
-    "where": lambda x, y: rg.where(x > y, x, y * 2),
+    "maximum": lambda x, y: rg.maximum(x, y + 0.013),
+    "minimum": lambda x, y: rg.minimum(x, y + 0.013),
+    "where": lambda x, y: rg.where(x > y + 0.013, x, y * 2),
     "atan2": lambda x, y: rg.atan2(x, y.abs() + 1.0),
     "hypot": lambda x, y: rg.hypot(x + 2.0, y),
 }
 
 
+_RICH_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "lerp": lambda x, y: x + 0.3 * (y - x),
+    "single": lambda x, y: x * y.float(),
+    "scaled": lambda x, y: x * (y.detach() ** 2).mean().item(),
+    "addcmul": lambda x, y: rg.addcmul(x, y, y, value=0.5),
+    "logaddexp": lambda x, y: rg.logaddexp(x, y),
+}
+
+
 class FuzzedProgram:
     """The program of a seed.
+
+    Args:
+        seed: of everything.
+        steps: how many operators are drawn.
+        varied: whether its calls come with other sizes.
+        rich: whether it has everything there is.
 
     >>> from retrograd.testing.fuzzing import FuzzedProgram
     >>> program = FuzzedProgram(3)
@@ -67,10 +102,13 @@ class FuzzedProgram:
     True
     """
 
-    def __init__(self, seed: int, steps: int = 12, varied: bool = False) -> None:
+    def __init__(self, seed: int, steps: int = 12, varied: bool = False, rich: bool = False) -> None:
         self.seed = seed
         self.steps = steps
-        self.varied = varied  # whether its calls come with other sizes
+        self.varied = varied
+        self.rich = rich
+        self._unary = {**_UNARY, **_RICH_UNARY} if rich else _UNARY
+        self._binary = {**_BINARY, **_RICH_BINARY} if rich else _BINARY
         rng = np.random.default_rng(seed)
         self.base = [int(rng.integers(1, 5)) for _ in range(3)]
         self.dims = []  # of each argument: from which of the three sizes on, and which of them are 1
@@ -79,6 +117,8 @@ class FuzzedProgram:
             self.dims.append([None if rng.random() < 0.2 else dim for dim in range(first, 3)])
         self.requires = [bool(rng.random() < 0.6) for _ in self.dims]
         self.walks = bool(rng.random() < 0.5)  # whether the program itself calls backward
+        self.disturbs = rich and bool(rng.random() < 0.5)  # whether memory is written before the backward
+        self.twice = rich and bool(rng.random() < 0.3)  # whether gradients are differentiated
 
     def arguments(self, number: int) -> list[Tensor]:
         """Fresh arguments for the call with this number."""
@@ -113,20 +153,20 @@ class FuzzedProgram:
         kind = rng.random()
         x = pick()
         if kind < 0.3:
-            return _UNARY[str(rng.choice(list(_UNARY)))](x)
+            return self._unary[str(rng.choice(list(self._unary)))](x)
         if kind < 0.5:
             y = pick()
             try:
                 np.broadcast_shapes(x.shape, y.shape)
             except ValueError:  # control flow on shapes
                 y = y.sum()
-            return _BINARY[str(rng.choice(list(_BINARY)))](x, y)
+            return self._binary[str(rng.choice(list(self._binary)))](x, y)
         if kind < 0.62:
             return _reduced(rng, x)
         if kind < 0.8:
-            return _viewed(rng, x)
+            return _viewed_richly(rng, x) if self.rich and rng.random() < 0.5 else _viewed(rng, x)
         if kind < 0.9:
-            return _written(rng, x, pick())
+            return _written_richly(rng, x, pick()) if self.rich and rng.random() < 0.5 else _written(rng, x, pick())
         return _product(rng, x, pick())
 
     def run(self, function: Callable[..., Any], number: int) -> list[Any]:
@@ -136,7 +176,16 @@ class FuzzedProgram:
         result = function(*arguments)
         found = [_array(x) for x in _flat(result)]
         if not self.walks and result[0].requires_grad:
-            (result[0] + result[1].sum()).backward()
+            total = result[0] + result[1].sum()
+            if self.disturbs:
+                for x in (*result, *arguments):
+                    if 0 not in x.stride():  # whose elements are places of their own
+                        x.detach().mul_(-3.0)
+            if self.twice:
+                leaves = [x for x in arguments if x.requires_grad]
+                gradients = grad(total, leaves, create_graph=True, allow_unused=True)
+                total = total + sum((g * g).sum() for g in gradients if g is not None)
+            total.backward()
         found += [None if x.grad is None else _array(x.grad) for x in arguments]
         return found + [_array(x) for x in arguments]
 
@@ -197,6 +246,48 @@ def _written(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
         part.sub_(value)
     else:
         target.copy_(value)
+    return target
+
+
+def _viewed_richly(rng: Draw, x: Tensor) -> Tensor:
+    name = str(rng.choice(["every other", "narrow", "movedim", "chunk", "unfold", "squeeze", "stack", "roll", "tril"]))
+    if not x.ndim:
+        return x.reshape(1, 1)
+    if name == "every other":
+        return x[..., ::2]
+    if name == "narrow":
+        return x.narrow(-1, 0, max(1, x.shape[-1] - 1))
+    if name == "movedim":
+        return x.movedim(0, -1)
+    if name == "chunk":
+        return x.chunk(2, 0)[-1]
+    if name == "unfold":
+        return x.unfold(0, min(2, x.shape[0]), 1)
+    if name == "squeeze":
+        return x.unsqueeze(1).squeeze()
+    if name == "stack":
+        return rg.stack([x, -x], int(rng.integers(0, x.ndim + 1)))
+    if name == "tril" and x.ndim > 1:
+        return x.tril()
+    return x.roll(1, 0)
+
+
+def _written_richly(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
+    """A write by a mask, by indices, or by a slice with steps."""
+    target = x.clone() if x.is_leaf or rng.random() < 0.5 or 0 in x.stride() else x
+    kind = int(rng.integers(0, 5))
+    if not target.ndim:
+        return target.add_(y.mean())
+    if kind == 0:
+        target.masked_fill_(target > 0.1, 0.5)
+    elif kind == 1:
+        target[..., ::2] = y.mean()
+    elif kind == 2:
+        target.index_add_(0, rg.zeros(target.shape[0]).long(), target.detach() * 0.5)
+    elif kind == 3:
+        target[rg.arange(target.shape[0] - 1, -1, -1)] = (target * 0.5).detach()
+    else:
+        target[target > 0.1] = 0.25
     return target
 
 

@@ -23,7 +23,7 @@ class EMA:
         decay: how slowly they move.
 
     Raises:
-        ValueError: ``decay`` outside [0, 1].
+        ValueError: ``decay`` outside ``[0, 1]``.
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 

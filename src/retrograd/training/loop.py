@@ -159,7 +159,7 @@ class Loop:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the last step was followed by an evaluation: the last row of ``history`` is of it."""
+        """Whether the last step was followed by an evaluation, so that the last row of ``history`` is of it."""
         return bool(self.history) and self.history[-1]["step"] == self.completed
 
     def recent(self) -> Row:

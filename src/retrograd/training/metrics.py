@@ -143,7 +143,9 @@ class ConfusionMatrix:
 
 
 class R2Score:
-    """The share of the targets' variance that predictions explain: ``1 - sum (y - p)**2 / sum (y - mean y)**2``.
+    """The share of the targets' variance that predictions explain.
+
+    It is ``1 - (sum_i (y_i - p_i)^2) / sum_i (y_i - mean(y))^2`` of predictions p and targets y.
 
     The sums are gathered in float64 about the running mean, so that large offsets do no harm.
 

@@ -1,4 +1,4 @@
-"""Pictures of training, drawn by Matplotlib (the extra `plots`) without a screen, all in one style."""
+"""Pictures of training, drawn by Matplotlib (the extra ``plots``) without a screen, all in one style."""
 
 from __future__ import annotations
 

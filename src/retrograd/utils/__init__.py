@@ -1,4 +1,4 @@
-"""`retrograd.utils.data` is `retrograd.data` under PyTorch's name."""
+"""``retrograd.utils.data`` is ``retrograd.data`` under PyTorch's name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`retrograd.autograd.checkpoint` under PyTorch's name: `from retrograd.utils.checkpoint import checkpoint`."""
+"""``retrograd.autograd.checkpoint`` under PyTorch's name: ``from retrograd.utils.checkpoint import checkpoint``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`retrograd.data` under PyTorch's name: `from retrograd.utils.data import DataLoader, TensorDataset`."""
+"""``retrograd.data`` under PyTorch's name: ``from retrograd.utils.data import DataLoader, TensorDataset``."""
 
 from typing import TYPE_CHECKING
 

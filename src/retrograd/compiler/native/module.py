@@ -64,7 +64,7 @@ share:
   %p.launches = getelementptr i8, ptr %place, i64 {at.LAUNCHES}
   %p.open = getelementptr i8, ptr %place, i64 {at.OPEN}
   %p.inside = getelementptr i8, ptr %place, i64 {at.INSIDE}
-  %p.yield = getelementptr i8, ptr %place, i64 {at.YIELD}
+  %p.sleep = getelementptr i8, ptr %place, i64 {at.SLEEP}
   store atomic ptr %task, ptr %p.task seq_cst, align 8
   store atomic i64 %number, ptr %p.data seq_cst, align 8
   store atomic i64 %total, ptr %p.total seq_cst, align 8
@@ -78,7 +78,7 @@ share:
   store atomic i64 %now, ptr %p.open seq_cst, align 8
   call void @take_parts(i64 %words)
   store atomic i64 0, ptr %p.open seq_cst, align 8
-  %yield = load atomic ptr, ptr %p.yield seq_cst, align 8
+  %sleep = load atomic ptr, ptr %p.sleep seq_cst, align 8
   br label %look
 look:
   %looks = phi i64 [ 0, %share ], [ %more, %wait ], [ %more, %long ]
@@ -90,7 +90,7 @@ wait:
   %patient = icmp ult i64 %looks, 20000
   br i1 %patient, label %look, label %long
 long:
-  %yielded = call i32 %yield()
+  %slept = call i32 %sleep(i64 {at.NAP})
   br label %look
 end:
   store atomic i64 0, ptr %p.busy seq_cst, align 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...kernels.cblas import FLUSH, flushes
 from ...kernels.products import BLOCK, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of
 from .machine import gemm, width
@@ -180,10 +181,19 @@ def _gemm_kernel(step: Step) -> Kernel:
             f"i64 {row_step})"
         )
 
-    if blocks == 1:
-        call("0", str(m if tall else n))
+    flush = size == 4 and m * n * k >= USEFUL and flushes()  # as eager products
+    if flush:
+        _flush(body)
+
+    def end() -> Kernel:
+        if flush:
+            body.do("call void @llvm.x86.sse.ldmxcsr(ptr %kept)")
         body.do("ret void")
         return kernel_of(step, body)
+
+    if blocks == 1:
+        call("0", str(m if tall else n))
+        return end()
     begin, last = body.part(block, m if tall else n)
     if alone:
 
@@ -194,5 +204,15 @@ def _gemm_kernel(step: Step) -> Kernel:
         body.loop(begin, last, block, one_block)
     else:
         call(begin, body.give(f"sub nsw i64 {last}, {begin}"))
-    body.do("ret void")
-    return kernel_of(step, body)
+    return end()
+
+
+def _flush(body: Body) -> None:
+    """Let the processor set to zero what is too small for full precision; ``%kept`` is its mode before."""
+    body.declared |= {f"declare void @llvm.x86.sse.{name}(ptr)" for name in ("stmxcsr", "ldmxcsr")}
+    body.do("%kept = alloca i32")
+    body.do("%changed = alloca i32")
+    body.do("call void @llvm.x86.sse.stmxcsr(ptr %kept)")
+    word = body.give("load i32, ptr %kept")
+    body.do(f"store i32 {body.give(f'or i32 {word}, {FLUSH}')}, ptr %changed")
+    body.do("call void @llvm.x86.sse.ldmxcsr(ptr %changed)")

@@ -192,9 +192,12 @@ def compiled_regions(
             current.add(instruction, current.waiting)
             continue
         try:
+            if instruction.on_gpu:
+                raise Unlowered("on a GPU")
             current.lowering.lower(instruction)
         except Unlowered as why:
-            if instruction.kind in ("array", "primitive", "whole") or instruction.function is run_step:
+            on_processor = instruction.kind in ("array", "primitive", "whole") or instruction.function is run_step
+            if on_processor and not instruction.on_gpu:
                 notes.append(f"{instruction.name}: {why}")
             if not current.parts:
                 groups.pop()

@@ -45,11 +45,12 @@ class Update:
             for name in form.state
         ]  # fmt: skip
         self.numbers = Value(next(_indices), np.empty(sum(len(form.numbers) for form in self.forms)))
-        arrays = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
-        if None in arrays:
+        entries: list[Any] = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
+        arrays = [getattr(entry, "array", None) for entry in entries]
+        if any(x is None for x in arrays):
             raise Unlowered("an optimizer's state that is not there yet")
-        self.states = [Value(next(_indices), x.array) for x in arrays]
-        self._kinds = [(x.array.dtype, x.array.shape) for x in arrays]
+        self.states = [Value(next(_indices), x) for x in arrays]
+        self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
 
     def ready(self) -> bool:
         """Whether the step that the optimizer would make now is still of this form."""
@@ -68,10 +69,10 @@ class Update:
 
     def _arrays(self) -> Any:
         state, found = self.optimizer.state, []
-        for (parameter, name), (dtype, shape) in zip(self._wanted, self._kinds, strict=True):
+        for (parameter, name), (kind, dtype, shape) in zip(self._wanted, self._kinds, strict=True):
             entry = state[parameter].get(name)
-            array = getattr(entry, "array", None)
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+            array: Any = getattr(entry, "array", None)
+            if type(array) is not kind or array.dtype != dtype or array.shape != shape:
                 return None
             found.append(array)
         return found
@@ -97,8 +98,8 @@ def _plain(optimizer: Any) -> bool:
     return not optimizer.step_is_watched()
 
 
-def lower_step(lowering: Any, instruction: Instruction) -> Update:
-    """The steps of an optimizer's update."""
+def gradients_of(instruction: Instruction) -> dict[int, tuple[Value, Value]]:
+    """The parameters that an optimizer's step moves, by their ids, each as it is read and with its gradient."""
     optimizer, _, nodes = instruction.args
     pairs: dict[int, tuple[Value, Value]] = {}
     written, held = set(instruction.writes), None
@@ -110,6 +111,12 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
         elif held is not None:
             pairs[id(held[0])] = held[1], node
             held = None
+    return pairs
+
+
+def lower_step(lowering: Any, instruction: Instruction) -> Update:
+    """The steps of an optimizer's update."""
+    optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
     update = Update(optimizer, moved)
     if sum(p.array.size for some in moved for p in some) > LARGEST:
@@ -119,7 +126,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
     lowering.unlimited = True
     try:
         for form, some in zip(update.forms, moved, strict=True):
-            given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
+            given: list[Any] = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
             at += len(form.numbers)
             for parameter in some:
                 p, g = [lowering.place(value) for value in pairs[id(parameter)]]
@@ -128,7 +135,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
                     raise Unlowered(f"an update of {p.dtype}")
                 if g.meets(p):
                     raise Unlowered("a gradient that is the parameter")
-                _FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
+                FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
     finally:
         lowering.unlimited = False
     return update
@@ -149,6 +156,17 @@ class _Writer:
 
         self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
 
+    def count(self, step: Place) -> None:
+        """Let the number of steps go on."""
+        one = scalar("add", step.dtype)
+        self.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+
+    def rates(self, step: Place, numbers: Sequence[Place]) -> list[Place]:
+        """Adam's two numbers of this step, which is counted."""
+        rates = self.lowering.new((2,), _DOUBLE)
+        self.lowering.add(_rates(step, rates, numbers))
+        return [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
+
 
 class _Operations:
     """The arithmetic of one dtype."""
@@ -163,11 +181,14 @@ class _Operations:
         self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
 
 
-def _sgd(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+# An update by what it writes, for whoever writes loops: regions here, kernels in ``cuda/updates.py``.
+
+
+def _sgd(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
     lr, decay, momentum, fresh = numbers
     _, decays, moving, damped, nesterov, maximize = static
 
-    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
         if decays:
             return (o.sub if maximize else o.add)(o.mul(p, decay), g)
         return o.neg(g) if maximize else g
@@ -178,38 +199,36 @@ def _sgd(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: A
         return
     (velocity,) = state
 
-    def speed(o: _Operations, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
+    def speed(o: Any, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(b, momentum), o.mul(d, fresh) if damped else d)
 
     write.loop("SGD", velocity, [velocity, p, g, decay, momentum, fresh], speed)
 
-    def descend(o: _Operations, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
+    def descend(o: Any, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
         d = o.add(o.mul(b, momentum), direction(o, p, g, decay)) if nesterov else b
         return o.sub(p, o.mul(d, lr))
 
     write.loop("SGD", p, [p, g, velocity, decay, momentum, lr], descend)
 
 
-def _adam(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+def _adam(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
     m, v, step = state
     lr, beta1, beta2, eps, decay, shrink, slow, fresh = numbers
     _, decays, decoupled = static
-    rates = write.lowering.new((2,), _DOUBLE)
-    write.lowering.add(_rates(step, rates, [lr, beta1, beta2, eps]))
-    rate, small = [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
+    rate, small = write.rates(step, [lr, beta1, beta2, eps])
 
-    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
         return o.add(o.mul(p, decay), g) if decays and not decoupled else g
 
-    def first(o: _Operations, m: str, p: str, g: str, decay: str, slow: str) -> str:
+    def first(o: Any, m: str, p: str, g: str, decay: str, slow: str) -> str:
         return o.add(m, o.mul(o.sub(direction(o, p, g, decay), m), slow))
 
-    def second(o: _Operations, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+    def second(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
 
-    def descend(o: _Operations, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
+    def descend(o: Any, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
         x = o.mul(p, shrink) if decays and decoupled else p
         return o.sub(x, o.div(o.mul(m, rate), o.add(o.sqrt(v), small)))
 
@@ -218,24 +237,23 @@ def _adam(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: 
     write.loop("Adam", p, [p, m, v, shrink, rate, small], descend)
 
 
-def _rmsprop(write: _Writer, p: Place, g: Place, state: Any, numbers: Any, static: Any) -> None:
+def _rmsprop(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
     v, step, *velocity = state
     lr, eps, keep, fresh, momentum, decay = numbers
     _, decays, moving = static
-    one = scalar("add", step.dtype)
-    write.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+    write.count(step)
 
-    def direction(o: _Operations, p: str, g: str, decay: str) -> str:
+    def direction(o: Any, p: str, g: str, decay: str) -> str:
         return o.add(o.mul(p, decay), g) if decays else g
 
-    def square(o: _Operations, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+    def square(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
 
-    def scaled(o: _Operations, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
+    def scaled(o: Any, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
         return o.sub(p, o.div(o.mul(direction(o, p, g, decay), lr), o.add(o.sqrt(v), eps)))
 
-    def speed(o: _Operations, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
+    def speed(o: Any, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
         return o.add(o.mul(b, momentum), o.div(direction(o, p, g, decay), o.add(o.sqrt(v), eps)))
 
     write.loop("RMSprop", v, [v, p, g, decay, fresh, keep], square)
@@ -273,4 +291,4 @@ def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
     return Step("rates", [rates, step, *numbers], 2, make)
 
 
-_FORMS = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop}
+FORMS: dict[str, Callable[..., None]] = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop}

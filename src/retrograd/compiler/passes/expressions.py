@@ -7,7 +7,7 @@ tanh are those of kernels/loops.py, where the eager operator runs their loops; e
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,9 +43,31 @@ _PRIMITIVES = {  # forms, and which of the operands, keywords after the others, 
     "dropout": ("(({0} if {1} else {zero}) * {2})", (1,)),
     "where": ("({1} if {0} else {2})", (0,)),
 }
+_QUESTIONS = frozenset(("({0} != {0})", "({0} - {0} == {zero})", "({0} == {0} and {0} - {0} != {zero})"))
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_READ = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
+_READ: frozenset[np.dtype[Any]] = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
 _BOOL = np.dtype(np.bool_)
+
+
+class Machine(NamedTuple):
+    """What compiled code can compute.
+
+    Attributes:
+        functions: forms beside those of arithmetic, by the names of ufuncs and operators.
+        real: those of them that are not for integers.
+        reads: the dtypes of operands.
+        computes: the dtypes that it computes in.
+        loops: whether functions of one element are those of ``kernels/loops.py``.
+    """
+
+    functions: Mapping[str, str]
+    real: frozenset[str]
+    reads: frozenset[np.dtype[Any]]
+    computes: frozenset[np.dtype[Any]]
+    loops: bool
+
+
+PROCESSOR = Machine({}, frozenset(), _READ, frozenset(_FLOATS), True)
 
 
 class Step(NamedTuple):
@@ -65,40 +87,43 @@ def by_element() -> dict[str, Callable[..., Any]]:
     return BY_ELEMENT
 
 
-def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
-    """An instruction as steps of a loop; None where it is not elementwise."""
+def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int = 0) -> list[Step] | None:
+    """An instruction as steps of a loop on a machine; None where it is not elementwise, or beyond the machine."""
     if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
         return None
     (out,) = instruction.outs
     function, primitive, args = instruction.function, instruction.primitive, instruction.args
     if isinstance(function, Method):
-        return _cast(instruction) if function.__name__ == "astype" else None
+        return _cast(instruction, machine) if function.__name__ == "astype" else None
     if primitive is not None:
         if not primitive.elementwise or primitive.view:
             return None
         if primitive.name in _PRIMITIVES:
             form, tests = _PRIMITIVES[primitive.name]
-            return _step(out, form, (*args, *instruction.kwargs.values()), tests)
+            return _step(out, form, (*args, *instruction.kwargs.values()), machine, tests)
         if primitive.ufunc is not None:
             function = next((cell for cell in _wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
     if not instruction.kwargs and type(function).__hash__ is not None:
         if function in _ARITHMETIC:
-            return _step(out, _ARITHMETIC[function], args)
+            return _step(out, _ARITHMETIC[function], args, machine)
         if function in _COMPARISONS:
-            return _step(out, _COMPARISONS[function], args)
+            return _step(out, _COMPARISONS[function], args, machine)
         if function in _LOGIC and all(isinstance(x, Value) and x.dtype == _BOOL for x in args):
             return [Step(out, _LOGIC[function], args, _BOOL)]
         if function is np.where and len(args) == 3:
-            return _step(out, "({1} if {0} else {2})", args, tests=(0,))
+            return _step(out, "({1} if {0} else {2})", args, machine, tests=(0,))
+        named = isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
+        if named and function.__name__ in machine.functions:
+            return _step(out, machine.functions[function.__name__], args, machine)
     looped = next((cell for cell in _wrapped(function) if hasattr(cell, "loop")), None)
-    if looped is not None and not instruction.kwargs and _runs_loop(args, out):
+    if looped is not None and not instruction.kwargs and machine.loops and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
-        return _step(out, form, args) if looped.loop in by_element() else None
+        return _step(out, form, args, machine) if looped.loop in by_element() else None
     if looped is None and primitive is None:
         return None
     steps: list[Step] = []
     for inner in _expanded(instruction, function if looped is None else looped.reference):
-        found = steps_of(inner, depth + 1)
+        found = steps_of(inner, machine, depth + 1)
         if found is None:
             return None
         steps += found
@@ -125,40 +150,53 @@ def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
     )
 
 
-def _step(out: Value, form: str, operands: tuple[Any, ...], tests: tuple[int, ...] = ()) -> list[Step] | None:
+def _step(
+    out: Value, form: str, operands: tuple[Any, ...], machine: Machine, tests: tuple[int, ...] = ()
+) -> list[Step] | None:
     """The step in the dtype that NumPy computes in, or None."""
-    kinds = set()
+    kinds: list[Any] = []
+    weak: list[Any] = []
     for index, x in enumerate(operands):
         if isinstance(x, Value):
-            if x.shape is not None and x.dtype not in _READ or x.shape is None and x.dtype not in (bool, int, float):
+            if x.shape is not None and x.dtype not in machine.reads or x.shape is None and x.dtype not in _WEAK:
                 return None
         elif not isinstance(x, (bool, int, float)) and not (isinstance(x, (np.generic, np.ndarray)) and x.size == 1):
             return None
         if index in tests:
             if not isinstance(x, Value) or x.dtype != _BOOL:
                 return None
-        elif isinstance(x, Value) and x.shape is not None or isinstance(x, (np.generic, np.ndarray)):
-            kinds.add(x.dtype)
+        elif isinstance(x, Value):
+            (kinds if x.shape is not None else weak).append(x.dtype if x.shape is not None else _WEAK[x.dtype])
+        else:
+            (kinds if isinstance(x, (np.generic, np.ndarray)) else weak).append(getattr(x, "dtype", x))
     if not kinds:
         return None
-    dtype = np.result_type(*kinds)
-    if dtype not in _FLOATS and not (out.dtype == _BOOL and dtype in _READ):
+    try:
+        dtype = np.result_type(*kinds, *weak)
+    except OverflowError:
         return None
-    weak = [x for x in operands if isinstance(x, (bool, int, float)) or isinstance(x, Value) and x.shape is None]
-    if out.dtype not in (dtype, _BOOL) or dtype not in _FLOATS and weak:
+    if out.dtype.kind == "f" and dtype.kind in "biu" and form not in _COMPARISONS.values():
+        dtype = out.dtype  # of a quotient, or a function, of integers
+    compares = form in _COMPARISONS.values()
+    if form in machine.real and dtype.kind != "f":
         return None
-    if out.dtype == _BOOL and form not in _COMPARISONS.values():
+    if dtype not in machine.computes and not (compares and dtype in machine.reads and not weak):
+        return None
+    if out.dtype != dtype and not (out.dtype == _BOOL and (compares or form in _QUESTIONS)):
         return None
     return [Step(out, form, operands, dtype, tests)]
 
 
-def _cast(instruction: Instruction) -> list[Step] | None:
-    """``x.astype(dtype)`` to floating dtypes."""
+_WEAK: dict[Any, Any] = {bool: True, int: 0, float: 0.5}
+
+
+def _cast(instruction: Instruction, machine: Machine) -> list[Step] | None:
+    """``x.astype(dtype)``."""
     (out,) = instruction.outs
     x = instruction.args[0]
-    if instruction.view or out.dtype not in _FLOATS or x.dtype not in _READ or len(instruction.args) != 2:
+    if instruction.view or out.dtype not in machine.computes or x.dtype not in machine.reads:
         return None
-    if set(instruction.kwargs) - {"copy"}:
+    if len(instruction.args) != 2 or set(instruction.kwargs) - {"copy"}:
         return None
     return [Step(out, "{0}", (x,), out.dtype)]
 

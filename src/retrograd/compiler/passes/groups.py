@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
 from ..program import Instruction, Method, Value
 from .expressions import Step, row_major, steps_of
@@ -32,7 +33,7 @@ class Part:
 
 def part_of(step: Instruction) -> Part | None:
     """The instruction as a part of a loop, or None."""
-    if step.kind not in ("array", "primitive", "whole") or step.writes or len(step.outs) != 1:
+    if step.kind not in ("array", "primitive", "whole") or step.writes or len(step.outs) != 1 or step.on_gpu:
         return None
     total = _sum_of(step)
     if total is not None:
@@ -56,13 +57,13 @@ def part_of(step: Instruction) -> Part | None:
     return part if lengths and lengths[-1] >= NARROW else None
 
 
-def _sum_of(step: Instruction) -> Sum | None:
-    """A sum or mean, over which axes."""
+def sum_of(step: Instruction) -> Sum | None:
+    """A sum or mean of a floating array, over which axes."""
     x = step.args[0] if step.args else None
     if not isinstance(x, Value) or x.shape is None or x.dtype.kind != "f" or step.outs[0].dtype != x.dtype:
         return None
     name = step.function.__name__ if isinstance(step.function, Method) else step.name
-    if name not in ("sum", "mean", "accurate_sum") or x.dtype.itemsize < 4 or x.size < LEAST or not row_major(x):
+    if name not in ("sum", "mean", "accurate_sum"):
         return None
     options = dict(zip(("axis", "keepdims"), step.args[1:], strict=False)) | step.kwargs
     axes = options.pop("axis", None)
@@ -74,8 +75,15 @@ def _sum_of(step: Instruction) -> Sum | None:
     axes = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
     if len(step.args) > (3 if name == "accurate_sum" else 2) or not all(isinstance(axis, int) for axis in axes):
         return None
-    reduced = frozenset(axis % len(x.shape) for axis in axes)
-    return Sum(step.outs[0], x, reduced, name == "mean") if _sums_well(x.shape, [x], [reduced]) else None
+    return Sum(step.outs[0], x, frozenset(axis % len(x.shape) for axis in axes), name == "mean")
+
+
+def _sum_of(step: Instruction) -> Sum | None:
+    """A sum that a loop on the processor can take."""
+    total = sum_of(step)
+    if total is None or total.of.dtype.itemsize < 4 or total.of.size < LEAST or not row_major(total.of):
+        return None
+    return total if _sums_well(total.of.shape, [total.of], [total.axes]) else None
 
 
 def _sums_well(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
@@ -90,7 +98,8 @@ def _sums_well(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequenc
 class _Open:
     """A group that grows."""
 
-    def __init__(self, index: int, part: Part) -> None:
+    def __init__(self, index: int, part: Part, target: Target) -> None:
+        self.target = target
         self.indices = [index]
         self.parts = [part]
         self.product = part.product
@@ -115,7 +124,9 @@ class _Open:
     def _sums_well(self, part: Part) -> bool:
         parts = [*self.parts, part]
         arrays = [x for x in (self.reads | part.reads) - self.made if x.shape is not None and not is_number(x)]
-        return _sums_well(part.shape, arrays, [other.total.axes for other in parts if other.total is not None])
+        return self.target.sums_well(
+            part.shape, arrays, [other.total.axes for other in parts if other.total is not None]
+        )
 
     def add(self, index: int, part: Part) -> None:
         self.indices.append(index)
@@ -129,8 +140,9 @@ class _Open:
 class Grouping:
     """A partition of instructions, in which no group depends on itself by way of others."""
 
-    def __init__(self, steps: Sequence[Instruction], gives: Sequence[Value]) -> None:
+    def __init__(self, steps: Sequence[Instruction], gives: Sequence[Value], target: Target) -> None:
         self.steps = steps
+        self.target = target
         self.gives = set(gives)
         made = {out for step in steps for out in step.outs}
         self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
@@ -138,7 +150,7 @@ class Grouping:
         self.open: dict[tuple[int, ...], list[_Open]] = {}
         self.latest = list(range(len(steps)))  # how far one comes from there, by dependencies and groups
         for index, step in enumerate(steps):
-            part = part_of(step)
+            part = target.part_of(step)
             if part is not None:
                 self._place(index, part)
 
@@ -153,7 +165,7 @@ class Grouping:
                 self.latest[:index] = [index if last >= first else last for last in self.latest[:index]]
                 return
         if part.total is None:
-            group = _Open(index, part)
+            group = _Open(index, part, self.target)
             self.group[index] = group
             known.append(group)
 
@@ -214,20 +226,35 @@ class Grouping:
         steps = [step for part in group.parts for step in part.steps]
         outs = [x for step in members for x in step.outs]
         read = [x for x in outs if x in self.gives or readers.get(x, set()) - {key}]
-        if not read or len(members) < 2 and not (group.product and steps):
+        alone = len(members) < 2 and not (group.product and steps)
+        if not read or alone and not (self.target.takes_one and (len(steps) > 1 or members[0].kind != "array")):
             return members
         sums = tuple(part.total for part in group.parts if part.total is not None)
         shape = group.parts[0].shape
         kept = tuple(x for x in read if not any(total.out is x for total in sums))
         fused = Group(tuple(members), shape, tuple(steps), sums, kept)
         if group.product is None:
-            loop = Loop(fused)
-            return [as_instruction(loop, fused, (*kept, *[total.out for total in sums]))]
+            return [as_instruction(self.target.loop(fused), fused, (*kept, *[total.out for total in sums]))]
         bare = group.product.bare
         product = ProductLoop(group.product, fused, bare in kept)
         return [as_instruction(product, fused, product.outs)]
 
 
-def grouped(steps: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
+class Target(NamedTuple):
+    """What loops are made for: which instructions they take, which sums together, and a loop of a group.
+
+    With ``takes_one`` an instruction that several calls of the library would compute is a loop of its own.
+    """
+
+    part_of: Callable[[Instruction], Part | None]
+    sums_well: Callable[[tuple[int, ...], Sequence[Value], Sequence[frozenset[int]]], bool]
+    loop: Callable[[Group], Any]
+    takes_one: bool
+
+
+PROCESSOR = Target(part_of, _sums_well, Loop, False)
+
+
+def grouped(steps: Sequence[Instruction], gives: Sequence[Value], target: Target = PROCESSOR) -> list[Instruction]:
     """The same program with groups of instructions as one loop each."""
-    return Grouping(steps, gives).instructions()
+    return Grouping(steps, gives, target).instructions()

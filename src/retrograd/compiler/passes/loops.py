@@ -107,9 +107,9 @@ class Names:
 
 _HEAD = (
     "import numpy as np\nfrom numpy import sqrt\n"
-    "from retrograd.kernels.gemm import _block\n"
     "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
-    "from retrograd.kernels.native import apart, shared\n\n"
+    "from retrograd.kernels.native import apart, shared\n"
+    "from retrograd.kernels.product_loops import part as multiply\n\n"
     + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
 )
 

@@ -122,14 +122,14 @@ class ProductLoop:
             "    for j in range(high - low):",
             *["        " + line for line in each],
         ]
-        factors = "function, x, x_turned, y, y_turned, out, block, alone, one"
+        factors = "x, x_turned, y, y_turned, out, block, alone"
         body = [
             "m, n = out.shape",
             "last = min(max(m, n), stop * block)",
             "step = block if alone else last - start * block",
             "for first in range(start * block, last, step):",
             "    end = min(last, first + step)",
-            "    _block(function, x, x_turned, y, y_turned, out, first, end, one)",
+            "    multiply(x, x_turned, y, y_turned, out, first, end)",
             "    if m >= n:",
             f"        over({', '.join(['out', *given])}, first, end, 0, n)",
             "    else:",
@@ -147,7 +147,7 @@ class ProductLoop:
         given = prepared(*self.product.matrices(x, y))
         assert given is not None
         blocks, least, factors = given
-        width, shape, matrix = len(self.operands), self.group.shape, factors[5]
+        width, shape, matrix = len(self.operands), self.group.shape, factors[4]
         arrays = [operand.bind(a) for operand, a in zip(self.operands, args, strict=False)]
         written = self.written[1:] if self.inplace else self.written
         outs = [np.empty(matrix.shape, value.dtype) for value in written]

@@ -132,7 +132,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} does not implement _inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy/dx| of an input and its output, in the shape without the dimensions of the event."""
+        """``log |dy/dx|`` of an input and its output, in the shape without the dimensions of the event."""
         raise NotImplementedError(f"{type(self).__name__} does not implement log_abs_det_jacobian")
 
     def forward_shape(self, shape: Shape) -> Size:

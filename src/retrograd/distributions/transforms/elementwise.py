@@ -230,7 +230,7 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the distribution function of a distribution at x: to [0, 1], and back by its inverse.
+    """y = the distribution function of a distribution at x: to ``[0, 1]``, and back by its inverse.
 
     Args:
         distribution: a distribution of numbers with ``cdf`` and ``icdf``.

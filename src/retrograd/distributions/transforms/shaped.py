@@ -150,7 +150,7 @@ def _left(x: Tensor) -> Tensor:
 
 
 class CorrCholeskyTransform(Transform):
-    """Vectors of D (D - 1) / 2 numbers to Cholesky factors of D x D correlation matrices.
+    """Vectors of ``D (D - 1) / 2`` numbers to Cholesky factors of ``D × D`` correlation matrices.
 
     By rows of the triangle, the squares of tanh(x) break a stick (Lewandowski, Kurowicka and Joe, 2009; the Stan
     reference manual, "Cholesky factors of correlation matrices").
@@ -216,7 +216,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Square matrices to positive definite ones: L L^T with the lower triangular L of LowerCholeskyTransform.
+    """Square matrices to positive definite ones: ``L L^T`` with the lower triangular L of LowerCholeskyTransform.
 
     >>> rg.distributions.PositiveDefiniteTransform()(rg.zeros(1, 1))
     tensor([[1.]])

@@ -85,7 +85,7 @@ class profile(Records, Mode):  # type: ignore[misc]  # no file, though Mode is o
 
     @property
     def peak(self) -> list[Part]:
-        """What those bytes were: per line, operator and kind, the largest part first."""
+        """What those bytes were, per line, operator and kind, the largest part first."""
         return self.recorder.live.peak()
 
     def to_chrome(self, path: str | Path) -> None:

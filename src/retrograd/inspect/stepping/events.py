@@ -69,7 +69,7 @@ class Event:
 
     @property
     def read(self) -> dict[str, Any]:
-        """What the rule read besides the gradient, by the names it uses: inputs, output (``ans``), parameters."""
+        """What the rule read besides the gradient (inputs, output ``ans``, parameters), by the names it uses."""
         assert self._saved is not None
         return values_read(self._node, self._saved)
 

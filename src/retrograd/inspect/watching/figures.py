@@ -1,4 +1,4 @@
-"""A watched run as one picture, drawn by Matplotlib (the extra `plots`)."""
+"""A watched run as one picture, drawn by Matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class PackedSequence(_Fields):
     """Sequences of different lengths without padding: step after step, the longest first.
 
     Attributes:
-        data: the elements, ``(sum of lengths, *)``.
+        data: the elements, ``(total, *)``, as many as all lengths together.
         batch_sizes: per step how many sequences reach it.
         sorted_indices: the sequences' places before they were sorted by length; None if they were sorted.
         unsorted_indices: the inverse of ``sorted_indices``.

@@ -11,6 +11,7 @@ Four primitives that take an ``Index`` do everything; each is the adjoint of ano
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from operator import index as as_integer
 from typing import Any
@@ -26,6 +27,7 @@ from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
+from ...kernels import lanes
 from ...kernels.sequences import lookups
 from ..shape.shape import apply_view
 from ..table.registry import operator
@@ -34,6 +36,7 @@ from . import batching
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
+SMALL = 1 << 12  # elements of an index about which is remembered what its shape says
 _BOUNDS = frozenset((int, type(None)))
 
 
@@ -42,16 +45,18 @@ class Index:
 
     ``repeats`` tells whether it may name an element twice (it has integer arrays); a ``basic`` one selects a view. The
     ``storages`` are those of the Tensors among the index: while a node holds them, a write to such a Tensor
-    leaves the node what it had.
+    leaves the node what it had. Where the array of one dimension, ``along``, is an index that is as long as x in the
+    others and is known to be in range, the rest being the places themselves, loops may be used.
     """
 
-    __slots__ = ("basic", "key", "repeats", "storages")
+    __slots__ = ("along", "basic", "key", "repeats", "storages")
 
     def __init__(self, key: tuple[Any, ...], storages: tuple[Storage, ...] = ()) -> None:
+        self.along: int | None = None
         kinds = [value.dtype.kind for value in key if hasattr(value, "dtype")]
         self.key = key
         self.storages = storages
-        self.repeats = any(kind in "iu" for kind in kinds)
+        self.repeats = "i" in kinds or "u" in kinds
         self.basic = not kinds and not any(type(value) is bool for value in key)
 
     def __repr__(self) -> str:
@@ -61,6 +66,7 @@ class Index:
         """The same kind of index with other arrays in it."""
         index = Index.__new__(Index)
         index.key, index.storages, index.repeats, index.basic = key, self.storages, self.repeats, self.basic
+        index.along = None
         return index
 
 
@@ -180,6 +186,9 @@ def only_positions(key: tuple[Any, ...]) -> int | None:
 
 def read_at(x: Any, index: Index) -> Any:
     """The elements at the index, copied."""
+    along = index.along
+    if along is not None and lanes.takes(x, index.key[along], along):
+        return lanes.take(x, index.key[along], along)
     place = only_positions(index.key)
     if place is None:
         out = x[index.key]
@@ -208,6 +217,21 @@ def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> A
     return xp.arange(prod(shape)).reshape(shape)[key]
 
 
+def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> Any:
+    """Where the lanes of an index of some shape along ``dim`` begin in the flat array of their own shape."""
+    begins = np.zeros((1,) * len(shape), np.intp)
+    for axis, length in enumerate(shape):
+        if axis != dim:
+            begins = begins + (np.arange(length) * prod(own[axis + 1 :])).reshape(
+                [-1 if axis == other else 1 for other in range(len(shape))]
+            )
+    begins.flags.writeable = False
+    return begins
+
+
+_known_lane_positions = lru_cache(maxsize=64)(_lane_positions)
+
+
 def add_at(out: Any, index: Index, values: Any) -> None:
     """``out[index] += values``, in which repeated positions add up."""
     if not index.repeats:
@@ -220,6 +244,18 @@ def add_at(out: Any, index: Index, values: Any) -> None:
         xp.add.at(out, index.key, values)
         return
     values = np.asarray(values, dtype=out.dtype)
+    along = index.along
+    if along is not None:
+        place = index.key[along]
+        if lanes.writes(out, place, along):
+            lanes.add(out, place, values, along)
+        else:
+            begins = _known_lane_positions if place.size <= SMALL else _lane_positions
+            positions = begins(place.shape, out.shape, along) + place * prod(out.shape[along + 1 :])
+            if values.shape != positions.shape:
+                values = np.broadcast_to(values, positions.shape)
+            np.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+        return
     first = index.key[0]
     if (
         only_positions(index.key) == 0
@@ -263,9 +299,18 @@ def reading(name: str) -> Primitive:
     )
 
 
+def _write_at(out: Any, index: Index, values: Any) -> None:
+    """``out[index] = values``."""
+    along = index.along
+    if along is not None and lanes.writes(out, index.key[along], along):
+        lanes.put(out, index.key[along], values, along)
+    else:
+        out[index.key] = values
+
+
 def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
     out = array_module(x).zeros(shape, x.dtype)
-    out[index.key] = x
+    _write_at(out, index, x)
     return out
 
 
@@ -279,18 +324,19 @@ def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
 
 def _erase(x: Any, index: Index) -> Any:
     out = array_module(x).array(x, order=order_like(x))
-    out[index.key] = 0
+    _write_at(out, index, x.dtype.type(0))
     return out
 
 
 def _read_last(x: Any, index: Index) -> Any:
     """What ``PLACE`` put down: zero for a value that a later one at the same position replaced."""
-    out = x[index.key]
+    out = x[index.key] if index.along is None else read_at(x, index)
     xp = array_module(x)
     order = xp.arange(out.size).reshape(out.shape)
     last = xp.empty(x.shape, order.dtype)
-    last[index.key] = order
-    return xp.where(last[index.key] == order, out, xp.zeros((), x.dtype))
+    _write_at(last, index, order)
+    found = last[index.key] if index.along is None else read_at(last, index)
+    return xp.where(found == order, out, xp.zeros((), x.dtype))
 
 
 READ: Primitive = reading("getitem")
@@ -363,7 +409,7 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
 def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
     if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
         value = value.copy()  # NumPy allows for overlap by itself.
-    out[index.key] = value
+    _write_at(out, index, value)
 
 
 def _assigned(x: Any, value: Any, index: Index) -> Any:

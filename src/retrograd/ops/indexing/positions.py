@@ -66,7 +66,9 @@ def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
     if shape != own and any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
         raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
     check_range(index, 0, own[place], place, x, RuntimeError)
-    return x, mesh(index, place), index
+    found = mesh(index, place)
+    found.along = place
+    return x, found, index
 
 
 def at_least_vector(x: Tensor) -> Tensor:

@@ -28,11 +28,13 @@ def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
     """The part of ``src`` that the index names a place for."""
     src = at_least_vector(same_dtype(x, src, "src"))
     shape, have = index.array.shape, src.array.shape
+    if shape == have:
+        return src
     if not index.array.size:
         return reshape(reshape(src, (-1,))[:0], shape)
     if len(have) != len(shape) or any(length > mine for length, mine in zip(shape, have)):
         raise RuntimeError(f"index {describe(index)} must not be larger than src {describe(src)} in any dimension")
-    return src if shape == have else src[tuple(map(slice, shape))]
+    return src[tuple(map(slice, shape))]
 
 
 def _of_shape(input: Operand, result: Tensor) -> Tensor:

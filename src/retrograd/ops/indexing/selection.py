@@ -75,7 +75,7 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 
 @operator(namespace="Tensor", name="where")
 def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """``where(condition, self, other)``.
+    """``self if condition else other``, elementwise: ``where`` with this Tensor first of the two.
 
     Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
     Shape: those of the three broadcast.

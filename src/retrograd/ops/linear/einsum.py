@@ -252,7 +252,7 @@ def _view(equation: str, x: Tensor) -> Tensor:
 
 @operator(method=False)
 def einsum(equation: str | Operand, *operands: Operand | Sequence[int | EllipsisType] | Sequence[Operand]) -> Tensor:
-    """``y_out = sum of the products of the operands, over the letters that out lacks``: Einstein's convention.
+    """``y_ik = sum_j a_ij b_jk`` and its like, written "ij,jk->ik": Einstein's convention.
 
     In ``"bij,bjk->bik"`` each operand has a letter per dimension. Letters that operands share are multiplied, letters
     absent from the output summed; a letter twice in one operand takes its diagonal; ``...`` stands for dimensions that

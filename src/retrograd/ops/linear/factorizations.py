@@ -210,7 +210,7 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
 
     Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns behind
     the m-th of wide matrices go through R alone.
-    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), k = min(m, n), or m for ``"complete"``; Q is empty
+    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m for ``"complete"``; Q is empty
     for ``"r"``.
     Dtype: float32, float64 and complex; kept.
 
@@ -240,7 +240,7 @@ def qr_(input: Operand, some: bool = True) -> QRResult:
     """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
 
     Derivative: as ``linalg.qr``.
-    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), k = min(m, n), or m without ``some``.
+    Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m without ``some``.
     Dtype: float32, float64 and complex; kept.
 
     Args:

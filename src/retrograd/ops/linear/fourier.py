@@ -123,7 +123,7 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
         input: a signal, real or complex.
         n: crops or pads with zeros to this length first.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -147,7 +147,7 @@ def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
         input: a spectrum.
         n: crops or pads with zeros to this length first.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -171,7 +171,7 @@ def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), n
         input: a signal, real or complex.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -196,7 +196,7 @@ def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
         input: a spectrum.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, the last two by default.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -221,7 +221,7 @@ def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None
         input: a signal, real or complex.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -246,7 +246,7 @@ def ifftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
         input: a spectrum.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.

@@ -110,7 +110,7 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
         input: a real signal.
         n: crops or pads with zeros to this length first.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
@@ -134,7 +134,7 @@ def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
         input: a real signal.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
@@ -158,7 +158,7 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
         input: a real signal.
         s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.
@@ -182,7 +182,7 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
         input: the half of a spectrum.
         n: the length of the result.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -206,7 +206,7 @@ def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1),
         input: the half of a spectrum.
         s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, the last two by default.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -231,7 +231,7 @@ def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = No
         input: the half of a spectrum.
         s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -256,7 +256,7 @@ def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
         input: the half of a signal with ``x_(-j) = conj(x_j)``.
         n: the length of the result.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -280,7 +280,7 @@ def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
         input: the half of a Hermitian signal.
         s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, the last two by default.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -304,7 +304,7 @@ def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
         input: the half of a Hermitian signal.
         s: the lengths of the result; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: 1 / n.
+        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16.
@@ -328,7 +328,7 @@ def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
         input: a real spectrum.
         n: crops or pads with zeros to this length first.
         dim: the dimension, the last by default.
-        norm: ``"backward"``: 1 / n, the default; ``"ortho"``: 1 / sqrt(n); ``"forward"``: no factor.
+        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is another word, or the input is float16, or complex.

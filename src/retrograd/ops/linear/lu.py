@@ -206,7 +206,7 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     """``P, L, U`` with ``A = P @ L @ U``: a permutation, a unit lower and an upper triangular matrix.
 
     Derivative: as ``linalg.lu_factor``; P is constant.
-    Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), k = min(m, n).
+    Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), ``k = min(m, n)``.
     Dtype: float32, float64 and complex; kept.
 
     Args:

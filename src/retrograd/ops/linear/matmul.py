@@ -355,7 +355,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
     Args:
         a: the factor on the left.
         b: the factor on the right.
-        dims: how many, of the last of a with the first of b; or the dimensions ``(of a, of b)``.
+        dims: how many, of the last of a with the first of b; or the dimensions of a, then those of b.
 
     Raises:
         RuntimeError: paired dimensions differ in length, or there are more of one than of the other.

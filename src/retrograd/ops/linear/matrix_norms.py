@@ -179,8 +179,8 @@ def norm(
 ) -> Tensor:
     """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
 
-    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where ``x`` is 0.
-    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. p = 0: zeros.
+    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
+    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
     Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating and complex, whose norm is real.
 

@@ -238,7 +238,7 @@ def cross_(input: Operand, other: Operand, dim: Dim | None = None) -> Tensor:
 
 @operator(namespace="linalg", method=False)
 def vander(x: Operand, *, N: int | None = None) -> Tensor:
-    """``y_ij = x_i^j`` for ``j = 0 ... N-1``: the Vandermonde matrix of each vector.
+    """``y_ij = x_i^j`` for ``j = 0, ..., N-1``: the Vandermonde matrix of each vector.
 
     Derivative: ``sum_j g_ij j x_i^(j-1)``.
     Shape: (..., n) to (..., n, N).

@@ -527,7 +527,7 @@ def spmm(input: Any, mat2: Tensor) -> Tensor:
 
 @operator(namespace="Tensor")
 def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
-    """``sparse_coo_tensor(nonzero(self).T, self[nonzero(self)], self.shape)``: what is not zero, as a SparseTensor.
+    """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 
     Derivative: ``g`` at the coordinates.
     Shape: any with a dimension; kept.
@@ -552,4 +552,4 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None) -> Any:
     return SparseTensor(indices, self[found], self.array.shape, True)
 
 
-tensor_method(property(lambda self: False, doc="Whether only some elements are kept: see SparseTensor."), "is_sparse")
+tensor_method(property(lambda self: False, doc="Whether only some elements are kept, as by SparseTensor."), "is_sparse")

@@ -173,7 +173,7 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
     complex matrices also ``diag(skew(U^H gU) / 2S)`` by ``diag(gS)``, for functions that do not depend on the phases of
     pairs of vectors; of equal singular values, that of U and Vh is not finite.
-    Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), k = min(m, n); U (..., m, m) and Vh (..., n, n)
+    Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
 
@@ -211,7 +211,7 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
 
     Derivative: as ``linalg.svd``.
-    Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), k = min(m, n); square U and V without ``some``.
+    Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), ``k = min(m, n)``; square U and V without ``some``.
     Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:

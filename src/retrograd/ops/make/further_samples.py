@@ -117,7 +117,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     Dtype: all but bool and complex.
 
     Args:
-        p: the probability of an end, in (0, 1).
+        p: the probability of an end, in ``(0, 1)``.
         generator: where the numbers come from, by default the default generator.
     Raises:
         RuntimeError: ``p`` is not between 0 and 1.

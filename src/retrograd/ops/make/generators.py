@@ -45,7 +45,7 @@ class Generator:
         """Start again from a seed.
 
         Args:
-            seed: any integer of 64 bits; negative ones count from 2^64 down.
+            seed: any integer of 64 bits; negative ones count from ``2^64`` down.
 
         Returns: this generator.
 
@@ -169,7 +169,7 @@ def manual_seed(seed: int) -> Generator:
     """Start the default generator, which every function without ``generator`` draws from, again from a seed.
 
     Args:
-        seed: any integer of 64 bits; negative ones count from 2^64 down.
+        seed: any integer of 64 bits; negative ones count from ``2^64`` down.
 
     Returns: the default generator.
 

@@ -1,7 +1,7 @@
 """Window functions, by which frames of a signal are weighted: ``hann_window(n)`` and ``signal.windows.hann(n)``.
 
-With x running over [-1, 1] from the first to the last point of a symmetric window. A periodic one, which spectra want,
-is the symmetric window of one point more without its last.
+With x running over ``[-1, 1]`` from the first to the last point of a symmetric window. A periodic one, which spectra
+want, is the symmetric window of one point more without its last.
 """
 
 from __future__ import annotations

@@ -408,7 +408,7 @@ def sign(input: Tensor) -> Tensor:
 def sgn(input: Tensor) -> Tensor:
     """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
 
-    Derivative: zero for real numbers; for complex z with s = sgn(z) ``i Im(conj(s) dz) s / |z|``, 0 at 0.
+    Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
     Shape: any; the result has the input's.
     Dtype: the input's.
 

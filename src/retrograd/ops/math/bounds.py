@@ -175,7 +175,7 @@ def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tu
 
 @operator(inplace=CLAMP, aliases=("clip",), real=True)
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """``min(max(input, min), max)``: the nearest number to ``input`` in [min, max].
+    """``min(max(input, min), max)``: the nearest number to ``input`` in ``[min, max]``.
 
     Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
     min < max. max: ``g`` where the input is above it, or min > max.

@@ -181,7 +181,7 @@ ERFINV = unary(
 
 @operator(inplace=ERF, real=True)
 def erf(input: Tensor) -> Tensor:
-    """``2 / sqrt(pi) * integral of e^(-t^2) from 0 to input``, elementwise: the error function.
+    """``2 / sqrt(pi) * integral_0^input e^(-t^2) dt``, elementwise: the error function.
 
     Derivative: ``g * 2 / sqrt(pi) * e^(-input^2)``.
     Shape: any; the result has the input's.
@@ -325,7 +325,7 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 @operator(direct=True, namespace="special", method=False)
 def ndtri(input: Tensor) -> Tensor:
-    """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside [0, 1].
+    """``ndtr^-1(input)``, elementwise: the quantile of the standard normal; NaN outside ``[0, 1]``.
 
     Derivative: with y the result ``g * sqrt(2 pi) * e^(y^2 / 2)``; infinite at 0 and 1.
     Shape: any; the result has the input's.

@@ -336,13 +336,13 @@ LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementw
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """``log(input / (1 - input))``, elementwise: the inverse of the logistic function.
 
-    Derivative: ``g / (input * (1 - input))``, infinite at 0 and 1; outside [0, 1] NaN, with ``eps`` 0 outside [eps,
+    Derivative: ``g / (input * (1 - input))``, infinite at 0 and 1; outside ``[0, 1]`` NaN, with ``eps`` 0 outside [eps,
     1 - eps].
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: probabilities; the result is NaN outside [0, 1].
+        input: probabilities; the result is NaN outside ``[0, 1]``.
         eps: the input is clamped to [eps, 1 - eps] first; by default it is not.
 
     Raises:

@@ -122,7 +122,7 @@ RIGHT_SHIFT = _binary("bitwise_right_shift", np.right_shift)
 
 @operator(direct=True, inplace=BITWISE_AND, numpy=np.bitwise_and, differentiable=False)
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
-    """``input & other``, bit by bit.
+    """``input and other``, bit by bit.
 
     Derivative: none.
     Shape: that of ``input`` and ``other`` broadcast.
@@ -143,7 +143,7 @@ def bitwise_and(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=BITWISE_OR, numpy=np.bitwise_or, differentiable=False)
 def bitwise_or(input: Operand, other: Operand) -> Tensor:
-    """``input | other``, bit by bit.
+    """``input or other``, bit by bit.
 
     Derivative: none.
     Shape: that of ``input`` and ``other`` broadcast.
@@ -164,7 +164,7 @@ def bitwise_or(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=BITWISE_XOR, numpy=np.bitwise_xor, differentiable=False)
 def bitwise_xor(input: Operand, other: Operand) -> Tensor:
-    """``input ^ other``, bit by bit.
+    """``input xor other``, bit by bit.
 
     Derivative: none.
     Shape: that of ``input`` and ``other`` broadcast.
@@ -185,7 +185,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=BITWISE_NOT, numpy=np.invert, differentiable=False)
 def bitwise_not(input: Tensor) -> Tensor:
-    """``~input``, bit by bit.
+    """``not input``, bit by bit.
 
     Derivative: none.
     Shape: any; the result has the input's.
@@ -202,7 +202,7 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False)
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
-    """``input << other``: ``input * 2^other``, elementwise.
+    """``input * 2^other``, elementwise: the bits moved to the left.
 
     Derivative: none.
     Shape: that of ``input`` and ``other`` broadcast.
@@ -223,7 +223,7 @@ def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False)
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
-    """``input >> other``: ``floor(input / 2^other)``, elementwise.
+    """``floor(input / 2^other)``, elementwise: the bits moved to the right.
 
     Derivative: none.
     Shape: that of ``input`` and ``other`` broadcast.

@@ -168,9 +168,9 @@ def chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
-    """``T*_n(input) = T_n(2 input - 1)``: Chebyshev's polynomials of the first kind on [0, 1].
+    """``T^*_n(input) = T_n(2 input - 1)``: Chebyshev's polynomials of the first kind on ``[0, 1]``.
 
-    Derivative: input: ``g T*_n'(input)``, by the recurrence; n: none.
+    Derivative: input: ``g T^*_n'(input)``, by the recurrence; n: none.
     Shape: any, broadcast.
     Dtype: floating; integers become the default dtype.
 
@@ -192,9 +192,9 @@ def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
-    """``U*_n(input) = U_n(2 input - 1)``: Chebyshev's polynomials of the second kind on [0, 1].
+    """``U^*_n(input) = U_n(2 input - 1)``: Chebyshev's polynomials of the second kind on ``[0, 1]``.
 
-    Derivative: input: ``g U*_n'(input)``, by the recurrence; n: none.
+    Derivative: input: ``g U^*_n'(input)``, by the recurrence; n: none.
     Shape: any, broadcast.
     Dtype: floating; integers become the default dtype.
 
@@ -216,9 +216,9 @@ def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
-    """``V*_n(input) = V_n(2 input - 1)``: Chebyshev's polynomials of the third kind on [0, 1].
+    """``V^*_n(input) = V_n(2 input - 1)``: Chebyshev's polynomials of the third kind on ``[0, 1]``.
 
-    Derivative: input: ``g V*_n'(input)``, by the recurrence; n: none.
+    Derivative: input: ``g V^*_n'(input)``, by the recurrence; n: none.
     Shape: any, broadcast.
     Dtype: floating; integers become the default dtype.
 
@@ -240,9 +240,9 @@ def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
 
 @operator(namespace="special", method=False, real=True)
 def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
-    """``W*_n(input) = W_n(2 input - 1)``: Chebyshev's polynomials of the fourth kind on [0, 1].
+    """``W^*_n(input) = W_n(2 input - 1)``: Chebyshev's polynomials of the fourth kind on ``[0, 1]``.
 
-    Derivative: input: ``g W*_n'(input)``, by the recurrence; n: none.
+    Derivative: input: ``g W^*_n'(input)``, by the recurrence; n: none.
     Shape: any, broadcast.
     Dtype: floating; integers become the default dtype.
 

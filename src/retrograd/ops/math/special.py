@@ -118,14 +118,14 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 
 @operator(inplace=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """``p (p - 1) / 4 * log(pi) + sum of lgamma(input - j / 2) for j < p``, elementwise: of the multivariate gamma.
+    """``p (p - 1) / 4 * log(pi) + sum_(j=0)^(p-1) lgamma(input - j / 2)``, elementwise: log of the multivariate gamma.
 
-    Derivative: ``g * sum of digamma(input - j / 2) for j < p``.
+    Derivative: ``g * sum_(j=0)^(p-1) digamma(input - j / 2)``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: numbers above (p - 1) / 2.
+        input: numbers above ``(p - 1) / 2``.
         p: the dimension, at least 1.
 
     Raises:
@@ -172,7 +172,7 @@ I1E: Primitive = unary(
 def i0(input: Tensor) -> Tensor:
     """``I_0(input)``, elementwise: the modified Bessel function of the first kind, order 0.
 
-    Derivative: ``g * i1(input)``.
+    Derivative: ``g * I_1(input)``.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 
@@ -210,7 +210,7 @@ def i0e(input: Tensor) -> Tensor:
 def i1(input: Tensor) -> Tensor:
     """``I_1(input)``, elementwise: the modified Bessel function of the first kind, order 1.
 
-    Derivative: ``g * (i0(input) - i1(input) / input)``, 1/2 at 0.
+    Derivative: ``g * (I_0(input) - I_1(input) / input)``, 1/2 at 0.
     Shape: any; the result has the input's.
     Dtype: floating; integers become the default dtype.
 

@@ -103,7 +103,7 @@ def tan(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ASIN, numpy=np.arcsin, aliases=("arcsin",))
 def asin(input: Tensor) -> Tensor:
-    """``arcsin(input)``, elementwise: the angle in [-pi/2, pi/2] radians with this sine; NaN outside [-1, 1].
+    """``arcsin(input)``, elementwise: the angle in ``[-pi/2, pi/2]`` radians with this sine; NaN outside ``[-1, 1]``.
 
     Derivative: ``g / sqrt(1 - input^2)``; infinite at -1 and 1.
     Shape: any; the result has the input's.
@@ -120,7 +120,7 @@ def asin(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ACOS, numpy=np.arccos, aliases=("arccos",))
 def acos(input: Tensor) -> Tensor:
-    """``arccos(input)``, elementwise: the angle in [0, pi] radians with this cosine; NaN outside [-1, 1].
+    """``arccos(input)``, elementwise: the angle in ``[0, pi]`` radians with this cosine; NaN outside ``[-1, 1]``.
 
     Derivative: ``-g / sqrt(1 - input^2)``; infinite at -1 and 1.
     Shape: any; the result has the input's.
@@ -137,7 +137,7 @@ def acos(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ATAN, numpy=np.arctan, aliases=("arctan",))
 def atan(input: Tensor) -> Tensor:
-    """``arctan(input)``, elementwise: the angle in (-pi/2, pi/2) radians with this tangent.
+    """``arctan(input)``, elementwise: the angle in ``(-pi/2, pi/2)`` radians with this tangent.
 
     Derivative: ``g / (1 + input^2)``.
     Shape: any; the result has the input's.
@@ -239,7 +239,7 @@ def acosh(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=ATANH, numpy=np.arctanh, aliases=("arctanh",))
 def atanh(input: Tensor) -> Tensor:
-    """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside [-1, 1].
+    """``log((1 + input) / (1 - input)) / 2``, elementwise: the inverse of ``tanh``; NaN outside ``[-1, 1]``.
 
     Derivative: ``g / (1 - input^2)``; infinite at -1 and 1.
     Shape: any; the result has the input's.
@@ -272,9 +272,10 @@ ATAN2 = binary(
 
 @operator(direct=True, inplace=ATAN2, numpy=np.arctan2, aliases=("arctan2",))
 def atan2(input: Tensor, other: Operand) -> Tensor:
-    """``arg(other + i input)``, elementwise: the angle in (-pi, pi] radians of the point (other, input).
+    """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-    Derivative: with r^2 = input^2 + other^2, input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin.
+    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
+    ``r^2 = input^2 + other^2``.
     Shape: that of ``input`` and ``other`` broadcast.
     Dtype: floating: PyTorch's result type of both; integers become the default dtype.
 

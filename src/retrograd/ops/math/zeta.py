@@ -88,7 +88,7 @@ def zeta(input: Operand, other: Operand) -> Tensor:
 
 @operator(real=True)
 def igamma(input: Operand, other: Operand) -> Tensor:
-    """``1 / gamma(input) * integral from 0 to other of t^(input - 1) e^-t dt``, elementwise: the lower part, in [0, 1].
+    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
 
     Derivative: input: none, a backward walk to it raises NotImplementedError; other:
     ``g * other^(input - 1) e^-other / gamma(input)``.

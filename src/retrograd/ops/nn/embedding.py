@@ -256,7 +256,7 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
 @operator(namespace="nn.functional", method=False, differentiable=False)
 @also_named(input="tensor")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """``1 where k == tensor, else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.
+    """``1 if k = tensor else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.
 
     Derivative: none.
     Shape: ``(*)`` to ``(*, num_classes)``.

@@ -12,18 +12,20 @@ from numpy import ndarray
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
 from ...core.errors import InvalidValue, describe
-from ...core.primitive import Primitive, apply, operand
+from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels import distances
 from ..linear.matmul import MATMUL
 from ..table.arguments import dimension, number
-from ..table.batching import in_front
-from ..table.composites import raw
+from ..table.batching import composed, in_front
+from ..table.composites import gradients_of, raw, second_order
 from ..table.registry import operator
 
 
 @operator(method=False, real=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``x1 . x2 / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
+    """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
@@ -71,7 +73,7 @@ def _pairs(count: int) -> tuple[Any, Any]:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
-    Derivative: that of the norm; for p = 2 x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 where the distance is 0.
+    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
     Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
     Dtype: floating.
 
@@ -149,7 +151,7 @@ _MODES = {
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
 
-    Derivative: for p = 2 x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
+    Derivative: for ``p = 2`` x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
     terms whose points coincide count 0. That of the norm for other p.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
     Dtype: real floating, the same of both.
@@ -157,7 +159,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     Args:
         x1, x2: the Tensors.
         p: the norm; 0 counts the coordinates that differ.
-        compute_mode: for p = 2 by a matrix product, which is fast and less exact for points that nearly coincide:
+        compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
             ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
 
     Raises:
@@ -199,11 +201,58 @@ def _p_norm(difference: Tensor, p: float) -> Tensor:
     return difference.norm(p, -1)
 
 
+def _pairs_of(x: Any) -> tuple[Any, Any]:
+    return _pairs(len(x)) if type(x) is ndarray else array_module(x).triu_indices(x.shape[0], 1)
+
+
+def _pdist(x: Any) -> Any:
+    if distances.takes(x):
+        return distances.pdist(x)
+    i, j = _pairs_of(x)
+    difference = x[i] - x[j]
+    difference *= difference
+    return np.sqrt(accurate_sum(difference, (1,)))
+
+
+def _pdist_backward(g: Any, x: Any, distance: Any) -> Any:
+    """``dx_i = sum_j w_ij (x_i - x_j)`` with ``w = g / distance``, symmetric."""
+    w = _slope(g, distance)
+    if distances.takes(x):
+        return distances.pdist_backward(w, x)
+    i, j = _pairs_of(x)
+    weights = array_module(x).zeros((len(x), len(x)), x.dtype)
+    weights[i, j] = weights[j, i] = w
+    return np.matmul(weights[:, None], x[:, None] - x)[:, 0]
+
+
+def _all_pairs(x: Tensor) -> Tensor:
+    i, j = _pairs_of(x.array)
+    return _p_norm(x[i] - x[j], 2)
+
+
+PDIST_BACKWARD = Primitive(
+    "pdist_backward",
+    lambda dy, x, distance: (_pdist_backward(dy, x, distance),),
+    "dy x",
+    vjp=lambda g, dy, x, needs: second_order(_all_pairs, g, dy, (x,), (True,), needs),
+    outputs=-1,
+    signals=True,
+    batch=composed(gradients_of(_all_pairs, 1, "distance")),
+)
+PDIST = Primitive(
+    "pdist",
+    _pdist,
+    "x",
+    [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]],
+    batch=composed(_all_pairs),
+)
+
+
 @operator(namespace="nn.functional", method=False, real=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
-    Derivative: that of the norm; for p = 2 input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
+    Derivative: that of the norm; for ``p = 2`` input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
     points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
     Dtype: real floating.
@@ -223,5 +272,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"only supports 2D tensors, got {describe(x)}")
     if p < 0:
         raise RuntimeError(f"only supports non-negative p values, got {p}")
-    i, j = _pairs(x.array.shape[0]) if type(x.array) is ndarray else array_module(x).triu_indices(x.array.shape[0], 1)
+    if p == 2 and x.array.dtype.char in "fd" and x.array.size:
+        return apply1(PDIST, x)
+    i, j = _pairs_of(x.array)
     return _p_norm(x[i] - x[j], p)

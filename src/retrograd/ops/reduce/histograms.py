@@ -15,7 +15,7 @@ from ..table.types import Operand
 
 @operator(differentiable=False)
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """``y_b = sum_i [x_i in interval b]``: how many elements lie in each of ``bins`` equal intervals.
+    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
 
     Intervals are closed on the left, the last one on both sides. Elements outside are left out.
 

@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels import moments
 from ..indexing.selection import where
 from ..math.arithmetic import sub
 from ..table import batching
@@ -27,7 +28,8 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
         return _norm(x.astype(np.float32), p, dim, keepdim).astype(np.float16)
     xp = array_module(x)
     if p == 2:
-        return xp.sqrt(accurate_sum(x * x, dim, keepdim))
+        total = moments.squares(x, dim, keepdim, False)
+        return xp.sqrt(accurate_sum(x * x, dim, keepdim) if total is None else total)
     if p == 0:
         return accurate_sum((x != 0).astype(x.dtype), dim, keepdim)
     size = xp.abs(x)
@@ -41,7 +43,7 @@ def _norm(x: Any, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = 
 
 
 def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for p = 2, where x is 0, as in PyTorch."""
+    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)

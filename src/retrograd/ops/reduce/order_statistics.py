@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
+from numpy import ndarray
 
 from ...core.devices import array_module
 from ...core.errors import describe
@@ -18,6 +19,7 @@ from ..table.arguments import dimension
 from ..table.batching import composed
 from ..table.registry import operator
 from ..table.types import Dim, Operand
+from . import ordering
 from .common import along, floating
 from .extremes import equal_share_vjp
 from .scans import running
@@ -39,6 +41,11 @@ def _column(array: Any, place: Any, dim: int) -> Any:
     if isinstance(place, int):
         return array[along(dim, slice(place, place + 1))]
     return array[mesh(place, dim)]
+
+
+def _place_of(x: Any, k: int, dim: int) -> Any:
+    """Where the element stands that a stable sort brings to place k."""
+    return ordering.at(x, dim, k) if ordering.takes(x, dim) else _column(argsorted(x, dim), k, dim)
 
 
 KTHVALUE, MEDIAN, NANMEDIAN, MODE = picking("kthvalue"), picking("median"), picking("nanmedian"), picking("mode")
@@ -76,23 +83,30 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
     length = x.array.shape[dim] if x.array.ndim else 1
     if not 1 <= k <= length:
         raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
-    return selected(KTHVALUE, x, _column(argsorted(x.array, dim), k - 1, dim), dim, keepdim)
+    return selected(KTHVALUE, x, _place_of(x.array, k - 1, dim), dim, keepdim)
 
 
 def _median_of_all(x: Any, ignore_nan: bool) -> Any:
     flat = x.reshape(-1)
     if not x.size:
         return array_module(x).full((), np.nan, x.dtype)
+    if type(x) is ndarray:
+        missing = np.count_nonzero(x != x)
+        last = x.size - 1
+        place = max(last - missing, 0) // 2 if ignore_nan else last if missing else last // 2
+        return np.asarray(np.partition(flat, place)[place])
     return _column(flat, _median_index(flat, 0, ignore_nan), 0).reshape(())
 
 
 def _median_index(x: Any, dim: int, ignore_nan: bool) -> Any:
     """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
-    order = argsorted(x, dim)
     if not x.ndim:
-        return order
-    missing = (x != x).sum(axis=dim, keepdims=True)
+        return argsorted(x, dim)
     length = x.shape[dim]
+    if type(x) is ndarray and not (x.dtype.kind == "f" and np.isnan(x).any()):
+        return _place_of(x, (length - 1) // 2, dim)
+    missing = (x != x).sum(axis=dim, keepdims=True)
+    order = argsorted(x, dim)
     if ignore_nan:
         xp = array_module(x)
         return _column(order, xp.maximum(length - missing - 1, 0) // 2, dim)
@@ -316,14 +330,14 @@ def quantile(
 
     Args:
         input: the elements.
-        q: a number or a 1-dimensional Tensor, in [0, 1].
+        q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.
         interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
@@ -349,14 +363,14 @@ def nanquantile(
 
     Args:
         input: the elements.
-        q: a number or a 1-dimensional Tensor, in [0, 1].
+        q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimension with length 1.
         interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside [0, 1], an unknown interpolation.
+        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
         IndexError: ``dim`` is out of range.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)

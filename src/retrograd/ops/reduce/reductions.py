@@ -251,7 +251,7 @@ def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor
 
 @operator(differentiable=False)
 def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
-    """``x_i != 0 for all i``, over all dimensions, one, or several; True of no elements.
+    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
 
     Derivative: none.
     Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
@@ -273,7 +273,7 @@ def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
 
 @operator(differentiable=False)
 def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
-    """``x_i != 0 for any i``, over all dimensions, one, or several; False of no elements.
+    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
 
     Derivative: none.
     Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.

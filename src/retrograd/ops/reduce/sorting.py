@@ -13,10 +13,12 @@ from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
+from ...kernels import lanes
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import operator
 from ..table.types import Dim, Operand
+from . import ordering
 from .common import along
 
 
@@ -45,7 +47,10 @@ def mesh(index: Any, dim: int) -> tuple[Any, ...]:
 
 
 def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
-    out = x[mesh(index, dim)] if x.ndim else x.copy()
+    if lanes.takes(x, index, dim):
+        out = lanes.take(x, index, dim)
+    else:
+        out = x[mesh(index, dim)] if x.ndim else x.copy()
     return out if keepdim or not x.ndim else out.reshape(x.shape[:dim] + x.shape[dim + 1 :])
 
 
@@ -54,7 +59,10 @@ def _place(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
         return x.copy()
     xp = array_module(x)
     out = xp.zeros(shape, x.dtype)
-    xp.add.at(out, mesh(index, dim), x)
+    if x.dtype.kind == "f" and lanes.writes(out, index, dim):
+        lanes.add(out, index, x, dim)
+    else:
+        xp.add.at(out, mesh(index, dim), x)
     return out
 
 
@@ -62,7 +70,10 @@ def _place_once(x: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     if not shape:
         return x.copy()
     out = array_module(x).zeros(shape, x.dtype)
-    out[mesh(index, dim)] = x
+    if lanes.writes(out, index, dim):
+        lanes.put(out, index, x, dim)
+    else:
+        out[mesh(index, dim)] = x
     return out
 
 
@@ -111,6 +122,8 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
     xp = array_module(x)
     if not x.ndim:
         return xp.zeros((), np.int64)
+    if ordering.takes(x, dim):
+        return ordering.order(x, dim, descending)
     if descending:
         turned = along(dim, slice(None, None, -1))
         return x.shape[dim] - 1 - argsorted(x[turned], dim)[turned]
@@ -175,7 +188,7 @@ def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: boo
 
 @operator(real=True)
 def msort(input: Operand) -> Tensor:
-    """``sort(input, 0).values``: the elements in ascending order along the first dimension.
+    """``sort(input, 0)``: the elements in ascending order along the first dimension.
 
     Derivative: ``g`` at the place each element came from; equal elements keep their order.
     Shape: any; the result has the input's.
@@ -227,7 +240,9 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
         raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     if not array.ndim:
         return sort(x)
-    if k > 0 and 8 * k < length:
+    if ordering.takes(array, dim):
+        index = ordering.first(array, dim, k, largest)
+    elif k > 0 and 8 * k < length:
         xp = array_module(array)
         # Candidates in linear time, in the order of their places, then sorted among themselves.
         part = xp.argpartition(array, length - k if largest else k - 1, axis=dim)

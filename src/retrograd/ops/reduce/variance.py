@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
+from ...kernels import moments
 from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
 from ..math.powers import sqrt
@@ -25,10 +26,12 @@ from .reductions import MEAN
 
 @in_single
 def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
-    away = x - MEAN.forward(x, dim, True)
-    squares = away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away
     freedom = max(0.0, count(x.shape, dim) - correction)
-    return accurate_sum(squares, dim, keepdim) / squares.dtype.type(freedom)
+    total = moments.squares(x, dim, keepdim, True)
+    if total is None:
+        away = x - MEAN.forward(x, dim, True)
+        total = accurate_sum(away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away, dim, keepdim)
+    return total / total.dtype.type(freedom)
 
 
 def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:

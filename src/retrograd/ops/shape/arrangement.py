@@ -131,7 +131,7 @@ def repeat_interleave(
     With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 
     Derivative: ``g`` summed over the copies of each element.
-    Shape: (*, n, *) to (*, sum of repeats, *); without ``dim`` the input is flattened first.
+    Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
     Dtype: any, kept.
 
     Args:

@@ -26,10 +26,10 @@ def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple
 
 @operator(namespace="nn.functional", method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """``out[.., c, h r + i, w r + j] = input[.., c r² + i r + j, h, w]``: channels laid out as pixels.
+    """``out[.., c, h r + i, w r + j] = input[.., c r^2 + i r + j, h, w]``: channels laid out as pixels.
 
     Derivative: ``g`` unshuffled.
-    Shape: (*, C r², H, W) to (*, C, H r, W r), r = upscale_factor.
+    Shape: (*, C r^2, H, W) to (*, C, H r, W r), ``r = upscale_factor``.
     Dtype: any, kept.
 
     Args:
@@ -37,7 +37,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         upscale_factor: by how much height and width grow.
 
     Raises:
-        RuntimeError: the number of channels is no multiple of r², or there are fewer than three dimensions.
+        RuntimeError: the number of channels is no multiple of ``r^2``, or there are fewer than three dimensions.
     Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
         Neural Network, 2016
 
@@ -56,10 +56,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @operator(namespace="nn.functional", method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """``out[.., c r² + i r + j, h, w] = input[.., c, h r + i, w r + j]``: the inverse of ``pixel_shuffle``.
+    """``out[.., c r^2 + i r + j, h, w] = input[.., c, h r + i, w r + j]``: the inverse of ``pixel_shuffle``.
 
     Derivative: ``g`` shuffled.
-    Shape: (*, C, H r, W r) to (*, C r², H, W), r = downscale_factor.
+    Shape: (*, C, H r, W r) to (*, C r^2, H, W), ``r = downscale_factor``.
     Dtype: any, kept.
 
     Args:
@@ -86,7 +86,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
 
     Derivative: ``g`` with the channels put back.
-    Shape: (N, C, *, *), kept; C = G K.
+    Shape: (N, C, *, *), kept; ``C = G K``.
     Dtype: any, kept.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
+from numpy import ndarray
 
 from ...core.devices import Device, backend_for, backend_of
 from ...core.dtypes import INEXACT, DType, is_number_dtype
@@ -12,20 +13,31 @@ from ...core.errors import InvalidValue
 from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
+from ...kernels import copies
 from ..table.batching import in_front
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
 
 def _cast(x: Any, dtype: DType) -> Any:
+    if type(x) is ndarray and x.size >= copies.LARGE:
+        return copies.converted(x, dtype)
     return x.astype(dtype, order=order_like(x))
+
+
+def _clone(x: Any) -> Any:
+    return copies.cloned(x) if type(x) is ndarray and x.size >= copies.LARGE else x.copy(order=order_like(x))
+
+
+def _contiguous(x: Any) -> Any:
+    return copies.copied(x) if type(x) is ndarray and x.size >= copies.LARGE else x.copy(order="C")
 
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
 CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True)
 DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front)
-CLONE = Primitive("clone", lambda x: x.copy(order=order_like(x)), "x", [lambda g: g], elementwise=True)
-CONTIGUOUS = Primitive("contiguous", lambda x: x.copy(order="C"), "x", [lambda g: g], elementwise=True)
+CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True)
+CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True)
 
 
 def _transfer(x: Any, device: Device) -> tuple[Any, Device]:
@@ -263,7 +275,7 @@ for _name, _dtype in {
 
 @operator(namespace="Tensor")
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
-    """``self.to("cpu")``: the Tensor in the CPU's memory; itself where it is there already.
+    """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
     Shape: any, kept.
@@ -282,7 +294,7 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
-    """``self.to("cuda")``: the Tensor on a GPU; itself where it is there already.
+    """``out = self``: the Tensor on a GPU; itself where it is there already.
 
     Derivative: ``g`` on the input's device.
     Shape: any, kept.

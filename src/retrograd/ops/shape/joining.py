@@ -28,7 +28,11 @@ def _concatenate(*xs: Any, dim: int) -> Any:
 
 
 def _stack(*xs: Any, dim: int) -> Any:
-    return array_module(xs[0]).stack(xs, axis=dim)
+    xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
+    try:
+        return xp.concatenate([x[new] for x in xs], axis=dim)
+    except ValueError:
+        return xp.stack(xs, axis=dim)  # which is slower, and says what is wrong
 
 
 def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
@@ -252,7 +256,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
 
     Derivative: each matrix's block of ``g``.
-    Shape: (m_i, n_i) to (sum of m_i, sum of n_i); (n,) stands for (1, n) and () for (1, 1).
+    Shape: (m_i, n_i) to (sum_i m_i, sum_i n_i); (n,) stands for (1, n) and () for (1, 1).
     Dtype: any; the result has PyTorch's result type of all.
 
     Args:

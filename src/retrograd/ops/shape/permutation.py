@@ -176,7 +176,7 @@ def _matrix_transpose(self: Tensor) -> Tensor:
 
 
 def _reversed_dimensions(self: Tensor) -> Tensor:
-    """The dimensions in reverse order: the transpose of a matrix."""
+    """The dimensions in reverse order, the transpose of a matrix."""
     return apply_view(PERMUTE, self, {"dims": tuple(range(self.array.ndim))[::-1]})
 
 

@@ -91,7 +91,7 @@ def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
 def stride(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False)
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
-    """``&x[i + 1] - &x[i]`` in elements: how far neighbours lie apart in memory, per dimension or along one.
+    """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
 
     Derivative: none.
     Shape: any.
@@ -126,7 +126,7 @@ def is_contiguous(self: Tensor) -> bool:
 
 @operator(namespace="Tensor", differentiable=False)
 def data_ptr(self: Tensor) -> int:
-    """``&x[0, ..., 0]``: the address of the first element in memory, in bytes.
+    """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
 
     Derivative: none.
     Shape: any.

@@ -281,7 +281,7 @@ def ravel(input: Tensor) -> Tensor:
     A view where the input is contiguous, else a copy.
 
     Derivative: ``g`` in the input's shape.
-    Shape: any to (number of elements,).
+    Shape: any to (n,), n the number of elements.
     Dtype: any, kept.
 
     Raises:

@@ -178,7 +178,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
 
     Derivative: the diagonal of ``g``.
-    Shape: (*, n) to (*, m, m) with m = n + |offset|; ``dim1`` and ``dim2`` are the places of the last two.
+    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
     Dtype: any, kept.
 
     Args:
@@ -212,7 +212,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
 
     Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
-    Shape: (m, n) to the diagonal's length; (n,) to (k, k) with k = n + |diagonal|.
+    Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
     Dtype: any, kept.
 
     Args:
@@ -237,7 +237,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """``diag(input.ravel(), offset)``: a matrix with all elements of the input on its diagonal.
 
     Derivative: the diagonal of ``g``, in the input's shape.
-    Shape: any of n elements to (k, k) with k = n + |offset|.
+    Shape: any of n elements to (k, k) with ``k = n + |offset|``.
     Dtype: any, kept.
 
     Args:

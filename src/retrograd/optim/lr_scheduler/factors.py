@@ -156,12 +156,12 @@ class ConstantLR(Chainable):
 
     Args:
         optimizer: whose learning rates change.
-        factor: the factor, in [0, 1].
+        factor: the factor, in ``[0, 1]``.
         total_iters: the epoch from which on the learning rate is the initial one.
         last_epoch: the epochs already done; -1 to start.
 
     Raises:
-        ValueError: ``factor`` outside [0, 1].
+        ValueError: ``factor`` outside ``[0, 1]``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=3)
@@ -192,13 +192,13 @@ class LinearLR(Chainable):
 
     Args:
         optimizer: whose learning rates change.
-        start_factor: the factor at first, in (0, 1].
-        end_factor: the factor from epoch ``total_iters`` on, in [0, 1].
+        start_factor: the factor at first, in ``(0, 1]``.
+        end_factor: the factor from epoch ``total_iters`` on, in ``[0, 1]``.
         total_iters: the epochs between.
         last_epoch: the epochs already done; -1 to start.
 
     Raises:
-        ValueError: ``start_factor`` outside (0, 1] or ``end_factor`` outside [0, 1].
+        ValueError: ``start_factor`` outside ``(0, 1]`` or ``end_factor`` outside ``[0, 1]``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)

@@ -20,7 +20,7 @@ RRELU = elementwise("rrelu", lambda x, slopes: x * slopes, "x", [lambda g, slope
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """``input`` where it is positive, else ``a input`` with a drawn evenly from [lower, upper) for each element.
+    """``input`` where it is positive, else ``a input`` with a drawn evenly from ``[lower, upper)`` for each element.
 
     Without ``training``, a is the mean of the two.
 

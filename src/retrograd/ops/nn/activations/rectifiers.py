@@ -189,7 +189,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def selu(input: Tensor) -> Tensor:
     """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
 
-    With scale = 1.0507 and alpha = 1.6733 activations keep mean 0 and variance 1 from layer to layer.
+    With ``scale = 1.0507`` and ``alpha = 1.6733`` activations keep mean 0 and variance 1 from layer to layer.
 
     Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
     Shape: any; the result has the input's.
@@ -210,7 +210,7 @@ def selu(input: Tensor) -> Tensor:
 def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale input`` where it is positive, else ``scale alpha (exp(input) - 1)``: the self-normalizing linear unit.
 
-    With scale = 1.0507 and alpha = 1.6733 activations keep mean 0 and variance 1 from layer to layer.
+    With ``scale = 1.0507`` and ``alpha = 1.6733`` activations keep mean 0 and variance 1 from layer to layer.
 
     Derivative: ``g scale`` above 0, ``g scale alpha exp(input)`` below and at 0.
     Shape: any; the result has the input's.

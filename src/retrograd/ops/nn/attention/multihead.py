@@ -109,7 +109,7 @@ def multi_head_attention_forward(
 
     Args:
         query, key, value: the Tensors.
-        embed_dim_to_check: E.
+        embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
         in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
         in_proj_bias: ``(3 E,)``.

@@ -51,7 +51,7 @@ class Classes(NamedTuple):
     storages: tuple[Storage, ...] = ()
 
 
-def _at(index: Any) -> tuple[Any, ...]:
+def at_classes(index: Any) -> tuple[Any, ...]:
     """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
     if index.ndim == 1:
         return (_places(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
@@ -229,13 +229,13 @@ def _reduced(rows: Any, classes: Classes) -> Any:
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = _weighted(-x[_at(classes.index)], classes)
+    rows = _weighted(-x[at_classes(classes.index)], classes)
     return _reduced(rows, classes).astype(x.dtype, copy=False)
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
     dx = array_module(g).zeros(shape, g.dtype)
-    dx[_at(classes.index)] = -_over_rows(g, classes) * classes.weight
+    dx[at_classes(classes.index)] = -_over_rows(g, classes) * classes.weight
     return dx
 
 
@@ -264,9 +264,9 @@ NLL_TRANSPOSE: Primitive = Primitive(
 
 def _losses(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
-    top = x.max(axis=1, keepdims=True)
+    top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
-    picked = z[_at(index)]
+    picked = z[at_classes(index)]
     others = None
     if smoothing:
         others = z.sum(axis=1) if class_weight is None else (z * _per_class(class_weight, z)).sum(axis=1)
@@ -284,7 +284,7 @@ def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, 
     dx = x - top
     np.exp(dx, out=dx)
     dx *= np.expand_dims(factor / total.squeeze(1), 1)
-    dx[_at(index)] -= picked
+    dx[at_classes(index)] -= picked
     if spread is not None:
         spread = np.expand_dims(spread, 1)
         dx -= spread if class_weight is None else spread * _per_class(class_weight, x)
@@ -329,7 +329,7 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
         weights += smoothing / x.array.shape[1]
         if class_weight is not None:
             weights *= _per_class(class_weight, weights)
-    weights[_at(classes.index)] += (1 - smoothing) * classes.weight
+    weights[at_classes(classes.index)] += (1 - smoothing) * classes.weight
     rows = -(x.log_softmax(1) * weights).sum(1)
     if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
         rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
@@ -431,7 +431,7 @@ def cross_entropy(
     Raises:
         IndexError: a class index is out of bounds.
         ValueError: an unknown reduction, or batches of different length.
-        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in [0, 1].
+        RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
         NotImplementedError: the input is not real floating.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")

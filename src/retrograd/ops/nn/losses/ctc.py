@@ -242,7 +242,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """``-log(sum of the likelihoods of all alignments)`` of label sequences with the inputs.
+    """``-log(sum_a prod_t p_t(a_t))`` over all alignments a of a label sequence with the inputs.
 
     Derivative: log_probs: ``g (exp(log_probs) - posterior)``, that for log-probabilities made by ``log_softmax``, as
     PyTorch's; 0 beyond a sequence's length.

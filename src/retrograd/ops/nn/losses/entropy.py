@@ -12,6 +12,7 @@ import numpy as np
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, apply1, operand
 from ....core.tensor import Tensor
+from ....kernels import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
@@ -22,8 +23,17 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 def _bce_with_logits(x: Any, y: Any, reduction: str) -> Any:
     """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for sure labels: |x| counts if mistaken."""
+    out = elementwise.loss(elementwise.LOGITS, x, y, reduction)
+    if out is not None:
+        return out
     size = np.abs(x)
     return reduced_array(size * np.where(x > 0, 1 - y, y) + log1p_exp(-size), reduction)
+
+
+def _bce_with_logits_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    share = share_of(g, x, reduction)
+    out = elementwise.slope(elementwise.LOGITS, share, x, y)
+    return share * (SIGMOID(x) - y) if out is None else out
 
 
 BCE_WITH_LOGITS = Primitive(
@@ -31,7 +41,7 @@ BCE_WITH_LOGITS = Primitive(
     _bce_with_logits,
     "x y",
     [
-        lambda g, x, y, reduction: share_of(g, x, reduction) * (SIGMOID(x) - y),
+        _bce_with_logits_vjp_x,
         lambda g, x, reduction: -share_of(g, x, reduction) * x,
     ],
     promote="same",
@@ -83,7 +93,7 @@ def binary_cross_entropy(
 
     Args:
         input: the probabilities p.
-        target: the targets y, in [0, 1].
+        target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -131,7 +141,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: logits.
-        target: the targets y, in [0, 1].
+        target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.

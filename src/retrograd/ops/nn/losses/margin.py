@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ....kernels import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
@@ -71,7 +71,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: y = 1 wants x1 ranked above x2, y = -1 below.
+    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
 
     Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
     target: ``-g (x1 - x2)`` there.
@@ -152,12 +152,23 @@ def cosine_embedding_loss(
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 
+def _soft_margin(x: Any, y: Any, reduction: str) -> Any:
+    out = elementwise.loss(elementwise.SOFT_MARGIN, x, y, reduction)
+    return reduced_array(log1p_exp(-x * y), reduction) if out is None else out
+
+
+def _soft_margin_vjp_x(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    share = share_of(g, x, reduction)
+    out = elementwise.slope(elementwise.SOFT_MARGIN, share, x, y)
+    return -share * y * SIGMOID(-x * y) if out is None else out
+
+
 SOFT_MARGIN = Primitive(
     "soft_margin_loss",
-    lambda x, y, reduction: reduced_array(log1p_exp(-x * y), reduction),
+    _soft_margin,
     "x y",
     [
-        lambda g, x, y, reduction: -share_of(g, x, reduction) * y * SIGMOID(-x * y),
+        _soft_margin_vjp_x,
         lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y),
     ],
     promote="same",
@@ -204,127 +215,6 @@ def soft_margin_loss(
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
-def _examples(x: Tensor) -> Tensor:
-    """The input as ``(N, C)``."""
-    if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
-        raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
-    return x if x.array.ndim == 2 else x.reshape((1, -1))
-
-
-@operator(namespace="nn.functional", method=False)
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
-
-    Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
-    hinge for p = 2; 0 at the margin.
-    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
-    Dtype: real floating; kept.
-
-    Args:
-        input: scores x.
-        target: class indices y, ``(N,)`` or 0-d.
-        p: 1 or 2.
-        margin: by how much the score of y should exceed the others.
-        weight: a factor per class, ``(C,)``.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
-        RuntimeError: shapes do not match, or a class index is out of range.
-        NotImplementedError: the input is not real floating.
-
-    Source: Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines", 2001.
-
-    >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
-    tensor(0.75)
-    """
-    reduction = reduction_of(reduction, size_average, reduce)
-    if p not in (1, 2):
-        raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
-    given, t = floating_operand(input), operand(target, "target")
-    x = _examples(given)
-    n, c = x.array.shape
-    if t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
-    if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
-        raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
-    index = t.array.reshape(n, 1)
-    if n and bool(((index < 0) | (index >= c)).any()):
-        raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
-    picked = x.gather(1, t.reshape(n, 1).to(np.int64))
-    hinge = (margin - picked + x).relu()
-    hinge = hinge * hinge if p == 2 else hinge
-    loss = _where(array_module(x).arange(c) != index, hinge)
-    if weight is not None:
-        w = operand(weight, "weight").array
-        if w.ndim != 1:
-            raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
-        if w.shape != (c,):
-            raise RuntimeError(f"inconsistent weight size, expected {c}, got {describe(w)}")
-        loss = loss * w[index]
-    rows = loss.sum(1) / c
-    return rows.squeeze(0) if reduction == "none" and t.array.ndim == 0 else reduced(rows, reduction)
-
-
-@operator(namespace="nn.functional", method=False)
-def multilabel_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
-
-    Derivative: where a term is positive ``g / C`` for x_i and minus that for x_j; 0 at the margin.
-    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
-    Dtype: real floating; kept.
-
-    Args:
-        input: scores x.
-        target: class indices of the input's shape; those after the first -1 of a row do not count.
-        size_average, reduce: the deprecated forms of ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        RuntimeError: shapes do not match, or an index is out of range.
-        ValueError: an unknown reduction.
-        NotImplementedError: the input is not real floating.
-
-    >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
-    tensor(0.85)
-    """
-    reduction = reduction_of(reduction, size_average, reduce)
-    given, t = floating_operand(input), operand(target, "target")
-    x = _examples(given)
-    shapes = {given.array.shape, t.array.shape}
-    if len(shapes) > 1 and shapes != {(), (1,)} or t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
-    n, c = x.array.shape
-    index = t.array.reshape(n, c)
-    if index.size and bool(((index < -1) | (index >= c)).any()):
-        raise RuntimeError(f"target is out of range for {c} classes of {describe(given)}")
-    xp = array_module(x)
-    counts = xp.cumsum(index == -1, axis=1) == 0
-    # one[n, j, i]: the j-th target of example n is class i
-    one = (xp.where(counts, index, xp.full_like(index, -1))[:, :, None] == xp.arange(c)).astype(x.array.dtype)
-    is_target = one.any(axis=1)
-    picked = (new_tensor(one) @ x.unsqueeze(2)).squeeze(2)
-    hinge = (1 - picked.unsqueeze(2) + x.unsqueeze(1)).relu()
-    rows = _where(counts[:, :, None] & ~is_target[:, None, :], hinge).sum((1, 2)) / c
-    return rows.squeeze(0) if reduction == "none" and given.array.ndim < 2 else reduced(rows, reduction)
-
-
 @operator(namespace="nn.functional", method=False)
 def multilabel_soft_margin_loss(
     input: Tensor,
@@ -342,7 +232,7 @@ def multilabel_soft_margin_loss(
 
     Args:
         input: scores x.
-        target: y, in [0, 1].
+        target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
         size_average, reduce: the deprecated forms of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.

@@ -55,7 +55,7 @@ def _difference(
     """
 
     def forward(x: Any, y: Any, reduction: str, bound: float) -> Any:
-        out = elementwise.loss(kind, x, y, bound, bound if divides else 1.0, reduction)
+        out = elementwise.loss(kind, x, y, reduction, bound, bound if divides else 1.0)
         return reduced_array(value(x - y, bound), reduction) if out is None else out
 
     def slope(share: Any, x: Any, y: Any, bound: float) -> Any:

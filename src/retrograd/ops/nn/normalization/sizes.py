@@ -18,8 +18,8 @@ from ..spatial.windows import Window
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """``x / max(||x||_p, eps)``: vectors along ``dim`` scaled to unit p-norm.
 
-    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for p = 2; ``g / eps`` where the norm is below ``eps``, as for zero
-    vectors, which stay zero.
+    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
+    zero vectors, which stay zero.
     Shape: any; the result has the input's.
     Dtype: floating and complex; kept.
 
@@ -45,10 +45,10 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
 
 @operator(namespace="nn.functional", method=False, real=True)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """``x_c / (k + alpha / size * sum of x^2 over the size channels around c)^beta``, zeros outside of the channels.
+    """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, j the ``size`` channels around c, with zeros beyond the ends.
 
-    Derivative: ``g / d^beta - 2 alpha beta / size x_c * (sum of g x / d^(beta + 1))`` with d the base of the power, the
-    sum over the channels in whose windows c lies.
+    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
+    j the channels in whose windows c lies.
     Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's.
     Dtype: floating; kept.
 

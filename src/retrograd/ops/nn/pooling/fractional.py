@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....core.devices import array_module
+from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
-from ....core.primitive import operand
+from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ...indexing.gather import gather
+from ....kernels import pooling
 from ...make.random_arrays import uniform
-from ...reduce.extremes import max_
 from ...table.arguments import integers
+from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Operand
+from ..spatial.windows import Ints, with_batch
+from .maximum import at_maxima
 
 
 class Pooled(NamedTuple):
@@ -27,17 +31,67 @@ class Pooled(NamedTuple):
     indices: Tensor
 
 
-def _starts(sample: Any, length: int, out: int, kernel: int) -> Any:
-    """Where the windows of one dimension begin, for each drawn number: Graham's pseudorandom sequence."""
-    xp = array_module(sample)
-    last = length - kernel
-    if out == 1:
-        return xp.full((*sample.shape, 1), last)
-    alpha = (length - kernel) / (out - 1)
-    steps = xp.arange(out, dtype=sample.dtype)
-    starts = ((steps + sample[..., None]) * alpha).astype(np.int64) - (sample[..., None] * alpha).astype(np.int64)
-    starts[..., -1] = last
-    return starts
+class _Sequences(NamedTuple):
+    """Graham's pseudorandom sequences of all dimensions, one after the other, as functions of the drawn numbers."""
+
+    drawn: Any  # which of the numbers each element takes
+    steps: Any
+    alpha: Any
+    ends: tuple[int, ...]  # of each dimension's elements; the last one is given
+    last: tuple[int, ...]
+    offsets: Any  # of a window's elements in the flattened plane
+
+
+@lru_cache(maxsize=256)
+def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences:
+    axes = range(len(lengths))
+    # In two dimensions the first number is the width's, in three the depth's.
+    drawn = np.repeat(axes[::-1] if len(out) == 2 else axes, out)
+    steps = np.concatenate([np.arange(count, dtype=dtype) for count in out])
+    last = tuple([length - k for length, k in zip(lengths, kernel)])
+    alpha = np.repeat([room / (count - 1) if count > 1 else 0.0 for room, count in zip(last, out)], out).astype(dtype)
+    offsets: Any = 0
+    for length, k in zip(lengths, kernel):
+        offsets = np.add.outer(offsets * length, np.arange(k))
+    return _Sequences(drawn, steps, alpha, tuple(np.cumsum(out).tolist()), last, offsets.reshape(-1))
+
+
+def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, Any]:
+    """Where in the flattened planes the windows begin, ``(N, C, windows)``, and their elements' offsets."""
+    xp = array_module(drawn)
+    sequences = _sequences(lengths, out, kernel, drawn.dtype)
+    sample, alpha = xp.take(drawn, xp.asarray(sequences.drawn), axis=2), xp.asarray(sequences.alpha)
+    starts = ((xp.asarray(sequences.steps) + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
+    corner: Any = None
+    for count, end, last, length in zip(out, sequences.ends, sequences.last, lengths):
+        along = starts[:, :, end - count : end]
+        along[:, :, -1] = last
+        if corner is not None:
+            along = (corner[:, :, :, None] * length + along[:, :, None, :]).reshape((*corner.shape[:2], -1))
+        corner = along
+    return corner, xp.asarray(sequences.offsets)
+
+
+def _maxima(x: Any, drawn: Any, out: Ints, kernel: Ints) -> Any:
+    """Where in its plane each window has its maximum: the first of equal elements, or the last NaN."""
+    corner, offsets = _corners(drawn, x.shape[2:], out, kernel)
+    shape = (*x.shape[:2], *out)
+    if pooling.reads(x, corner.size * len(offsets)):
+        return pooling.max_at(x, corner, offsets).reshape(shape)
+    xp = array_module(x)
+    n, c = x.shape[:2]
+    rows = xp.arange(n * c).reshape((n, c, 1, 1)) * prod(x.shape[2:])
+    values = xp.take(x.reshape((-1,)), rows + corner[:, :, :, None] + offsets)
+    winners = values.argmax(axis=-1)
+    if x.dtype.kind in FLOATING:
+        invalid = values != values
+        if invalid.any():
+            late = len(offsets) - 1 - invalid[..., ::-1].argmax(axis=-1)
+            winners = xp.where(invalid.any(axis=-1), late, winners)
+    return (corner + xp.take(offsets, winners)).reshape(shape)
+
+
+MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch=folded())
 
 
 def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any) -> tuple[Any, Any]:
@@ -67,31 +121,18 @@ def _pooled(
     if x.array.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"wanted {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
     kernel, out = _sizes(x, ndim, kernel_size, output_size, output_ratio)
-    batch = x if x.array.ndim == ndim + 2 else x.unsqueeze(0)
-    n, c, *lengths = batch.array.shape
-    xp = array_module(x)
+    batch, single = with_batch(x, ndim)
+    n, c = batch.array.shape[:2]
     if samples is None:
-        drawn = uniform(xp, (n, c, ndim), np.dtype(np.float64))
+        drawn = uniform(array_module(x), (n, c, ndim), np.dtype(np.float64))
     else:
         drawn = operand(samples, "_random_samples").array
         if drawn.dtype != x.array.dtype:
             raise RuntimeError(f"expected _random_samples to have the dtype of the input, got {drawn.dtype}")
         if drawn.shape != (n, c, ndim):
             raise RuntimeError(f"wanted _random_samples ({n}, {c}, {ndim}), got {drawn.shape}")
-    flat = xp.zeros((n, c, *(1,) * (2 * ndim)), np.int64)
-    for d in range(ndim):
-        # In two dimensions the first number is the width's, in three the depth's.
-        sample = drawn[:, :, ndim - 1 - d if ndim == 2 else d]
-        at = _starts(sample, lengths[d], out[d], kernel[d])[..., None] + xp.arange(kernel[d])
-        shape = [n, c, *(1,) * (2 * ndim)]
-        shape[2 + d], shape[2 + ndim + d] = out[d], kernel[d]
-        flat = flat * lengths[d] + at.reshape(shape)
-    flat = flat.reshape(n, c, prod(out), prod(kernel))
-    windows = gather(batch.flatten(2), 2, new_tensor(flat.reshape(n, c, -1))).reshape(flat.shape)
-    values, winners = max_(windows, -1)
-    indices = gather(new_tensor(flat), 3, winners.unsqueeze(-1)).reshape(n, c, *out)
-    values = values.reshape(n, c, *out)
-    return Pooled(values, indices) if x.array.ndim == ndim + 2 else Pooled(values.squeeze(0), indices.squeeze(0))
+    index = apply(MAXIMA, (batch, new_tensor(drawn)), {"out": out, "kernel": kernel})
+    return Pooled(*at_maxima(batch, index.array, single))
 
 
 @operator(namespace="nn.functional", method=False)
@@ -114,7 +155,7 @@ def fractional_max_pool2d_with_indices(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: taken for compatibility.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -151,7 +192,7 @@ def fractional_max_pool2d(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Raises:
         RuntimeError: windows do not fit, or a shape is wrong.
@@ -186,7 +227,7 @@ def fractional_max_pool3d_with_indices(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: taken for compatibility.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 3); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -223,7 +264,7 @@ def fractional_max_pool3d(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: return the maxima's places, too.
-        _random_samples: the numbers in [0, 1) that place the windows, (N, C, 3); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Raises:
         RuntimeError: windows do not fit, or a shape is wrong.

@@ -43,7 +43,7 @@ def lp_pool1d(
 
     Args:
         input: the Tensor.
-        norm_type: p.
+        norm_type: ``p``.
         kernel_size: elements of a window; one integer.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.
@@ -73,7 +73,7 @@ def lp_pool2d(
 
     Args:
         input: the Tensor.
-        norm_type: p.
+        norm_type: ``p``.
         kernel_size: elements of a window; one integer or one per axis, as the next.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.
@@ -103,7 +103,7 @@ def lp_pool3d(
 
     Args:
         input: the Tensor.
-        norm_type: p.
+        norm_type: ``p``.
         kernel_size: elements of a window; one integer or one per axis, as the next.
         stride: the distance of windows, by default ``kernel_size``.
         ceil_mode: also windows that start inside but end outside of the input.

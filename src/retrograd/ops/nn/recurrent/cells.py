@@ -50,7 +50,7 @@ def lstm_cell(
     Dtype: real floating, the same of all.
 
     Args:
-        input: x.
+        input: ``x``.
         hx: the states h and c.
         w_ih, w_hh: ``(4 H, features)`` and ``(4 H, H)``, gates in the order i, f, g, o.
         b_ih, b_hh: ``(4 H,)``, both or neither.
@@ -86,7 +86,7 @@ def gru_cell(
     Dtype: real floating, the same of all.
 
     Args:
-        input: x.
+        input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(3 H, features)`` and ``(3 H, H)``, gates in the order r, z, n.
         b_ih, b_hh: ``(3 H,)``, both or neither.
@@ -117,7 +117,7 @@ def rnn_tanh_cell(
     Dtype: real floating, the same of all.
 
     Args:
-        input: x.
+        input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
         b_ih, b_hh: ``(H,)``, both or neither.
@@ -148,7 +148,7 @@ def rnn_relu_cell(
     Dtype: real floating, the same of all.
 
     Args:
-        input: x.
+        input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
         b_ih, b_hh: ``(H,)``, both or neither.

@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from ....core.devices import array_module
 from ....core.primitive import Primitive
@@ -27,6 +28,7 @@ from .windows import Window, gather_windows, scatter_windows
 if TYPE_CHECKING:
     from ....core.batching import Call
 
+FEW = 1 << 14  # numbers in all columns up to which a table of places is the fastest way to them
 CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
 UNROLLED = 1 << 30  # the same on a GPU, where one large product is best
 
@@ -70,6 +72,33 @@ def _layout(window: Window, channels: int, outs: int) -> Layout:
     return Layout(window, channels, outs)
 
 
+def _few(x: Any, window: Window) -> bool:
+    """Whether all columns of x are few enough numbers to be read by one call."""
+    return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
+
+
+def _columns(x: Any, window: Window, groups: int) -> Any:
+    """All columns ``(N, groups, rows, windows)`` of few images."""
+    table, padded = _places(x.shape[:2], window, groups)
+    if not padded:
+        return x.ravel().take(table)
+    flat = np.empty(x.size + 1, x.dtype)
+    flat[:-1], flat[-1] = x.ravel(), 0
+    return flat.take(table)
+
+
+@lru_cache(maxsize=256)
+def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Any, bool]:
+    """Where columns read in flattened images, -1 where windows leave them; and whether they do."""
+    images, channels = planes
+    places = np.arange(1, images * channels * prod(window.size) + 1).reshape(images, channels, *window.size)
+    columns = np.zeros((images, channels, *window.kernel, *window.out), np.intp)
+    gather_windows(places, columns, window)
+    table = columns.reshape(images, groups, -1, prod(window.out)) - 1
+    table.flags.writeable = False
+    return table, bool((table < 0).any())
+
+
 def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
     step = max(1, (CACHED if xp is np else UNROLLED) // max(image_bytes, 1))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
@@ -101,7 +130,7 @@ def _matrices(w: Any, layout: Layout, groups: int) -> Any:
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
 
 
-def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
+def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Half precision has no fast products, and sums that lose accuracy: such arrays are computed in float32."""
 
     @wraps(forward)
@@ -113,12 +142,18 @@ def _in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-@_in_single_precision
+@in_single_precision
 def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
     if convolution.takes(x, w, n * prod(window.out) * w.size):
         return convolution.forward(x, w, b, window, groups)
+    if outs and _few(x, window):
+        products = np.matmul(w.reshape(groups, outs // groups, -1), _columns(x, window, groups))
+        out = products.reshape(n, outs, *window.out)
+        if b is not None:
+            out += b.reshape((-1,) + (1,) * len(window.out))
+        return out
     out = array_module(x).empty((n, outs, *window.out), dtype=x.dtype)
     if out.size == 0:
         return out
@@ -135,7 +170,14 @@ def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     return out
 
 
-@_in_single_precision
+@lru_cache(maxsize=1024)
+def _mirrored(window: Window) -> Window:
+    """The windows of the transpose, where these have a stride of 1."""
+    padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
+    return Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
+
+
+@in_single_precision
 def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by x: what each element of y had read gets it back."""
     n, outs = y.shape[:2]
@@ -143,12 +185,10 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
     outs_per_group = outs // groups
     if set(window.stride) == {1} and outs_per_group <= 4 * channels:
         # The same as a convolution of y with the kernel mirrored, inputs and outputs exchanged.
-        padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
-        mirrored = Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
         w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(window.kernel))]
         w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
         w = w.reshape((groups * channels, outs_per_group, *window.kernel))
-        return _conv(y, w, b, window=mirrored, groups=groups)
+        return _conv(y, w, b, window=_mirrored(window), groups=groups)
     if convolution.takes(y, w, n * prod(window.out) * w.size):
         return convolution.transposed(y, w, b, window, groups)
     xp = array_module(y)
@@ -175,13 +215,17 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
     return x
 
 
-@_in_single_precision
+@in_single_precision
 def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
     channels, outs_per_group = x.shape[1] // groups, outs // groups
     if convolution.takes(x, y, y.size * channels * prod(window.kernel)):
         return convolution.weight(x, y, window, groups)
+    if outs and _few(x, window):
+        columns = np.swapaxes(_columns(x, window, groups), -1, -2)
+        products = np.matmul(y.reshape(n, groups, outs_per_group, -1), columns)
+        return (products[0] if n == 1 else products.sum(axis=0)).reshape((outs, channels, *window.kernel))
     layout = _layout(window, channels, outs_per_group)
     total = array_module(x).zeros((layout.steps, groups, outs_per_group, layout.rows), dtype=x.dtype)
     if y.size and x.size:

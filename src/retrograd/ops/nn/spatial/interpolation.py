@@ -129,7 +129,7 @@ def interpolate(
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
         RuntimeError: a size is not positive.
 
-    Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.75, and
+    Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
 
     >>> F.interpolate(rg.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -227,7 +227,7 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """``interpolate(input, size, scale_factor, mode="nearest")``.
+    """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
     Derivative: each element gets the ``g`` of the outputs that repeat it.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
@@ -251,7 +251,7 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """``interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)``.
+    """``interpolate(input, size, scale_factor)`` with mode ``"bilinear"`` and ``align_corners``.
 
     Derivative: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, H, W)``; the result has the spatial size asked for.

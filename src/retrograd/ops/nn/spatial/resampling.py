@@ -13,6 +13,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.primitive import Primitive
+from ....kernels import resampling
 from ...table.batching import folded
 
 DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matrix: BLAS beats gathering
@@ -100,6 +101,8 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     dtype = x.dtype
     if dtype == np.float16:
         x = x.astype(np.float32)
+    if resampling.takes(x, maps):
+        return resampling.resample(x, maps).astype(dtype, copy=False)
     axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
     # Shrinking axes first, growing ones last, keeps what lies between small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))

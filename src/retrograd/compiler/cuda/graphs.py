@@ -1,0 +1,314 @@
+"""A replay as a CUDA graph: the launches of a program, written down once by CuPy's stream and launched together since.
+
+A program falls into three parts. ``before`` runs on the processor: checks of what the program is given, which need an
+answer, and the numbers of an optimizer's step. ``inside`` is what is captured. ``after`` are the effects on Python's
+objects, such as gradients that leaves get. The first call is an ordinary replay, the second runs in the memory that the
+graph is going to have, so that nothing is allocated while the third is captured. That one is also compared with an
+ordinary replay, and all that it wrote is put back before the graph writes it.
+
+A graph knows addresses. Arguments are copied into buffers of its own, results out of it; parameters, and all else in
+whose memory the program writes, are used where they lie, and where they lie elsewhere another graph is captured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock, get_ident
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import cupy_backend
+from ..effects import clear_grad, give_array, run_step, set_grad
+from ..program import Instruction, Value
+from ..replay import Replay
+from ..tracer import SHAPED_BY_DATA
+from .kernels import Copies, Module
+
+CAPTURES = 3  # after which it is given up to follow memory that moves
+_PURE = ("array", "primitive", "whole", "loop")
+
+
+class Refused(RuntimeError):
+    """Something that cannot be captured."""
+
+
+class Graph:
+    """A replay, as a graph from its third call on where it can be one; ``reason`` says why it is none.
+
+    Args:
+        replay: the ordinary one.
+        takes: the values it is called with.
+        sources: where they come from.
+        gives: the values it returns.
+        module: takes the kernel that copies them.
+        walked: whether a walk goes back through it later, by what it keeps.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        takes: Sequence[Value],
+        sources: Sequence[tuple[str, Any]],
+        gives: Sequence[Value],
+        module: Module,
+        walked: bool,
+    ) -> None:
+        self.replay = replay
+        self.reason = ""
+        self.calls = 0
+        self.captures = 0
+        self.graph: Any = None
+        self._stream: Any = None
+        self._alone = Lock()
+        try:
+            if walked:
+                raise Refused("a walk comes back to what it keeps")
+            self._split(takes, sources, gives, module)
+        except Refused as why:
+            self.reason = str(why)
+
+    @property
+    def words(self) -> str:
+        """For ``explain``."""
+        if self.reason:
+            return f"no CUDA graph: {self.reason}"
+        if self.graph is None:
+            return "a CUDA graph is captured at the third call"
+        return f"a CUDA graph, captured {self.captures} times; {len(self.static)} arrays are copied into it"
+
+    # What can be captured
+
+    def _split(
+        self, takes: Sequence[Value], sources: Sequence[tuple[str, Any]], gives: Sequence[Value], module: Module
+    ) -> None:
+        instructions = self.replay.instructions
+        checks, fetches, effects = self._of_the_processor(instructions)
+        special = {id(step) for step in (*checks, *fetches, *effects)}
+        only_checks = {id(step) for step in checks}
+        wanted = {x for step in effects for x in step.reads()} | set(gives)
+        inside: list[Instruction] = []
+        for step in reversed(instructions):  # what checks alone need is not computed again
+            if step.kind == "native" and not wanted.isdisjoint(step.outs):
+                raise Refused("numbers that the processor makes are used")
+            if id(step) in special and id(step) not in only_checks or step.kind in ("guard", "native"):
+                continue
+            if step.writes or not wanted.isdisjoint(step.outs):
+                inside.append(step)
+                wanted.update(step.reads())
+        inside.reverse()
+        made = {x for step in inside for x in step.outs}
+        fetched = [x for step in fetches for x in step.outs]
+        if not made and not any(step.writes for step in inside):
+            raise Refused("nothing of it runs on the GPU")
+        written = {x.root for step in inside for x in step.writes}
+        read = {x for step in inside for x in step.reads()}
+        self.static: list[int] = []  # the arguments, by place, that are copied
+        if any(value.shape is None for value in takes if value in read):
+            raise Refused("a number varies from call to call")
+        for step in inside:
+            _capturable(step)
+        self.fixed: list[int] = []  # and what is used where it lies
+        for place, (value, (kind, _)) in enumerate(zip(takes, sources, strict=True)):
+            if value not in read:
+                continue
+            (self.static if kind in ("argument", "grad") and value.root not in written else self.fixed).append(place)
+        numbers = {step.outs[0] for step in fetches}  # of an optimizer's step, in a new array each time
+        for place, value in enumerate(fetched, len(takes)):
+            (self.static if value in numbers else self.fixed).append(place)
+        everything = [*takes, *fetched]
+        self.written = [place for place in self.fixed if everything[place].root in written]
+        copied = {everything[place].root for place in self.static}
+        out = list(dict.fromkeys(x for x in (*gives, *[v for step in effects for v in step.reads()]) if x in made))
+        roots = [x.root for x in out if x.root in made]
+        if len(roots) != len(set(roots)):
+            raise Refused("results share memory")
+        if any(x.root in copied for x in out):
+            raise Refused("a result is a view of an argument")
+        self.own = [x.root in made for x in out]  # else it lies where an input does
+        self._copies = Copies([x for x in out if x.root in made], module)
+        label = self.replay.file.strip("<>")
+        self.before = Replay([*checks, *fetches], takes, fetched, f"checks of {label}")
+        self.inside = Replay(inside, everything, out, f"graph of {label}")
+        self.after = Replay(effects, [*everything, *out], gives, f"effects of {label}")
+
+    def _of_the_processor(self, instructions: Sequence[Instruction]) -> tuple[list[Instruction], ...]:
+        """The guards with all that they need, what fetches numbers, and the effects."""
+        makers = {x: step for step in instructions for x in step.outs}
+        needed: dict[int, Instruction] = {}
+        waiting = [step for step in instructions if step.kind in ("guard", "native")]
+        while waiting:
+            step = waiting.pop()
+            if id(step) not in needed:
+                needed[id(step)] = step
+                waiting += [makers[x] for x in step.reads() if x in makers]
+        written: set[Value] = set()
+        fetches: list[Instruction] = []
+        effects: list[Instruction] = []
+        for step in instructions:
+            if id(step) in needed:
+                if step.writes or step.kind not in (*_PURE, "guard", "native"):
+                    raise Refused(f"a check needs {step.name}")
+                if not written.isdisjoint(x.root for x in step.reads()):
+                    raise Refused("a check reads what the program has written")
+            elif step.kind == "effect" and step.outs:
+                if any(other.function not in (set_grad, clear_grad) for other in effects):
+                    raise Refused("an optimizer's step comes after other effects")
+                fetches.append(step)
+            elif step.kind == "effect":
+                if step.function in (run_step, give_array):
+                    raise Refused("an optimizer's step that is no kernel" if step.function is run_step
+                                  else "a Tensor gets other memory")  # fmt: skip
+                effects.append(step)
+            written.update(x.root for x in step.writes)
+        return [step for step in instructions if id(step) in needed], fetches, effects
+
+    # Running
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        self.calls += 1
+        if self.reason or self.calls == 1:
+            return self.replay(arrays)
+        everything = [*arrays, *self.before(arrays)]
+        try:
+            with self._alone:  # the graph's buffers are one for all threads
+                found = self._found(everything)
+        except Refused as why:
+            self.reason = str(why)
+            self._forget()
+            found = self.inside(everything)
+        return self.after([*everything, *found])
+
+    def _found(self, everything: list[Any]) -> Sequence[Any]:
+        xp = cupy_backend().xp
+        if self.calls == 2:
+            return self._warm(xp, everything)
+        places = tuple([everything[place].data.ptr for place in self.fixed])
+        if self.graph is not None and places == self._places:
+            self._launch(everything)
+            return self._results()
+        if self.captures == CAPTURES:
+            raise Refused("the memory that it uses lies elsewhere in each call")
+        self._capture(xp, everything, places)
+        return self._compared(xp, everything)
+
+    def _warm(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+        """A call in the memory and on the stream of the graph."""
+        try:
+            self._stream, self._pool = xp.cuda.Stream(), xp.cuda.MemoryPool()
+        except Exception as error:
+            raise Refused(f"there is no stream that captures: {error}") from error
+        xp.cuda.get_current_stream().synchronize()
+        with xp.cuda.using_allocator(self._pool.malloc), self._stream:
+            found = self.inside(everything)
+        self._stream.synchronize()
+        return tuple(found)
+
+    def _capture(self, xp: Any, everything: list[Any], places: tuple[int, ...]) -> None:
+        self._forget()
+        self.captures += 1
+        self._places = places
+        self._buffers = own = {place: everything[place].copy() for place in self.static}
+        given = [own.get(place, x) for place, x in enumerate(everything)]
+        xp.cuda.get_current_stream().synchronize()
+        try:
+            with xp.cuda.using_allocator(self._pool.malloc), self._stream as stream, _no_copies_from_host(xp):
+                stream.begin_capture(mode=xp.cuda.runtime.streamCaptureModeThreadLocal)
+                try:
+                    self._outs = self.inside(given)
+                except BaseException:
+                    with contextlib.suppress(Exception):  # the first error says more than that of a capture left
+                        stream.end_capture()
+                    raise
+                self.graph = stream.end_capture()
+        except Exception as error:
+            raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
+
+    def _compared(self, xp: Any, everything: list[Any]) -> Sequence[Any]:
+        """What the graph's first launch gives, if that is what an ordinary replay does."""
+        memory = [everything[place] for place in self.written]
+        earlier = [x.copy() for x in memory]
+        plain = self.inside(everything)
+        wanted = [x.copy() for x in (*plain, *memory)]
+        for x, before in zip(memory, earlier, strict=True):
+            x[...] = before
+        self._launch(everything)
+        found = self._results()
+        if all(_alike(xp, a, b) for a, b in zip((*found, *memory), wanted, strict=True)):
+            return found
+        for x, right in zip(memory, wanted[len(plain) :], strict=True):
+            x[...] = right
+        self._forget()
+        self.reason = "its first launch gave other numbers than the replay"
+        return tuple(wanted[: len(plain)])
+
+    def _launch(self, everything: list[Any]) -> None:
+        for place, buffer in self._buffers.items():
+            buffer[...] = everything[place]
+        self.graph.launch()
+
+    def _results(self) -> tuple[Any, ...]:
+        """Copies of what the graph made, which the next launch overwrites."""
+        copies = iter(self._copies([x for x, own in zip(self._outs, self.own, strict=True) if own]))
+        return tuple([next(copies) if own else x for x, own in zip(self._outs, self.own, strict=True)])
+
+    def _forget(self) -> None:
+        self.graph, self._outs, self._buffers = None, (), {}
+
+
+def _capturable(step: Instruction) -> None:
+    """Raises Refused for what a graph would not do again, or not alike."""
+    if step.kind == "draw":
+        raise Refused("random numbers are drawn")
+    if step.kind not in _PURE:
+        raise Refused(f"{step.name} runs on the processor")
+    arrays = [x for x in (*step.reads(), *step.outs) if x.shape is not None]
+    if any(x.shape is None for x in (*step.reads(), *step.outs)):
+        raise Refused(f"{step.name} reads or makes a number of the processor's")
+    if not all(x.on_gpu for x in arrays):
+        raise Refused(f"{step.name} computes on the processor")
+    if any(isinstance(x, np.ndarray) and x.ndim for x in _constants((step.args, step.kwargs))):
+        raise Refused(f"{step.name} copies an array of the processor's")
+    if step.name in SHAPED_BY_DATA or step.checks and any(x.dtype == np.bool_ for x in arrays):
+        raise Refused(f"the shape of what {step.name} gives depends on elements")
+
+
+def _constants(nest: Any) -> Iterator[Any]:
+    if isinstance(nest, (tuple, list)):
+        for item in nest:
+            yield from _constants(item)
+    elif isinstance(nest, dict):
+        yield from _constants(list(nest.values()))
+    elif hasattr(type(nest), "with_key"):
+        yield from _constants(nest.key)
+    else:
+        yield nest
+
+
+@contextlib.contextmanager
+def _no_copies_from_host(xp: Any) -> Iterator[None]:
+    """CuPy copies from the processor by pinned memory, which is then used for others: a graph must have none of it."""
+    pool, thread = xp.get_default_pinned_memory_pool(), get_ident()
+
+    def alloc(size: int) -> Any:
+        if get_ident() == thread:
+            raise Refused("it copies from the processor's memory")
+        return pool.malloc(size)
+
+    set_allocator: Callable[[Any], None] = xp.cuda.set_pinned_memory_allocator
+    set_allocator(alloc)
+    try:
+        yield
+    finally:
+        set_allocator(pool.malloc)
+
+
+def _alike(xp: Any, a: Any, b: Any) -> bool:
+    """Whether numbers agree, but for the order of sums that a library takes."""
+    if a.dtype.kind not in "fc":
+        return bool((a == b).all())
+    scale = xp.abs(b)
+    size = xp.where(xp.isfinite(scale), scale, 0).max() if b.size else 0
+    near = xp.abs(a - b) <= 1e-2 * scale + 1e-3 * size
+    return bool((near | (a == b) | (xp.isnan(a) & xp.isnan(b))).all())

@@ -1,0 +1,115 @@
+"""Generated kernels as functions of CuPy's arrays: one module of source, compiled by NVRTC when the first one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import cupy_backend
+from ..passes.expressions import row_major
+from ..passes.loops import Group
+from ..program import Value
+from .expressions import DTYPES, PRELUDE
+from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
+
+OPTIONS = ("--std=c++14", "--fmad=false")
+
+
+class Module:
+    """The kernels of one program: CuPy's cache on disk knows the source when it comes again."""
+
+    def __init__(self) -> None:
+        self._names: dict[Kernel, str] = {}
+        self._loaded: dict[tuple[int, int], Any] = {}  # by the number of kernels and of the device
+
+    @property
+    def source(self) -> str:
+        """All of the source."""
+        functions = dict.fromkeys(text for kernel in self._names for text in kernel.functions)
+        return "\n".join([PRELUDE, *functions, *[kernel.text(name) for kernel, name in self._names.items()]])
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def enter(self, kernel: Kernel) -> str:
+        """The name of a kernel, which is that of one with the same text."""
+        return self._names.setdefault(kernel, f"k{len(self._names)}")
+
+    def function(self, name: str) -> Any:
+        """The compiled kernel on the current device."""
+        xp = cupy_backend().xp
+        key = len(self), int(xp.cuda.Device().id)
+        loaded = self._loaded.get(key)
+        if loaded is None:
+            functions: dict[str, Any] = {}
+            loaded = self._loaded[key] = xp.RawModule(code=self.source, options=OPTIONS), functions
+        module, functions = loaded
+        function = functions.get(name)
+        if function is None:
+            function = functions[name] = module.get_function(name)
+        return function
+
+    def launch(self, name: str, grid: tuple[int, int], args: Sequence[Any]) -> None:
+        """Run a kernel on the current stream."""
+        self.function(name)(grid, (THREADS,), tuple(args))
+
+
+class CudaLoop:
+    """A group as a function of its arrays and numbers; it returns its results, sums last, or the only one."""
+
+    def __init__(self, group: Group, module: Module) -> None:
+        self.group, self.module = group, module
+        self.operands = operands = Operands(group)
+        self.reads: tuple[Value, ...] = (*operands.arrays, *operands.numbers)
+        self.__name__ = "+".join(dict.fromkeys(member.operator or member.name for member in group.members))[:60]
+        self.partial: tuple[int, int] | None = None  # shares and sums, where a second kernel adds the shares
+        self.second: list[Kernel] = []
+        if group.sums:
+            self.first, tile, self.second = with_sums(group, operands)
+            self.partial = (tile.shares, tile.kept) if self.second else None
+        else:
+            self.first = elementwise(group, operands)
+        self.names = [module.enter(kernel) for kernel in (self.first, *self.second)]
+
+    @property
+    def note(self) -> str:
+        """What it is, for ``explain``."""
+        kernels = "one CUDA kernel" if not self.second else f"{1 + len(self.second)} CUDA kernels"
+        return f"{kernels} ({', '.join(self.names)})"
+
+    def __call__(self, *args: Any) -> Any:
+        xp, group, width = cupy_backend().xp, self.group, len(self.operands.arrays)
+        numbers = [NUMBERS[x.dtype][1](y) for x, y in zip(self.operands.numbers, args[width:], strict=True)]
+        outs = [xp.empty(x.shape, x.dtype) for x in group.outs]
+        sums = [xp.empty(total.out.shape, total.out.dtype) for total in group.sums]
+        parts = sums if self.partial is None else [xp.empty(self.partial, np.float64) for _ in sums]
+        self.module.launch(self.names[0], self.first.grid, [*args[:width], *numbers, *outs, *parts])
+        for name, kernel, part, total in zip(self.names[1:], self.second, parts, sums, strict=False):
+            self.module.launch(name, kernel.grid, [part, total])
+        found = (*outs, *sums)
+        return found if len(found) != 1 else found[0]
+
+
+class Copies:
+    """Copies of several arrays by as few launches as can be; views and other dtypes are copied by CuPy."""
+
+    def __init__(self, values: Sequence[Value], module: Module) -> None:
+        self.module = module
+        plain = [n for n, x in enumerate(values) if x.size and x.dtype in DTYPES and row_major(x)]
+        self.launches: list[tuple[str, Kernel, list[int]]] = []
+        for begin in range(0, len(plain), POINTERS // 2):
+            some = plain[begin : begin + POINTERS // 2]
+            kernel = copying([values[n] for n in some])
+            self.launches.append((module.enter(kernel), kernel, some))
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        xp, made = cupy_backend().xp, list[Any](arrays)
+        for name, kernel, some in self.launches:
+            pairs = []
+            for n in some:
+                made[n] = xp.empty(arrays[n].shape, arrays[n].dtype)
+                pairs += [made[n], arrays[n]]
+            self.module.launch(name, kernel.grid, pairs)
+        return [x.copy() if x is old else x for x, old in zip(made, arrays, strict=True)]

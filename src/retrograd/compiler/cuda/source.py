@@ -1,0 +1,309 @@
+"""A group of elementwise steps and sums as CUDA C++.
+
+Shapes and strides stand in the source, as those of the program that it is made for. A kernel without sums goes over the
+elements in the order of its results. One with sums has a tile of threads, some across what is kept and some along what
+is summed; each adds up every so-many-th element, and the tile adds theirs in a fixed order. Where little is kept and
+much is summed, several tiles share a sum, and a second kernel adds what they found. Sums are taken in double precision,
+and without atomics: they are the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..passes.layouts import Layout, strides_in
+from ..passes.loops import Group
+from ..program import Value
+from .expressions import cast, expression, held, literal, load, store, stored
+
+THREADS = 256
+MOST_BLOCKS = 1 << 16  # of an elementwise kernel, each of whose threads takes several elements then
+ENOUGH_BLOCKS = 1024  # for any GPU to be busy; sums are not shared by more tiles than that takes
+LEAST_EACH = 16  # elements that a thread adds before it pays to share its sum
+_DOUBLE = np.dtype(np.float64)
+
+
+class Kernel(NamedTuple):
+    """A kernel: its parameters and body, and how many blocks of ``THREADS`` run it."""
+
+    parameters: str
+    body: str
+    grid: tuple[int, int]
+    functions: tuple[str, ...] = ()  # what it calls
+
+    def text(self, name: str) -> str:
+        """The definition."""
+        return f'extern "C" __global__ void {name}({self.parameters}) {{\n{self.body}}}\n'
+
+
+class Operands:
+    """The operands of a group. In a kernel arrays are ``a``, numbers ``s``, results ``o`` and sums ``p``."""
+
+    def __init__(self, group: Group) -> None:
+        made = {step.out for step in group.steps}
+        read = [x for step in group.steps for x in step.operands if isinstance(x, Value) and x not in made]
+        read += [total.of for total in group.sums if total.of not in made]
+        read = list(dict.fromkeys(read))
+        self.arrays = [x for x in read if x.shape is not None]
+        self.numbers = [x for x in read if x.shape is None]
+        self.names = {x: f"v{n}" for n, x in enumerate(self.arrays)} | {x: f"s{n}" for n, x in enumerate(self.numbers)}
+
+    def parameters(self, outs: Sequence[Value], sums: Sequence[str]) -> str:
+        """Of the kernel, in the order of ``arrays``, ``numbers``, results and sums."""
+        given = [f"const {stored(x.dtype)}* __restrict__ a{n}" for n, x in enumerate(self.arrays)]
+        given += [f"{NUMBERS[x.dtype][0]} s{n}" for n, x in enumerate(self.numbers)]
+        given += [f"{stored(x.dtype)}* __restrict__ o{n}" for n, x in enumerate(outs)]
+        return ", ".join([*given, *[f"{kind}* __restrict__ p{n}" for n, kind in enumerate(sums)]])
+
+
+# How a Python number is passed to a kernel, by its type: C's type and NumPy's.
+NUMBERS: dict[Any, tuple[str, Any]] = {
+    float: ("double", np.float64), int: ("long long", np.int64), bool: ("bool", np.bool_)
+}  # fmt: skip
+
+
+def steps_of(group: Group, operands: Operands) -> list[str]:
+    """The lines that compute the group's steps for one element."""
+    names = dict(operands.names)
+    dtypes = {x: np.dtype(NUMBERS[x.dtype][1]) if x.shape is None else x.dtype for x in names}
+    lines = []
+    for number, step in enumerate(group.steps):
+        texts = []
+        for index, x in enumerate(step.operands):
+            if not isinstance(x, Value):
+                texts.append(literal(x, step.dtype))
+            elif index in step.tests:
+                texts.append(names[x])
+            else:
+                texts.append(cast(names[x], dtypes[x], step.dtype))
+        name = names[step.out] = f"t{number}"
+        dtypes[step.out] = step.out.dtype
+        text = expression(step.form, texts, step.dtype)
+        lines.append(f"const {held(step.out.dtype)} {name} = ({held(step.out.dtype)}){text};")
+    operands.names = names
+    return lines
+
+
+def _split(index: str, axes: Sequence[tuple[int, int]], kind: str) -> list[str]:
+    """The indices ``r`` along axes of lengths, the last one fastest, of one that counts all of their places."""
+    lines, rest = [], index
+    for place, (axis, length) in reversed(list(enumerate(axes))):
+        if place == 0:
+            lines.append(f"const {kind} r{axis} = {rest};")
+        else:
+            lines += [f"const {kind} r{axis} = {rest} % {length};", f"const {kind} q{axis} = {rest} / {length};"]
+            rest = f"q{axis}"
+    return lines
+
+
+class _Places:
+    """Where elements lie, in terms of the indices along the loop's axes."""
+
+    def __init__(self, layout: Layout, shape: tuple[int, ...], arrays: Sequence[Value]) -> None:
+        self.layout = layout
+        self.strides = {}
+        reach = prod(shape)
+        for x in arrays:
+            steps = strides_in(x, shape)
+            self.strides[x] = [steps[axes[-1]] // x.dtype.itemsize for axes in layout.groups]
+            lengths = zip(self.strides[x], layout.lengths, strict=True)
+            reach = max(reach, 1 + sum(abs(stride) * (length - 1) for stride, length in lengths))
+        self.kind = "int" if reach + THREADS * MOST_BLOCKS < 1 << 31 else "long long"
+
+    def of(self, strides: Sequence[int]) -> str:
+        terms = [f"r{axis}" if s == 1 else f"r{axis} * {s}" for axis, s in enumerate(strides) if s]
+        return " + ".join(terms) or "0"
+
+    def rows(self) -> list[int]:
+        """The strides of a result."""
+        return [prod(self.layout.lengths[axis + 1 :]) for axis in range(len(self.layout.lengths))]
+
+    def loads(self, arrays: Sequence[Value]) -> list[str]:
+        return [
+            f"const {held(x.dtype)} v{n} = {load(f'a{n}[{self.of(self.strides[x])}]', x.dtype)};"
+            for n, x in enumerate(arrays)
+        ]
+
+
+POINTERS = 480  # of a launch, whose parameters may take 4 KiB
+EACH = 16  # elements of a thread, of a kernel over several arrays
+
+
+def in_turn(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
+    """The lines of a kernel whose blocks share several calls over so many elements each, and how many blocks it has.
+
+    A call finds in ``block`` which ``THREADS * EACH`` elements it is for.
+    """
+    lines, total = ["int block = blockIdx.x;"], 0
+    for call, size in calls:
+        blocks = -(-size // (THREADS * EACH))
+        total += blocks
+        lines += [f"if (block < {blocks}) {{ {call}; return; }}", f"block -= {blocks};"]
+    return lines, max(total, 1)
+
+
+# The elements ``i`` of a block.
+OF_BLOCK = (
+    f"const long long first = (long long)block * {THREADS * EACH};",
+    f"const long long last = first + {THREADS * EACH} < size ? first + {THREADS * EACH} : size;",
+    f"for (long long i = first + threadIdx.x; i < last; i += {THREADS}) {{",
+)
+_COPY = (
+    "template <class T> __device__ void copied(T* to, const T* from, long long size, int block) {\n"
+    + "".join(f"  {line}\n" for line in OF_BLOCK)
+    + "    to[i] = from[i];\n  }\n}\n"
+)
+
+
+def copying(values: Sequence[Value]) -> Kernel:
+    """The kernel that copies several contiguous arrays."""
+    parameters = [
+        f"{qualifier}{stored(x.dtype)}* __restrict__ {name}{n}"
+        for n, x in enumerate(values)
+        for qualifier, name in (("", "o"), ("const ", "a"))
+    ]
+    lines, blocks = in_turn([(f"copied(o{n}, a{n}, {x.size}LL, block)", x.size) for n, x in enumerate(values)])
+    return Kernel(", ".join(parameters), _indented(lines, 1), (blocks, 1), (_COPY,))
+
+
+def _indented(lines: Sequence[str], depth: int) -> str:
+    return "".join(f"{'  ' * depth}{line}\n" for line in lines)
+
+
+def elementwise(group: Group, operands: Operands) -> Kernel:
+    """The kernel of a group without sums."""
+    layout = Layout(group.shape, operands.arrays)
+    places = _Places(layout, group.shape, operands.arrays)
+    count, kind = prod(group.shape), places.kind
+    lines = _split("i", list(enumerate(layout.lengths)), kind)
+    lines += places.loads(operands.arrays) + steps_of(group, operands)
+    lines += [f"o{n}[i] = {store(operands.names[x], x.dtype)};" for n, x in enumerate(group.outs)]
+    blocks = min(-(-count // THREADS), MOST_BLOCKS)
+    body = (
+        f"  for ({kind} i = ({kind})blockIdx.x * {THREADS} + threadIdx.x; i < {count}; i += {blocks * THREADS}) {{\n"
+        + _indented(lines, 2)
+        + "  }\n"
+    )
+    return Kernel(operands.parameters(group.outs, ()), body, (blocks, 1))
+
+
+class Tile(NamedTuple):
+    """How ``kept`` sums of ``length`` terms each are shared: ``across`` threads for so many, ``along`` for each."""
+
+    kept: int
+    length: int
+    along_first: bool  # whether neighbouring threads take neighbouring terms of a sum, else neighbouring sums
+    across: int
+    along: int
+    shares: int  # tiles along one sum
+
+    @classmethod
+    def of(cls, kept: int, length: int, along_first: bool) -> Tile:
+        """For threads to read memory in its order."""
+        if along_first:
+            along = _power_above(length)
+            across = THREADS // along
+        else:
+            across = _power_above(kept)
+            along = THREADS // across
+        blocks = -(-kept // across)
+        shares = max(1, min(length // (along * LEAST_EACH), ENOUGH_BLOCKS // blocks))
+        return cls(kept, length, along_first, across, along, shares)
+
+    def kernel(
+        self, parameters: str, kind: str, indices: Sequence[str], each: Sequence[str], terms: Sequence[str],
+        results: Sequence[str],
+    ) -> Kernel:  # fmt: skip
+        """The kernel in which ``p`` gets ``results`` made of the sums ``z`` of ``terms``.
+
+        Args:
+            parameters: of the kernel.
+            kind: the type of indices.
+            indices: lines that make the indices of k, the number of the sum.
+            each: lines for one term, with its index r.
+            terms: what is summed, doubles.
+            results: expressions in ``z0, z1, ...``.
+        """
+        share = -(-self.length // self.shares)
+        numbers = range(len(terms))
+        along, across = ("%", "/") if self.along_first else ("/", "%")
+        width = self.along if self.along_first else self.across
+        step = 1 if self.along_first else self.across  # from a thread to its neighbour in the sum
+        lines = [
+            f"__shared__ double found[{len(terms)}][{THREADS}];",
+            f"const int mine = threadIdx.x {along} {width};",
+            f"const {kind} k = ({kind})blockIdx.x * {self.across} + threadIdx.x {across} {width};",
+            *[f"double z{n} = 0;" for n in numbers],
+            f"if (k < {self.kept}) {{",
+            *["  " + line for line in indices],
+            f"  const {kind} last = {share} * ((int)blockIdx.y + 1) < {self.length}"
+            f" ? {share} * (({kind})blockIdx.y + 1) : {self.length};",
+            f"  for ({kind} r = ({kind})blockIdx.y * {share} + mine; r < last; r += {self.along}) {{",
+            *["    " + line for line in each],
+            *[f"    z{n} += {term};" for n, term in enumerate(terms)],
+            "  }",
+            "}",
+            *[f"found[{n}][threadIdx.x] = z{n};" for n in numbers],
+        ]
+        if self.along > 1:
+            lines += [
+                f"for (int half = {self.along // 2}; half; half /= 2) {{",
+                "  __syncthreads();",
+                "  if (mine < half) {",
+                *[f"    found[{n}][threadIdx.x] += found[{n}][threadIdx.x + half * {step}];" for n in numbers],
+                "  }",
+                "}",
+            ]
+        lines += [
+            f"if (mine == 0 && k < {self.kept}) {{",
+            *[f"  z{n} = found[{n}][threadIdx.x];" for n in numbers],
+            *[f"  {line}" for line in results],
+            "}",
+        ]
+        return Kernel(parameters, _indented(lines, 1), (-(-self.kept // self.across), self.shares))
+
+
+def _power_above(count: int) -> int:
+    return min(THREADS, 1 << max(0, count - 1).bit_length())
+
+
+def with_sums(group: Group, operands: Operands) -> tuple[Kernel, Tile, list[Kernel]]:
+    """The kernel of a group with sums over the same axes; how they are shared; the second kernels, one for each sum."""
+    layout = Layout(group.shape, operands.arrays, [total.axes for total in group.sums])
+    places = _Places(layout, group.shape, operands.arrays)
+    reduced = layout.reduces(group.sums[0].axes)
+    lengths = list(enumerate(layout.lengths))
+    kept_axes = [(axis, length) for axis, length in lengths if axis not in reduced]
+    summed_axes = [(axis, length) for axis, length in lengths if axis in reduced]
+    kept, count = (prod(length for _, length in axes) for axes in (kept_axes, summed_axes))
+    tile = Tile.of(kept, count, bool(lengths) and lengths[-1][0] in reduced)
+    kind = places.kind
+    each = _split("r", summed_axes, kind) + places.loads(operands.arrays) + steps_of(group, operands)
+    each += [
+        f"o{n}[{places.of(places.rows())}] = {store(operands.names[x], x.dtype)};" for n, x in enumerate(group.outs)
+    ]
+    terms = [f"(double){operands.names[total.of]}" for total in group.sums]
+    whole = tile.shares == 1
+    kinds = [stored(total.out.dtype) if whole else "double" for total in group.sums]
+    given = operands.parameters(group.outs, kinds)
+    place = "k" if whole else f"(long long)blockIdx.y * {kept} + k"
+    ends = [_result(total, count) if whole else "z0" for total in group.sums]
+    ends = [f"p{n}[{place}] = {end.replace('z0', f'z{n}')};" for n, end in enumerate(ends)]
+    first = tile.kernel(given, kind, _split("k", kept_axes, kind), each, terms, ends)
+    if whole:
+        return first, tile, []
+    second = []
+    for total in group.sums:
+        rest = Tile.of(kept, tile.shares, kept == 1)._replace(shares=1)
+        given = f"const double* __restrict__ a0, {stored(total.out.dtype)}* __restrict__ p0"
+        second.append(rest.kernel(given, kind, (), (), [f"a0[r * {kept} + k]"], [f"p0[k] = {_result(total, count)};"]))
+    return first, tile, second
+
+
+def _result(total: Any, count: int) -> str:
+    text = f"(z0 / {count})" if total.mean else "z0"
+    return f"narrow({text})" if total.out.dtype.itemsize == 2 else f"({stored(total.out.dtype)}){text}"

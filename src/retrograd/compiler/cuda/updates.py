@@ -1,0 +1,214 @@
+"""Optimizers' steps as kernels: one launch for all parameters, where the optimizer says by a form what it computes.
+
+The formulas are those of ``native/updates.py``. The numbers of a step (learning rate, its corrections, ...) are made by
+the processor, as the optimizer makes them, and copied to the GPU once for all parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import cupy_backend
+from ..effects import run_step
+from ..native.steps import Unlowered
+from ..native.updates import FORMS, Update, gradients_of
+from ..passes.expressions import row_major
+from ..program import Instruction, Value
+from .expressions import DTYPES, cast, expression, held, load, store, stored
+from .kernels import Module
+from .source import OF_BLOCK, POINTERS, Kernel, in_turn
+
+_DOUBLE = np.dtype(np.float64)
+_indices = count(1 << 40)  # of values beside those of the trace and of regions
+
+
+def with_updates(instructions: Sequence[Instruction], module: Module) -> list[Instruction]:
+    """The instructions with kernels for the steps of optimizers that have a form."""
+    asked: list[Instruction] = []
+    out: list[Instruction] = []
+    for step in instructions:
+        try:
+            if step.function is not run_step:
+                raise Unlowered
+            update = CudaUpdate(step, module)
+        except Unlowered:
+            out.append(step)
+            continue
+        asked.append(Instruction("guard", update.ready, ()))
+        out += [made.changed(site=step.site) for made in update.instructions_of(step)]
+    return [*asked, *out]  # asked before anything is written
+
+
+class CudaUpdate(Update):
+    """A step of an optimizer all of whose parameters are on the GPU."""
+
+    def __init__(self, step: Instruction, module: Module) -> None:
+        optimizer, pairs = step.args[0], gradients_of(step)
+        moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
+        if not all(x.on_gpu for pair in pairs.values() for x in pair):
+            raise Unlowered("on the processor")
+        super().__init__(optimizer, moved)
+        self.module = module
+        arrays = [optimizer.state[parameter][name].array for parameter, name in self._wanted]
+        self._held = [at for at, (_, name) in enumerate(self._wanted) if name != "step"]
+        self.states = [Value(next(_indices), arrays[at]) for at in self._held]
+        rows: list[list[Value]] = []
+        updates: list[tuple[Any, int, int]] = []  # of a parameter: form, where its group's numbers and its rates begin
+        rest, at = iter(self.states), 0
+        rates = sum(len(form.numbers) for form in self.forms)
+        for form, some in zip(self.forms, moved, strict=True):
+            for parameter in some:
+                row = [*pairs[id(parameter)], *[next(rest) for name in form.state if name != "step"]]
+                if len({x.dtype for x in row}) != 1 or row[0].dtype.kind != "f" or row[0].dtype not in DTYPES:
+                    raise Unlowered(f"an update of {row[0].dtype}")
+                if not all(map(row_major, row)) or row[0].root is row[1].root or not all(x.on_gpu for x in row):
+                    raise Unlowered("a parameter that is not contiguous")
+                rows.append(row)
+                updates.append((form, at, rates))
+                rates += 2
+            at += len(form.numbers)
+        self.numbers = Value(next(_indices), cupy_backend().xp.empty(rates))
+        self.rows = rows
+        self.launches: list[tuple[str, Kernel, int, int]] = []  # the name, the kernel, and which of the rows it takes
+        begin = 0
+        while begin < len(rows):
+            end, pointers = begin, 0
+            while end < len(rows) and pointers + len(rows[end]) <= POINTERS:
+                pointers += len(rows[end])
+                end += 1
+            kernel = _kernel(rows[begin:end], updates[begin:end])
+            self.launches.append((module.enter(kernel), kernel, begin, end))
+            begin = end
+
+    def rates(self) -> np.ndarray[Any, Any]:
+        """The numbers of the step that is made now, which is counted."""
+        forms = self._forms()
+        numbers = [number for form in forms for number in form.numbers]
+        for form, group, some in zip(forms, self.optimizer.param_groups, self.moved, strict=True):
+            for parameter in some:
+                pair = (0.0, 0.0)
+                if "step" in form.state:
+                    step = self.optimizer.state[parameter]["step"].array
+                    step += 1
+                    pair = self.optimizer._rate_and_eps(group, int(step)) if form.name == "adam" else pair
+                numbers += pair
+        return np.array(numbers, np.float64)
+
+    def fetch(self) -> tuple[Any, ...]:
+        """The numbers, and the state's arrays as they are now."""
+        _, *arrays = super().fetch()
+        return cupy_backend().xp.asarray(self.rates()), *[arrays[at] for at in self._held]
+
+    def instructions_of(self, step: Instruction) -> tuple[Instruction, Instruction]:
+        """What fetches the numbers and arrays, and what updates."""
+        fetch = Instruction("effect", self.fetch, (), None, (self.numbers, *self.states), several=True)
+        fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
+        flat = [x for row in self.rows for x in row]
+        update = Instruction("whole", Launches(self), (self.numbers, *flat))
+        update.writes = tuple(x for row in self.rows for x in (row[0], *row[2:]))
+        update.operator = f"{type(self.optimizer).__name__}.step"
+        return fetch, update
+
+
+class Launches:
+    """The kernels of an update, as a function of its numbers and arrays."""
+
+    def __init__(self, update: CudaUpdate) -> None:
+        self.widths = list(map(len, update.rows))
+        self.launches, self.module = update.launches, update.module
+        kernels = "one CUDA kernel" if len(self.launches) == 1 else f"{len(self.launches)} CUDA kernels"
+        names = ", ".join(name for name, *_ in self.launches)
+        self.note = f"{kernels} ({names}) for {len(self.widths)} parameters"
+        self.__name__ = "update"
+
+    def __call__(self, numbers: Any, *arrays: Any) -> None:
+        at = 0
+        for name, kernel, begin, end in self.launches:
+            width = sum(self.widths[begin:end])
+            self.module.launch(name, kernel.grid, [numbers, *arrays[at : at + width]])
+            at += width
+
+
+class _Writer:
+    """The lines that update one element, whose parameter, gradient and state are held in variables."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.lines: list[str] = []
+        self.written: list[str] = []
+
+    def loop(self, name: str, out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
+        """``out = formula(operations, *inputs)``."""
+        self.lines.append(f"{out} = {formula(_Operations(self.dtype), *inputs)};")
+        self.written.append(out)
+
+    def count(self, step: str) -> None:
+        """The processor does that."""
+
+    def rates(self, step: str, numbers: Sequence[str]) -> tuple[str, str]:
+        """Adam's two numbers of this step."""
+        return "rate", "small"
+
+
+class _Operations:
+    """The arithmetic of one dtype."""
+
+    def __init__(self, dtype: Any) -> None:
+        def operation(form: str) -> Callable[..., str]:
+            return lambda *x: expression(form, list(x), dtype)
+
+        self.add, self.sub = operation("({0} + {1})"), operation("({0} - {1})")
+        self.mul, self.div = operation("({0} * {1})"), operation("({0} / {1})")
+        self.sqrt, self.neg = operation("sqrt({0})"), operation("(-{0})")
+
+
+def _function(form: Any, dtype: Any) -> tuple[str, str]:
+    """The function that updates a part of a parameter, by its name."""
+    writer = _Writer(dtype)
+    states = [f"s{n}" for n, name in enumerate(form.state) if name != "step"]
+    given = iter(states)
+    numbers = [f"n{n}" for n in range(len(form.numbers))]
+    state = ["step" if name == "step" else next(given) for name in form.state]
+    FORMS[form.name](writer, "p", "g", state, numbers, form.static)
+    real, memory = held(dtype), stored(dtype)
+    names = [*[f"n{n}" for n in range(len(numbers))], "rate", "small"]
+    places = [*[f"numbers[{n}]" for n in range(len(numbers))], "rates[0]", "rates[1]"]
+    arrays = ["p", "g", *states]
+    parameters = [f"{'const ' if x == 'g' else ''}{memory}* __restrict__ {x}_" for x in arrays]
+    text = "".join(
+        f"  {line}\n"
+        for line in [
+            *[
+                f"const {real} {name} = {cast(place, _DOUBLE, dtype)};"
+                for name, place in zip(names, places, strict=True)
+            ],
+            *OF_BLOCK,
+            *[f"  {real} {x} = {load(f'{x}_[i]', dtype)};" for x in arrays],
+            *["  " + line for line in writer.lines],
+            *[f"  {x}_[i] = {store(x, dtype)};" for x in dict.fromkeys(writer.written)],
+            "}",
+        ]
+    )
+    head = f"({', '.join(parameters)}, const double* numbers, const double* rates, long long size, int block) {{\n"
+    name = f"update_{hashlib.sha256((head + text).encode()).hexdigest()[:12]}"
+    return name, f"__device__ void {name}{head}{text}}}\n"
+
+
+def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[Any, int, int]]) -> Kernel:
+    """One launch over some parameters: a block finds its parameter, and which part of that it updates."""
+    parameters, calls, functions = ["const double* __restrict__ numbers"], [], []
+    for n, (row, (form, numbers, rates)) in enumerate(zip(rows, updates, strict=True)):
+        name, text = _function(form, row[0].dtype)
+        functions.append(text)
+        memory, size = stored(row[0].dtype), row[0].size
+        names = [f"p{n}", f"g{n}", *[f"s{n}_{k}" for k in range(len(row) - 2)]]
+        parameters += [f"{'const ' if x[0] == 'g' else ''}{memory}* __restrict__ {x}" for x in names]
+        calls.append((f"{name}({', '.join(names)}, numbers + {numbers}, numbers + {rates}, {size}LL, block)", size))
+    lines, blocks = in_turn(calls)
+    body = "".join(f"  {line}\n" for line in lines)
+    return Kernel(", ".join(parameters), body, (blocks, 1), tuple(dict.fromkeys(functions)))

@@ -1,0 +1,53 @@
+"""The arrays and numbers behind those of a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import Wrapping, is_array
+from ..core.tensor import Tensor
+from .scalars import no_scalar
+from .traced import Number, Traced, TracedModule
+
+
+def as_real(array: Any) -> Any:
+    """The real array of a Traced one, and the number of a Number."""
+    if type(array) is Number:
+        return array.numbers
+    return no_scalar(array.numbers) if type(array) is Traced else array
+
+
+def made_real(x: Any) -> Any:
+    """The same of what may be a Tensor, whose array is exchanged."""
+    if isinstance(x, Tensor):
+        x.array = as_real(x.array)
+    return as_real(x)
+
+
+def numbers_of(x: Any) -> Any:
+    """What a call is really made with: arrays, numbers and NumPy or CuPy themselves."""
+    kind = type(x)
+    if kind is Traced or kind is Number:
+        return x.numbers
+    return x._xp if kind is TracedModule else x
+
+
+def is_real(x: Any) -> bool:
+    """Whether it is an array of NumPy's or CuPy's."""
+    return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))
+
+
+def owner_of(array: Any) -> Any:
+    """The array that owns the memory."""
+    while True:
+        base = array.base
+        if type(array) is not np.ndarray:
+            return array if base is None else base
+        if base is None:
+            return array
+        base = getattr(base, "owner", base)
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base

@@ -1,0 +1,90 @@
+"""Copies and casts of large arrays, by all threads: each copies parts, as NumPy does; float16 by ``copy_loops.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import order_like
+from ..core.quiet import silent
+from . import WORTH_SHARING, compiled, loop
+from .lanes import WORDS
+from .threads import in_shares, launch
+
+LARGE = 1 << 17  # elements from which threads pay
+TILE = 128  # elements along each of two dimensions that are copied at once where these lie in different orders
+_HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
+
+
+def copied(x: Any) -> Any:
+    """``x.copy(order="C")``."""
+    return _filled(np.empty(x.shape, x.dtype), x)
+
+
+def cloned(x: Any) -> Any:
+    """The copy that lies in memory as x does, but in row-major order where elements of x share memory."""
+    return _filled(np.empty_like(x, order=order_like(x)), x)
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """The copy in another dtype, in memory as ``cloned`` has it."""
+    return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
+
+
+def _filled(out: Any, x: Any) -> Any:
+    """``out`` with the elements of x."""
+    if x.flags.c_contiguous and out.flags.c_contiguous:
+        _fill_flat(out.reshape(-1), x.reshape(-1))
+    elif x.flags.f_contiguous and out.flags.f_contiguous:
+        _fill_flat(out.T.reshape(-1), x.T.reshape(-1))
+    elif _is_transposed(x) and x.dtype == out.dtype and out.flags.c_contiguous and compiled() is not None:
+        word = WORDS[x.dtype.itemsize]
+        matrices = np.swapaxes(x, -1, -2).reshape(-1, x.shape[-1], x.shape[-2]).view(word)
+        results = out.view(word).reshape(-1, *x.shape[-2:])
+        total, least = len(results) * x.shape[-2], max(1, WORTH_SHARING // x.shape[-1])
+        launch(loop("copy_loops", "transpose"), total, least, matrices, results)
+    else:
+        _fill_tiles(out, x)
+    return out
+
+
+def _is_transposed(x: Any) -> bool:
+    """Whether matrices lie in memory with their columns one behind the other."""
+    return x.ndim > 1 and np.swapaxes(x, -1, -2).flags.c_contiguous and x.dtype.itemsize in WORDS and x.flags.aligned
+
+
+def _fill_flat(out: Any, x: Any) -> None:
+    name = _HALF_LOOPS.get(x.dtype.char + out.dtype.char)
+    if name is not None and x.flags.aligned and compiled() is not None:
+        bits = [array.view(np.uint16) if array.dtype.char == "e" else array for array in (x, out)]
+        launch(loop("copy_loops", name), x.size, WORTH_SHARING, *bits)
+        return
+
+    def share(start: int, stop: int) -> None:
+        with silent():
+            np.copyto(out[start:stop], x[start:stop], casting="unsafe")
+
+    in_shares(share, x.size, WORTH_SHARING)
+
+
+def _fill_tiles(out: Any, x: Any) -> None:
+    """By tiles of the two dimensions along which neighbours in x and in ``out`` lie, so that both stay in the cache."""
+    near, far = (min(range(x.ndim), key=[abs(step) for step in array.strides].__getitem__) for array in (out, x))
+    longest = max(range(x.ndim), key=x.shape.__getitem__)
+    step = TILE if near != far else x.shape[near]
+
+    def share(start: int, stop: int) -> None:
+        place = [slice(None)] * x.ndim
+        place[longest] = slice(start, stop)
+        part, target = x[tuple(place)], out[tuple(place)]
+        tile = [slice(None)] * x.ndim
+        with silent():
+            for i in range(0, part.shape[near], step):
+                tile[near] = slice(i, i + step)
+                for j in range(0, part.shape[far] if far != near else 1, step):
+                    if far != near:
+                        tile[far] = slice(j, j + step)
+                    np.copyto(target[tuple(tile)], part[tuple(tile)], casting="unsafe")
+
+    in_shares(share, x.shape[longest], 1)

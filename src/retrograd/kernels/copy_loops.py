@@ -1,0 +1,90 @@
+"""The compiled loops that copy: to and from float16, which is given as its bits, and transposed.
+
+Conversions are after Giesen's "Half to float done quic". In numbers below the least normal one the sum with a power of
+two rounds: its last bit is that of the least float16.
+"""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from .native import shared
+
+u, f = np.uint32, np.float32
+_INFINITY = u(0x7F800000)
+_TOO_LARGE = u(0x47800000)  # 2^16, as the numbers from 65520 on, which rounding carries there
+_NORMAL, _LEAST_NORMAL = u(0x38800000), f(2.0**-14)
+_HALF = u(0x3F000000)  # 0.5
+_REBIASED = u(0xC8000FFF)  # the exponent's new bias, and rounding to nearest
+
+
+@shared()
+def narrow(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        bits = np.float32(x[j]).view(np.uint32)
+        size = u(bits & u(0x7FFFFFFF))
+        small = u(np.float32(np.uint32(size).view(np.float32) + f(0.5)).view(np.uint32) - _HALF)
+        normal = u(u(size + _REBIASED + (u(size >> u(13)) & u(1))) >> u(13))
+        large = u(0x7E00) if size > _INFINITY else u(0x7C00)
+        half = small if size < _NORMAL else normal
+        half = large if size >= _TOO_LARGE else half
+        out[j] = np.uint16(half | u(u(bits >> u(16)) & u(0x8000)))
+
+
+d, v = np.uint64, np.float64
+
+
+@shared()
+def narrow_double(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        bits = np.float64(x[j]).view(np.uint64)
+        size = d(bits & d(0x7FFFFFFFFFFFFFFF))
+        small = d(np.float64(np.uint64(size).view(np.float64) + v(2.0**28)).view(np.uint64) - d(0x41B0000000000000))
+        normal = d(d(size + d(0xC10001FFFFFFFFFF) + (d(size >> d(42)) & d(1))) >> d(42))
+        large = d(0x7E00) if size > d(0x7FF0000000000000) else d(0x7C00)
+        half = small if size < d(0x3F10000000000000) else normal
+        half = large if size >= d(0x40F0000000000000) else half
+        out[j] = np.uint16(half | d(d(bits >> d(48)) & d(0x8000)))
+
+
+@shared()
+def widen(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        bits = u(x[j])
+        size = u(u(bits & u(0x7FFF)) << u(13))
+        exponent = u(size & u(0x0F800000))
+        normal = u(size + u(0x38000000))
+        special = u(size + u(0x70000000))
+        small = np.float32(np.uint32(size + _NORMAL).view(np.float32) - _LEAST_NORMAL).view(np.uint32)
+        whole = small if exponent == u(0) else normal
+        whole = special if exponent == u(0x0F800000) else whole
+        out[j] = np.uint32(whole | u(u(bits & u(0x8000)) << u(16))).view(np.float32)
+
+
+LINE, SEVERAL = 16, 64  # numbers of a line of the cache; columns that are turned at once
+
+
+@shared()
+def transpose(x, out, start, stop):
+    """Rows of matrices ``out[b, i, j] = x[b, j, i]``, counted through all of them.
+
+    By way of a tile: lines of x or ``out`` that lie a power of two apart throw each other out of the cache.
+    """
+    rows, columns = out.shape[1:]
+    tile = np.empty((LINE, SEVERAL), out.dtype)
+    for b in range(start // rows, (stop - 1) // rows + 1):
+        low, high = max(0, start - b * rows), min(rows, stop - b * rows)
+        for i in range(low, high, LINE):
+            height = min(LINE, high - i)
+            for j in range(0, columns, SEVERAL):
+                width = min(SEVERAL, columns - j)
+                for c in range(width):
+                    for r in range(height):
+                        tile[r, c] = x[b, j + c, i + r]
+                for r in range(height):
+                    for c in range(width):
+                        out[b, i + r, j + c] = tile[r, c]

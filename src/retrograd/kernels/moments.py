@@ -1,0 +1,37 @@
+"""Sums of squares, of numbers or of their distances from the mean, by the loop in ``moment_loops.py``.
+
+The references stand in ops/reduce/norms.py and variance.py. Sums run in double precision and are rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from . import SEVERAL, USEFUL, compiled, loop
+from .threads import launch
+
+BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+
+
+def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
+    """``sum(x^2)``, or ``sum((x - mean)^2)``, of a whole array or along its last dimension; None for the reference."""
+    if type(x) is not ndarray or x.size < USEFUL or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    whole = dim is None or len(dim) == x.ndim
+    length = BLOCK if whole else x.shape[-1]
+    if not whole and (dim != (x.ndim - 1,) or length < SEVERAL) or compiled() is None:
+        return None
+    means, sums = np.empty((2, -(-x.size // length)))
+    least = max(1, USEFUL // length)
+    launch(loop("moment_loops", "moments"), len(sums), least, x.reshape(-1), length, centred, means, sums)
+    if whole:
+        total = sums.sum()
+        if centred:
+            counts = np.full(len(sums), float(length))
+            counts[-1] = x.size - length * (len(sums) - 1)
+            total += (counts * np.square(means - np.average(means, weights=counts))).sum()
+        return np.full((1,) * x.ndim if keepdim else (), total).astype(x.dtype)
+    return sums.astype(x.dtype).reshape(x.shape[:-1] + ((1,) if keepdim else ()))

@@ -1,0 +1,51 @@
+"""The compiled loops of ``products.py``: products of matrices in parts, each by a call of BLAS."""
+# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
+
+from __future__ import annotations
+
+import numpy as np
+
+from .blas import AS_IT_IS, TRANSPOSED, gemm
+from .native import shared
+from .objects import njit
+
+
+@njit
+def part(x, x_turned, y, y_turned, out, first, last):
+    """The rows from ``first`` to ``last`` of the result, or its columns where it is wide."""
+    m, n = out.shape
+    k = x.shape[0] if x_turned else x.shape[1]
+    x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
+    size = out.itemsize
+    if m >= n:
+        m = last - first
+        x_at += first * size * (1 if x_turned else k)
+        out_at += first * size * n
+    else:
+        n = last - first
+        y_at += first * size * (k if y_turned else 1)
+        out_at += first * size
+    x_way = TRANSPOSED if x_turned else AS_IT_IS
+    y_way = TRANSPOSED if y_turned else AS_IT_IS
+    zero = out.dtype.type(0)
+    gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], zero, out_at, out.shape[1])
+
+
+@shared()
+def product(x, x_turned, y, y_turned, out, block, alone, start, stop):
+    """``out = x @ y``, of which each may be given turned: blocks of it, each by a call of its own or all by one."""
+    last = min(max(out.shape), stop * block)
+    step = block if alone else last - start * block
+    for first in range(start * block, last, step):
+        part(x, x_turned, y, y_turned, out, first, min(last, first + step))
+
+
+@shared()
+def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width, out, start, stop):
+    """``out[b] = x[b] @ y[b]`` of matrices at addresses, so many bytes apart."""
+    x_way = TRANSPOSED if x_turned else AS_IT_IS
+    y_way = TRANSPOSED if y_turned else AS_IT_IS
+    at, apart = np.int64(out.ctypes.data), out.itemsize * m * n
+    zero = out.dtype.type(0)
+    for b in range(start, stop):
+        gemm(x_way, y_way, m, n, k, x + b * x_apart, x_width, y + b * y_apart, y_width, zero, at + b * apart, n)

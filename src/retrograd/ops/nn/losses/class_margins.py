@@ -1,0 +1,217 @@
+"""Margin losses over classes: hinges of the scores of all classes against that of one, or of several.
+
+They are linear in pieces: what a class adds is constant but at the margin. So the forward keeps the slope of every
+score, and the rule is a product with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....core.devices import all_examples, array_module, extent
+from ....core.errors import InvalidValue, describe
+from ....core.primitive import Primitive, apply, operand
+from ....core.summation import accurate_sum
+from ....core.tensor import Tensor, new_tensor
+from ...table.arguments import floating_operand
+from ...table.batching import fold, folded_array, unfold
+from ...table.registry import operator
+from .classes import at_classes
+from .reduction import reduced, reduced_array, reduction_of
+
+if TYPE_CHECKING:
+    from ....core.batching import Call
+
+
+def _rows(hinge: Any, slopes: Any, weight: Any, reduction: str) -> tuple[Any, Any]:
+    """The losses of the rows reduced, and the slopes of what that gives: both of terms without the factor ``1 / C``."""
+    n, classes = slopes.shape
+    rows = accurate_sum(hinge.reshape(n, -1), (1,)) / hinge.dtype.type(classes)
+    slopes /= slopes.dtype.type(classes * n if reduction == "mean" else classes)
+    if weight is not None:
+        rows *= weight
+        slopes *= weight[:, None]
+    return reduced_array(rows, reduction), slopes
+
+
+def _multi_margin(x: Any, index: Any, weight: Any, margin: float, reduction: str) -> tuple[Any, Any]:
+    at = at_classes(index)
+    hinge = x - x[at][:, None]
+    hinge += x.dtype.type(margin)
+    hinge[at] = 0
+    np.maximum(hinge, 0, out=hinge)
+    slopes = (hinge > 0).astype(x.dtype)
+    slopes[at] = -accurate_sum(slopes, (1,))
+    return _rows(hinge, slopes, weight, reduction)
+
+
+def _multilabel_margin(x: Any, index: Any, weight: None, reduction: str) -> tuple[Any, Any]:
+    """``index`` has the targets of each row in front, and -1 behind them."""
+    xp = array_module(x)
+    one = (index[:, :, None] == xp.arange(x.shape[1])).astype(x.dtype)  # the j-th target of row n is class i
+    others = (index >= 0)[:, :, None] & ~one.any(axis=1)[:, None]
+    hinge = x[:, None] - x[xp.arange(len(x))[:, None], index][:, :, None]
+    hinge += 1
+    hinge = np.where(others, np.maximum(hinge, 0), x.dtype.type(0))
+    positive = (hinge > 0).astype(x.dtype)
+    slopes = positive.sum(axis=1) - np.matmul(positive.sum(axis=2)[:, None], one)[:, 0]
+    return _rows(hinge, slopes, weight, reduction)
+
+
+def _vjp(g: Any, slopes: Any, reduction: str) -> Any:
+    return (g.reshape(g.shape + (1,)) if reduction == "none" else g) * slopes
+
+
+def _examples(call: Call) -> Any:
+    """All examples as more rows."""
+    if not call.size:
+        return call.of_no_example()
+    reduction = call.params["reduction"]
+    params = {name: folded_array(value, call.size) for name, value in call.params.items()} | {"reduction": "none"}
+    rows, slopes = [unfold(array, 0, call.size) for array in call.below([fold(call.full(0))], params)]
+    if reduction == "mean":
+        return rows.mean(1), slopes / slopes.shape[1]
+    return rows if reduction == "none" else rows.sum(1), slopes
+
+
+MULTI_MARGIN, MULTILABEL_MARGIN = (
+    Primitive(
+        name,
+        forward,
+        "x",
+        [_vjp],
+        residuals="slopes",
+        piecewise_linear=True,
+        batch=_examples,
+    )
+    for name, forward in (("multi_margin_loss", _multi_margin), ("multilabel_margin_loss", _multilabel_margin))
+)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """The input as ``(N, C)``."""
+    if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
+        raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
+    return x if x.array.ndim == 2 else x.reshape((1, -1))
+
+
+@operator(namespace="nn.functional", method=False)
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
+
+    Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
+    hinge for ``p = 2``; 0 at the margin.
+    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
+    Dtype: real floating; kept.
+
+    Args:
+        input: scores x.
+        target: class indices y, ``(N,)`` or 0-d.
+        p: 1 or 2.
+        margin: by how much the score of y should exceed the others.
+        weight: a factor per class, ``(C,)``.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
+        RuntimeError: shapes do not match, or a class index is out of range.
+        NotImplementedError: the input is not real floating.
+
+    Source: Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines", 2001.
+
+    >>> F.multi_margin_loss(rg.tensor([[0.5, 1.0]]), rg.tensor([0]))
+    tensor(0.75)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
+    given, t = floating_operand(input), operand(target, "target")
+    x = _as_rows(given)
+    n, c = x.array.shape
+    if t.array.dtype.kind not in "iu":
+        raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
+    if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
+        raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
+    index = t.array.reshape(n).astype(np.int64, copy=False)
+    low, high = extent(index) if all_examples(index).size else (0, 0)
+    if low < 0 or high >= c:
+        raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
+    w = None
+    if weight is not None:
+        w = operand(weight, "weight").array
+        if w.ndim != 1:
+            raise InvalidValue(f"weight must be one-dimensional, got {describe(w)}")
+        if w.shape != (c,):
+            raise RuntimeError(f"inconsistent weight size, expected {c}, got {describe(w)}")
+        w = w[index]
+    unreduced = reduction == "none" and t.array.ndim == 0
+    if p == 2:
+        rows = _squared_margin(x, index, margin, w)
+        return rows.squeeze(0) if unreduced else reduced(rows, reduction)
+    loss = apply(MULTI_MARGIN, (x,), {"index": index, "weight": w, "margin": margin, "reduction": reduction})
+    return loss.squeeze(0) if unreduced else loss
+
+
+def _squared_margin(x: Tensor, index: Any, margin: float, weight: Any) -> Tensor:
+    hinge = (margin - x.gather(1, new_tensor(index[:, None])) + x).relu()
+    own = array_module(x).arange(x.array.shape[1]) == index[:, None]
+    rows = (hinge * hinge).masked_fill(new_tensor(own), 0.0).sum(1) / x.array.shape[1]
+    return rows if weight is None else rows * new_tensor(weight)
+
+
+@operator(namespace="nn.functional", method=False)
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
+
+    Derivative: where a term is positive ``g / C`` for x_i and minus that for x_j; 0 at the margin.
+    Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
+    Dtype: real floating; kept.
+
+    Args:
+        input: scores x.
+        target: class indices of the input's shape; those after the first -1 of a row do not count.
+        size_average, reduce: the deprecated forms of ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        RuntimeError: shapes do not match, or an index is out of range.
+        ValueError: an unknown reduction.
+        NotImplementedError: the input is not real floating.
+
+    >>> F.multilabel_margin_loss(rg.tensor([[0.1, 0.2, 0.4, 0.8]]), rg.tensor([[3, 0, -1, 1]]))
+    tensor(0.85)
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    given, t = floating_operand(input), operand(target, "target")
+    x = _as_rows(given)
+    shapes = {given.array.shape, t.array.shape}
+    if len(shapes) > 1 and shapes != {(), (1,)} or t.array.dtype.kind not in "iu":
+        raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
+    n, c = x.array.shape
+    index = t.array.reshape(n, c)
+    low, high = extent(index) if all_examples(index).size else (0, 0)
+    if low < -1 or high >= c:
+        raise RuntimeError(f"target is out of range for {c} classes of {describe(given)}")
+    if low < 0:
+        index = np.where(array_module(x).cumsum(index == -1, axis=1) == 0, index, -1)
+        index = index[:, : extent((index >= 0).sum(axis=1))[1]]
+    loss = apply(MULTILABEL_MARGIN, (x,), {"index": index, "weight": None, "reduction": reduction})
+    return loss.squeeze(0) if reduction == "none" and given.array.ndim < 2 else loss

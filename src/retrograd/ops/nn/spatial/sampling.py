@@ -1,0 +1,277 @@
+"""The primitives of sampling at the points of a grid.
+
+With a cotangent y of the result sampling is a form, linear in x and in y,
+
+    S(x, grid, y) = sum over n, c, p, t of  y[n, c, p] w[t, n, p] x[n, c, index[t, n, p]]
+
+whose places and weights are functions of the grid. Its derivatives by y, x and the grid are the primitives SAMPLE,
+SAMPLE_TRANSPOSE and SAMPLE_SLOPE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.devices import array_module
+from ....core.primitive import Primitive
+from ....core.tensor import Tensor, new_tensor
+from ....kernels import sampling
+from ...indexing.gather import gather
+from ...table.batching import folded
+from ...table.composites import raw, second_order
+from .convolution_primitives import in_single_precision
+from .interpolation import CUBIC
+from .windows import Ints
+
+AT_ONCE = 1 << 12  # elements up to which all terms are read at once, not one after the other
+
+
+class Way(NamedTuple):
+    """How a grid is read: the spatial size of the input, and what the operator was told."""
+
+    size: Ints
+    mode: str
+    padding: str
+    align: bool
+
+
+class Places(NamedTuple):
+    """Where points read along each axis: ``place`` and ``inside (terms, axes, N, P)``.
+
+    The weights are functions of ``fraction (axes, N, P)``, which changes by ``slope`` times what the grid does.
+    """
+
+    place: Any
+    inside: Any
+    fraction: Any
+    slope: Any
+
+
+def _places(grid: Any, way: Way) -> Places:
+    xp = array_module(grid)
+    axes = len(way.size)
+    points = np.moveaxis(grid.reshape((grid.shape[0], -1, axes))[..., ::-1], -1, 0)
+    lengths = xp.asarray(np.array(way.size, grid.dtype).reshape((axes, 1, 1)))
+    slope = (lengths - 1) / 2 if way.align else lengths / 2
+    x = (points + 1) * slope if way.align else (points + 1) * slope - 0.5
+    if way.mode != "bicubic":
+        x, turned = _brought_inside(x, lengths, way)
+        slope = slope * turned
+    if way.mode == "nearest":
+        place, fraction = np.rint(x)[None], x
+    else:
+        low = np.floor(x)
+        fraction = x - low
+        offsets = (0, 1) if way.mode == "bilinear" else (-1, 0, 1, 2)
+        place = low + xp.asarray(np.array(offsets, grid.dtype).reshape((-1, 1, 1, 1)))
+        if way.mode == "bicubic" and way.padding != "zeros":
+            place = np.rint(_brought_inside(place, lengths, way)[0])
+    inside = (place >= 0) & (place < lengths)
+    return Places(np.where(inside, place, 0).astype(np.intp), inside, fraction, slope)
+
+
+def _brought_inside(x: Any, lengths: Any, way: Way) -> tuple[Any, Any]:
+    """Coordinates by the padding mode, and how they move with the given ones: 1, -1, or 0 where they were clipped."""
+    if way.padding == "zeros":
+        return x, 1
+    turned: Any = 1
+    if way.padding == "reflection":
+        low, span = (0, np.maximum(lengths - 1, 1)) if way.align else (-0.5, lengths)
+        away = abs(x - low)
+        turns = np.floor(away / span)
+        odd = turns % 2 == 1
+        away = away - turns * span
+        turned = np.where(odd != (x < low), x.dtype.type(-1), x.dtype.type(1))
+        x = np.where(odd, span - away, away) + low
+    last = lengths - 1
+    turned = np.where((x > 0) & (x < last), turned, x.dtype.type(0))
+    # NaN becomes the first place of an image, the last one of a volume, as in PyTorch.
+    return (np.fmin(np.fmax(x, 0), last) if len(way.size) == 2 else np.fmax(np.fmin(x, last), 0)), turned
+
+
+def _weights(t: Any, mode: str) -> list[Any]:
+    """Per term its weight at the fraction t: of arrays, and of Tensors."""
+    if mode == "nearest":
+        return [t * 0 + 1]
+    if mode == "bilinear":
+        return [1 - t, t]
+    return [_cubic(t + 1, True), _cubic(t, False), _cubic(1 - t, False), _cubic(2 - t, True)]
+
+
+def _cubic(d: Any, far: bool) -> Any:
+    """The cubic kernel at a distance."""
+    return (((d - 5) * d + 8) * d - 4) * CUBIC if far else ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
+
+
+def _slopes(t: Any, mode: str) -> list[Any]:
+    """The derivatives of the weights."""
+    if mode == "bilinear":
+        return [t * 0 - 1, t * 0 + 1]
+    return [_cubic_slope(t + 1, True), _cubic_slope(t, False), -_cubic_slope(1 - t, False), -_cubic_slope(2 - t, True)]
+
+
+def _cubic_slope(d: Any, far: bool) -> Any:
+    return ((3 * d - 10) * d + 8) * CUBIC if far else (3 * (CUBIC + 2) * d - 2 * (CUBIC + 3)) * d
+
+
+def _flat(found: Places, size: Ints) -> tuple[Any, Any]:
+    """The places of all axes as those in a flattened plane, and whether they are inside: ``(terms, N, P)``."""
+    index, inside = found.place[:, 0], found.inside[:, 0]
+    for axis in range(1, len(size)):
+        shape = (-1, *index.shape[1:])
+        index = ((index * size[axis])[:, None] + found.place[:, axis]).reshape(shape)
+        inside = (inside[:, None] & found.inside[:, axis]).reshape(shape)
+    return index, inside
+
+
+def _multiplied(weights: list[Any]) -> Any:
+    """The weights ``(terms, N, P)`` along each axis multiplied out."""
+    product = weights[0]
+    for more in weights[1:]:
+        product = (product[:, None] * more).reshape((-1, *product.shape[1:]))
+    return product
+
+
+def _along_axes(found: Places, weights: list[Any], way: Way) -> list[Any]:
+    """Of weights ``(axes, N, P)`` for each term those for each axis; in a volume, none for what lies outside."""
+    along = np.stack(weights)
+    if len(way.size) == 3:
+        along = np.where(found.inside, along, along.dtype.type(0))
+    return [along[:, axis] for axis in range(len(way.size))]
+
+
+def _terms(x: Any, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
+    """Some of the terms at a time, where they read ``x (N, C, L)``, and whether that is inside."""
+    n, channels, length = x.shape
+    rows = (array_module(x).arange(n * channels) * length).reshape((n, channels, 1))
+    step = len(index) if index.size * channels <= AT_ONCE else 1
+    for start in range(0, len(index), step):
+        some = slice(start, start + step)
+        yield some, rows + index[some, :, None], inside[some, :, None]
+
+
+def _planes(x: Any) -> Any:
+    return x.reshape((*x.shape[:2], -1))
+
+
+@in_single_precision
+def _sample(x: Any, grid: Any, *, way: Way) -> Any:
+    """S by y: the input at the points."""
+    shape = (*x.shape[:2], *grid.shape[1:-1])
+    if sampling.takes(x, grid, grid.size * x.shape[1]):
+        return sampling.sample(x, grid, way)
+    xp = array_module(x)
+    found = _places(grid, way)
+    index, inside = _flat(found, way.size)
+    weight = _multiplied(_along_axes(found, _weights(found.fraction, way.mode), way))
+    x = _planes(x)
+    total: Any = 0
+    for some, places, valid in _terms(x, index, inside):
+        values = np.where(valid, xp.take(x.reshape((-1,)), places), x.dtype.type(0))
+        if way.mode != "nearest":
+            values *= weight[some, :, None]
+        total = total + values.sum(axis=0)
+    return total.reshape(shape)
+
+
+@in_single_precision
+def _sample_transpose(y: Any, grid: Any, *, way: Way) -> Any:
+    """S by x: what each point has read is given back."""
+    shape = (*y.shape[:2], *way.size)
+    if sampling.takes(y, grid, y.size):
+        return sampling.transpose(y, grid, way)
+    xp = array_module(y)
+    found = _places(grid, way)
+    index, inside = _flat(found, way.size)
+    weight = _multiplied(_along_axes(found, _weights(found.fraction, way.mode), way))
+    y = _planes(y)
+    x = xp.zeros(shape, dtype=y.dtype)
+    total: Any = 0
+    for some, places, valid in _terms(_planes(x), index, inside):
+        values = y if way.mode == "nearest" else y * weight[some, :, None]
+        values = np.where(valid, values, y.dtype.type(0))
+        total = total + xp.bincount(places.reshape((-1,)), weights=values.reshape((-1,)), minlength=x.size)
+    return total.astype(y.dtype).reshape(shape)
+
+
+@in_single_precision
+def _sample_slope(y: Any, x: Any, grid: Any, *, way: Way) -> Any:
+    """S by the grid."""
+    xp = array_module(x)
+    if way.mode == "nearest":
+        return xp.zeros(grid.shape, dtype=grid.dtype)
+    if sampling.takes(x, grid, y.size):
+        return sampling.slope(y, x, grid, way)
+    found = _places(grid, way)
+    index, inside = _flat(found, way.size)
+    x, y = _planes(x), _planes(y)
+    worth = xp.concatenate(
+        [
+            (np.where(valid, xp.take(x.reshape((-1,)), places), x.dtype.type(0)) * y).sum(axis=2)
+            for _, places, valid in _terms(x, index, inside)
+        ]
+    )
+    weights = _along_axes(found, _weights(found.fraction, way.mode), way)
+    slopes = _along_axes(found, [each * found.slope for each in _slopes(found.fraction, way.mode)], way)
+    axes = range(len(way.size))
+    by_axis = [
+        (worth * _multiplied([(slopes if a == axis else weights)[a] for a in axes])).sum(axis=0) for axis in axes
+    ]
+    return np.stack(by_axis[::-1], axis=-1).reshape(grid.shape)
+
+
+def _composite(x: Tensor, grid: Tensor, *, way: Way) -> Tensor:
+    """SAMPLE in plain operators: the weights as functions of the grid, near where it is."""
+    found = _places(raw(grid), way)
+    index, inside = _flat(found, way.size)
+    n, channels, axes = x.shape[0], x.shape[1], len(way.size)
+    points = grid.reshape(n, -1, axes).flip(-1).movedim(-1, 0)
+    fraction = new_tensor(found.fraction) + new_tensor(found.slope) * (points - points.detach())
+    weight = _multiplied(_along_axes(found, _weights(fraction, way.mode), way))
+    places = new_tensor(index).movedim(0, 1)
+    count = places.shape[2]
+    places = places.reshape(n, 1, -1).expand(n, channels, -1)
+    values = gather(x.reshape(n, channels, -1), 2, places).reshape(n, channels, -1, count)
+    values = np.where(new_tensor(inside).movedim(0, 1)[:, None], values, 0.0)
+    return (values * weight.movedim(0, 1)[:, None]).sum(2).reshape(n, channels, *grid.shape[1:-1])
+
+
+SAMPLE: Primitive = Primitive(
+    "grid_sample",
+    _sample,
+    "x grid",
+    [
+        lambda g, grid, way: SAMPLE_TRANSPOSE(g, grid, way=way),
+        lambda g, x, grid, way: SAMPLE_SLOPE(g, x, grid, way=way),
+    ],
+    promote="strict",
+    signals=True,
+    batch=folded(),
+    piecewise_linear=True,
+)
+SAMPLE_TRANSPOSE: Primitive = Primitive(
+    "grid_sample_transpose",
+    _sample_transpose,
+    "y grid",
+    [
+        lambda g, grid, way: SAMPLE(g, grid, way=way),
+        lambda g, y, grid, way: SAMPLE_SLOPE(y, g, grid, way=way),
+    ],
+    promote="strict",
+    signals=True,
+    batch=folded(),
+)
+SAMPLE_SLOPE: Primitive = Primitive(
+    "grid_sample_slope",
+    _sample_slope,
+    "y x grid",
+    vjp=lambda g, y, x, grid, way, needs: second_order(
+        lambda x, grid: _composite(x, grid, way=way), (g,), y, (x, grid), (False, True), needs
+    ),
+    promote="strict",
+    signals=True,
+    batch=folded(),
+)

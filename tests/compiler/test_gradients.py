@@ -1,0 +1,191 @@
+"""Gradients of compiled functions: whatever is written between a call and its backward, and derivatives of them."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn
+from retrograd.nn import functional as F
+
+
+def written_result(wrap):
+    f = wrap(lambda x: x.exp())
+    for _ in range(3):
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = f(x)
+        y.detach().mul_(2.0)
+        y.sum().backward()
+        yield x.grad
+
+
+def result_in_a_chain(wrap):
+    f = wrap(lambda x: (x.exp(), x.sigmoid()))
+    for _ in range(3):
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        a, b = f(x)
+        (a.mul_(2.0) + b.add_(1.0)).sum().backward()
+        yield x.grad
+
+
+def written_view_of_a_result(wrap):
+    f = wrap(lambda x: (x.exp(), x.exp().T))
+    for _ in range(3):
+        x = rg.ones(2, 3, requires_grad=True)
+        a, b = f(x)
+        b[0] = 7.0
+        (a.sum() + (b * b).sum()).backward()
+        yield x.grad
+
+
+def written_argument(wrap):
+    f = wrap(lambda x, w: (x * w.T).sum())
+    for _ in range(3):
+        x, w = rg.ones(2, 3, requires_grad=True), rg.ones(3, 2)
+        y = f(x, w)
+        w.mul_(5.0)
+        y.backward()
+        yield x.grad
+
+
+def written_leaf(wrap):
+    f = wrap(lambda x, w: (x.T * w).sum())
+    for _ in range(3):
+        x, w = rg.ones(3, 2, requires_grad=True), rg.ones(2, 3, requires_grad=True)
+        y = f(x, w)
+        with rg.no_grad():
+            x.mul_(5.0)
+        y.backward()
+        yield from (x.grad, w.grad)
+
+
+def written_from_outside(wrap):
+    k = rg.ones(2)
+    f = wrap(lambda x: (x * k[1:]).sum())
+    for _ in range(3):
+        x = rg.ones(2, requires_grad=True)
+        y = f(x)
+        k.mul_(2.0)
+        y.backward()
+        yield x.grad
+
+
+def written_gradient(wrap):
+    w = rg.full((2,), 3.0, requires_grad=True)
+
+    def penalty(x):
+        w.grad = None
+        (w**2 * x).sum().backward(create_graph=True)
+        return (w.grad**2).sum()
+
+    f = wrap(penalty)
+    for _ in range(3):
+        x = rg.ones(2, requires_grad=True)
+        y = f(x)
+        with rg.no_grad():
+            w.grad.mul_(10.0)
+        (found,) = rg.autograd.grad(y, x)
+        yield found
+
+
+PROGRAMS = [
+    written_result, result_in_a_chain, written_view_of_a_result, written_argument, written_leaf, written_from_outside,
+    written_gradient,
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly", "ignore:.*create_graph")
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_what_is_written_after_the_call_does_not_reach_its_backward(program):
+    eager, compiled = [list(program(wrap)) for wrap in (lambda f: f, rg.compile)]
+    for got, want in zip(compiled, eager, strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+
+
+def second(y, x):
+    (first,) = rg.autograd.grad(y, x, create_graph=True)
+    (found,) = rg.autograd.grad(first.sum(), x)
+    return first.tolist(), found.tolist()
+
+
+def test_second_derivatives_are_those_of_the_call():
+    f = rg.compile(lambda x, w, k: (x**3 * w.exp() * k).sum())
+    for k in (1.0, 2.0, 3.0, 4.0):
+        x, w = rg.tensor([1.0, 2.0], requires_grad=True), rg.full((2,), k)
+        assert second(f(x, w, k), x) == second(f.function(x, w, k), x)
+    assert f.traces == 2
+
+
+def test_an_argument_that_is_written_meanwhile_is_what_it_was():
+    f = rg.compile(lambda x: (x**3).sum())
+    for _ in range(3):
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        h = x * 2
+        y = f(h)
+        h.add_(1.0)
+        assert second(y, x) == ([24.0, 96.0], [48.0, 96.0])
+
+
+def test_a_second_derivative_that_cannot_be_had_is_an_error():
+    k = rg.ones(2)
+    f = rg.compile(lambda x: (x**3 * k.exp()).sum())
+    norm = nn.BatchNorm1d(2)
+    functions = [
+        (rg.compile(lambda x: (F.dropout(x, 0.5) ** 3).sum()), "draws random numbers"),
+        (rg.compile(lambda x: (norm(x) ** 3).sum()), "changes what is outside"),
+        (f, "no longer what it was"),
+    ]
+    for function, why in functions:
+        for number in range(3):
+            x = rg.arange(6.0).reshape(3, 2).requires_grad_()
+            y = function(x)
+            if function is f:
+                k.mul_(2.0)
+            if number:
+                with pytest.raises(RuntimeError, match=why):
+                    second(y, x)
+    with rg.compiler.set_stance("force_eager"):
+        x = rg.ones(3, 2, requires_grad=True)
+        second(f(x), x)
+
+
+def test_a_result_that_is_kept_lets_parameters_be_moved_in_place():
+    parameters = [nn.Parameter(rg.ones(4, 4)) for _ in range(3)]
+    for parameter in parameters:
+        parameter.grad = rg.ones(4, 4)
+    optimizer = rg.optim.AdamW(parameters, lr=0.1)
+
+    @rg.compile
+    def step():
+        optimizer.step()
+        return parameters[0][0, 0]
+
+    kept = [step() for _ in range(2)]
+    memory = [p.array for p in parameters]
+    kept += [step() for _ in range(3)]
+    assert [p.array is array for p, array in zip(parameters[1:], memory[1:], strict=True)] == [True, True]
+    assert step.entries[0].calls == 4 and kept[0].item() == parameters[0][0, 0].item()
+
+
+class Cubed(rg.autograd.Function):
+    """A derivative of one's own, with a Tensor that is saved, one that is kept as an attribute, and a number."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x * 2)
+        ctx.square = x * x
+        ctx.factor = 3
+        return ctx.square * x
+
+    @staticmethod
+    def backward(ctx, g):
+        x, twice = ctx.saved_tensors
+        return g * ctx.factor * ctx.square + 0 * twice * x
+
+
+def test_functions_with_derivatives_of_their_own_are_compiled():
+    f = rg.compile(lambda x: Cubed.apply(x) * 2)
+    for number in range(4):
+        x = rg.full((2,), float(number), requires_grad=True)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [6.0 * number**2] * 2
+    assert f.traces == 1 and not f.why
