@@ -19,7 +19,9 @@ from ..core.primitive import Primitive
 from ..core.storage import storage_of
 from ..core.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .rematerialization import Call, Pool, Record, Source, Value, append
+from .recipes import Call, Record, Source, Value, append
+from .rematerialization import Pool
+from .reserve import Reserve
 
 if TYPE_CHECKING:
     from ..core.plan import Recordable
@@ -40,9 +42,10 @@ class memory_budget(Mode):
         ``cost / (bytes * age)``
 
     where ``cost`` is the time that its own calls took and those next to them whose results are not there either, and
-    ``age`` is counted in operators since it was last used. Nothing has to be marked, and a call is made again with what
-    it was made with: the mask of a dropout is kept, running statistics are updated once, values that were written over
-    come back as they were.
+    ``age`` is counted in operators since it was last used. What could not be computed again within the budget stays:
+    the sizes of arrays decide whether a budget can be kept, not how long anything took. Nothing has to be marked, and
+    a call is made again with what it was made with: the mask of a dropout is kept, running statistics are updated once,
+    values that were written over come back as they were.
 
     What counts is each piece of memory that nodes of the graph hold, between two operators, and what stands ready in
     between while something is computed again. Parameters and whatever else Tensors of the user's live in do not count,
@@ -60,8 +63,8 @@ class memory_budget(Mode):
         seconds: how long these took.
 
     Raises:
-        RuntimeError: at the end of a walk, if the budget could not be kept; says one that is sure to do for this step:
-            the least, or a little more. The gradients are complete.
+        RuntimeError: at the end of a walk, if the budget could not be kept. It names the smallest budget for the step
+            up to there: that one and every larger one can be kept, no smaller one can. The gradients are complete.
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: it is no positive size.
 
@@ -138,7 +141,7 @@ class _Keeper(Observer):
         self.pool = pool
         self.budgets = budgets
         self.before: tuple[Any, ...] = (None, (), 0.0)
-        self.passed: Node | None = None
+        self.given: list[tuple[Any, ...]] = []
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
@@ -179,8 +182,7 @@ class _Keeper(Observer):
             elif known is inputs and isinstance(primitive, Primitive) and not _mapped(inputs, outputs):
                 seconds = pool.timed(primitive, node.shape, now - began)
                 self._take_down(primitive, inputs, values, params, outputs, node, seconds)
-            pool.need_room()
-            pool.observe()
+            pool.called()
 
     def _keep_context(self, node: Node) -> None:
         """What a custom Function saved is its own affair, and stays."""
@@ -221,13 +223,18 @@ class _Keeper(Observer):
             else:
                 handles.append(x)
         for array in _arrays(params):
-            pool.fix(array)
-        call = Call(primitive, tuple(handles), params, inplace, seconds, node.sequence)
+            pool.fix(array, self._tensor_of(array))
+        call = Call(primitive, tuple(handles), params, inplace, seconds)
         made: list[Value] = []
+        homes: dict[int, Value] = {}
         if again:
             made = [Value(call, index, x.array, _version(x)) for index, x in enumerate(outputs)]
             viewed = inputs[0]._storage if primitive.view and isinstance(inputs[0], Tensor) else None
-            call.bytes = sum(x.array.nbytes for x in outputs if viewed is None or x._storage is not viewed)
+            for x, value in zip(outputs, made, strict=True):
+                if viewed is None or x._storage is not viewed:
+                    call.makes(value, x.array, homes)
+                elif values[0] is not None:
+                    value.base = values[0].home
         record = Record(node, pool)
         for place, part, array, storage in _saved_arrays(node):
             value = None
@@ -238,7 +245,7 @@ class _Keeper(Observer):
             elif made and primitive.layout[place] in primitive.residuals and primitive.layout[place] not in params:
                 index = len(outputs) + primitive.residuals.index(primitive.layout[place])
                 value = Value(call, index, array, 0)
-                call.bytes += array.nbytes
+                call.makes(value, array, homes)
             if value is None:
                 pool.fix(array)
                 continue
@@ -247,6 +254,9 @@ class _Keeper(Observer):
             append(value.slots, (ref(record), place, part), lambda slot: slot[0]() is not None)
             pool.settle(value, array)
         pool.entries[node] = tuple(made), record if record.places else None
+        record.fixed = pool.fixed
+        if pool.scarce:
+            pool.reserve.judge(record, pool.limit)
 
     @staticmethod
     def _input(call: Call, index: int, array: Any, values: list[Value | None]) -> Value | None:
@@ -256,39 +266,43 @@ class _Keeper(Observer):
             return value
         if value is None and (call.inplace or type(handle) is not Source or handle.array.dtype is array.dtype):
             return None
-        cast = Call(_CAST, (handle,), {"dtype": array.dtype}, False, call.seconds / 8, call.number)
-        cast.bytes = array.nbytes
-        return Value(cast, 0, array, 0)
+        cast = Call(_CAST, (handle,), {"dtype": array.dtype}, False, call.seconds / 8)
+        value = Value(cast, 0, array, 0)
+        cast.makes(value, array, {})
+        return value
+
+    def _tensor_of(self, array: Any) -> Tensor | None:
+        """The Tensor with this very array that the public operators being called were given."""
+        given = (x for inputs in reversed(self.given) for x in inputs)
+        return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)
+
+    def opened(self, what: Any, inputs: tuple[Any, ...]) -> None:
+        self.given.append(inputs)
+
+    def closed(self, what: Any, inputs: tuple[Any, ...], result: Any) -> None:
+        if self.given and self.given[-1] is inputs:
+            self.given.pop()
 
     def began(self) -> None:
         self.pool.budgets = self.budgets
         self.error = sys.exc_info()[1]
 
     def entered(self, node: Node, g: Any) -> None:
-        self._let_pass()
-        pool = self.pool
-        record = pool.entries.get(node, ((), None))[1]
-        if record is not None:
-            pool.in_use = {value.memory for _, _, value in record.places if value.memory is not None}
+        self.pool.entered(node)
 
     def left(self, node: Node) -> None:
-        self.passed = node
-
-    def _let_pass(self) -> None:
-        """What the last node saved is freed by now, if it ever is."""
-        node, self.passed = self.passed, None
-        self.pool.in_use = set()
-        if node is not None:
-            self.pool.forget(node)
+        self.pool.passed = node
 
     def ended(self) -> None:
-        self._let_pass()
         pool = self.pool
-        wanted, pool.wanted = pool.wanted, 0
-        if wanted and sys.exc_info()[1] is self.error:
+        pool.let_pass()
+        wanted, limit = pool.reserve.least, pool.budget
+        if wanted > limit or not pool.entries:
+            pool.reserve = Reserve()
+        if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
-                f"memory_budget: {_said(pool.limit)} cannot be kept: the graph of this step has to hold {wanted} bytes "
-                f"at one time, once all is gone that can be; {_said(wanted)!r} is sure to do, and little less might"
+                f"memory_budget: {_said(limit)} cannot be kept; "
+                f"the smallest budget for this step is {wanted:.0f} bytes, in words {_said(int(wanted))!r}"
             )
 
 

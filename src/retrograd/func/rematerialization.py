@@ -1,266 +1,34 @@
 """What a graph has saved, let go of and computed again: dynamic tensor rematerialization.
 
-A ``Value`` is an array that a recorded ``Call`` gave, whether it is there or not; a call refers to its inputs by their
-Values, so each can be computed again from what is there. A ``Record`` says which Values a node saved. The ``Pool``
-counts the memory that nodes hold, lets go of the Values of the memory it can do best without, and brings them back.
+The ``Pool`` counts the memory that nodes hold, lets go of the Values of the memory it can do best without, and brings
+them back.
 
 Memory is let go of by the heuristic *h_DTR^eq* of Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: the
 least of ``cost / (bytes * age)`` goes first, where the cost is the time of the calls that gave the memory's Values and
-of those neighbours of theirs that are not there either.
-
-Values never change. Whoever refers to an array holds its Storage, too, so that a write goes to fresh memory.
+of those neighbours of theirs that are not there either. What has to stay is no matter of time: see ``Reserve``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
+from math import inf
 from threading import RLock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-from ..core.backward import as_array
-from ..core.devices import backend_of, is_array
-from ..core.dtypes import promoted
 from ..core.graph import Node
 from ..core.primitive import Primitive
 from ..core.quiet import silent
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from .recipes import Call, Group, Memory, Record, Source, Value, owner_of
+from .reserve import Reserve
 
 if TYPE_CHECKING:
     from .budget import memory_budget
-
-
-class Source(NamedTuple):
-    """An input that no recorded call gave: a leaf or a constant, kept as it is."""
-
-    array: Any
-    storage: Storage | None
-
-
-class Call:
-    """One recorded call, as it is made again. ``values`` are its outputs and then its residuals."""
-
-    __slots__ = ("bytes", "inplace", "inputs", "number", "params", "primitive", "reads", "seconds", "values")
-
-    def __init__(
-        self,
-        primitive: Primitive,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
-        inplace: bool,
-        seconds: float,
-        number: int,
-    ) -> None:
-        self.primitive = primitive
-        self.inputs = inputs  # Values, Sources and plain numbers
-        self.reads: tuple[Value, ...] = tuple([x for x in inputs if type(x) is Value])
-        self.params = params
-        self.inplace = inplace
-        self.seconds = seconds
-        self.number = number
-        self.bytes = 0  # of fresh memory
-        self.values: list[ref[Value]] = []
-
-    def run(self, arrays: tuple[Any, ...]) -> list[Any]:
-        """The outputs and residuals for these inputs."""
-        primitive, first = self.primitive, arrays[0]
-        if primitive.promote is not None:
-            arrays = promoted(primitive.name, primitive.promote, arrays, arrays)
-        if self.inplace:
-            written = self.values[0]()
-            assert primitive.write is not None
-            out = (written.layout if written is not None else Layout.of(first)).filled(first)
-            primitive.write(out, *arrays, **self.params)
-            return [out]
-        out = primitive.forward(*arrays, **self.params)
-        residuals: Sequence[Any] = ()
-        if primitive.residuals:
-            out, *residuals = out
-        outputs = out if primitive.outputs != 1 else (out,)
-        return [*(x if is_array(x) else as_array(x, first) for x in outputs), *residuals]
-
-
-class Layout(NamedTuple):
-    """How an array lies in memory. The order of a sum, so its last digits, depends on it."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
-    bytes: int
-
-    @classmethod
-    def of(cls, array: Any) -> Layout:
-        return cls(array.shape, array.strides, array.dtype, array.nbytes)
-
-    def filled(self, array: Any) -> Any:
-        """A fresh array that lies so, with the given elements."""
-        backend = backend_of(array)
-        reach = [(length - 1) * step for length, step in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach)
-        memory = backend.xp.empty(high - low + self.dtype.itemsize, "u1")
-        fresh = backend.strided(memory, -low, self.shape, self.strides, self.dtype)
-        fresh[...] = array
-        return fresh
-
-
-class Group:
-    """Values that are not there and hang together, with the seconds of all their calls: a set of a union-find."""
-
-    __slots__ = ("into", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.into: Group | None = None
-
-    def root(self) -> Group:
-        group = self
-        while group.into is not None:
-            if group.into.into is not None:
-                group.into = group.into.into
-            group = group.into
-        return group
-
-    def join(self, other: Group) -> None:
-        one, two = self.root(), other.root()
-        if one is not two:
-            two.into = one
-            one.seconds += two.seconds
-
-
-class Value:
-    """An array that a call gave.
-
-    ``storage`` is that of its memory once a node has saved it (True for what no Tensor lives in): then the array, while
-    anything keeps it alive, is as it was. ``memory`` is set while a node holds it, ``group`` while none does.
-    """
-
-    __slots__ = (
-        "__weakref__", "call", "group", "index", "layout", "memory", "readers", "reference", "slots", "storage",
-        "version",
-    )  # fmt: skip
-
-    def __init__(self, call: Call, index: int, array: Any, version: int) -> None:
-        self.call = call
-        self.index = index
-        self.layout = Layout.of(array)
-        self.version = version
-        self.reference: ref[Any] = ref(array)
-        self.storage: Any = None
-        self.memory: Memory | None = None
-        self.slots: list[tuple[ref[Record], int, int | None]] = []
-        self.readers: list[ref[Value]] = []  # outputs of the calls that read this one
-        self.group: Group | None = None
-        self.vanish()
-        call.values.append(ref(self))
-        for x in call.reads:
-            append(x.readers, ref(self), lambda reader: reader() is not None)
-
-    def get(self) -> Any:
-        """The array, where it is still there and nobody may have written to it; else None."""
-        return None if self.storage is None else self.reference()
-
-    def neighbours(self) -> list[Group]:
-        """The groups of the inputs and readers that are not there."""
-        groups = [x.group.root() for x in self.call.reads if x.group is not None]
-        for reader in self.readers:
-            y = reader()
-            if y is not None and y.group is not None:
-                groups.append(y.group.root())
-        return groups
-
-    def vanish(self) -> None:
-        """No node holds the value any more."""
-        self.memory = None
-        if self.group is None:
-            group = self.group = Group(self.call.seconds)
-            for other in self.neighbours():
-                group.join(other)
-
-    def appear(self, memory: Memory, array: Any) -> None:
-        """A node holds the value."""
-        self.reference = ref(array)
-        self.memory = memory
-        if self.group is not None:
-            self.group.root().seconds -= self.call.seconds
-            self.group = None
-
-    def live_slots(self) -> Iterator[tuple[Record, int, int | None]]:
-        """Where the value stands, or is to stand: records of nodes that no walk has freed."""
-        for reference, place, part in self.slots:
-            record = reference()
-            if record is not None and record.alive:
-                yield record, place, part
-
-
-class Memory:
-    """A piece of memory: an array that owns it, and the Values that nodes hold in it."""
-
-    __slots__ = ("bytes", "counted", "fixed", "holder", "locks", "owner", "used", "values")
-
-    def __init__(self, owner: Any, died: Callable[[Any], None]) -> None:
-        self.owner = ref(owner, died)
-        self.bytes = owner.nbytes
-        self.values: list[ref[Value]] = []
-        self.fixed = False  # in it are Sources
-        self.holder: ref[Any] | None = None  # a Tensor of the user's that lives in fixed memory
-        self.locks = 0
-        self.used = 0
-        self.counted = False
-
-
-class Record:
-    """What one node saved. Where something of it was let go of, it stands in the node's place with the rest."""
-
-    __slots__ = ("__weakref__", "node", "partial", "places", "pool")
-
-    def __init__(self, node: Node, pool: Pool) -> None:
-        self.node = ref(node)
-        self.pool = pool
-        self.places: list[tuple[int, int | None, Value]] = []
-        self.partial: list[Any] = []
-
-    @property
-    def complete(self) -> bool:
-        """Whether the node itself holds what it saved."""
-        node = self.node()
-        return node is not None and type(node.saved) is tuple
-
-    @property
-    def alive(self) -> bool:
-        """Whether nobody else has freed what the node saved."""
-        node = self.node()
-        return node is not None and (node.saved is self or type(node.saved) is tuple)
-
-    def put(self, place: int, part: int | None, array: Any) -> None:
-        """Let a place hold an array, or with None nothing."""
-        if self.complete:
-            node = self.node()
-            assert node is not None
-            self.partial, node.saved = list(node.saved), self
-        if part is None:
-            self.partial[place] = array
-        else:
-            held = self.partial[place]
-            self.partial[place] = (*held[:part], array, *held[part + 1 :])
-
-    def lacks(self, place: int, part: int | None) -> bool:
-        if self.complete:
-            return False
-        held = self.partial[place]
-        return (held if part is None else held[part]) is None
-
-    def restore(self) -> None:
-        """Give the node what it saved."""
-        with self.pool.lock:
-            self.pool.restore([value for _, _, value in self.places])
-            node = self.node()
-            if node is not None and node.saved is self:
-                node.saved, self.partial = tuple(self.partial), []
 
 
 class Pool:
@@ -271,17 +39,35 @@ class Pool:
         self.budgets: tuple[memory_budget, ...] = ()
         self.memories: dict[int, Memory] = {}  # by the identity of the array that owns it
         self.movable: set[Memory] = set()  # what can be let go of
-        self.in_use: set[Memory] = set()  # what the node holds whose rules are running
+        self.walked: Record | None = None  # of the node whose rules are running
+        self.in_use: set[Memory] = set()  # what that holds
+        self.passed: Node | None = None  # the last one whose rules have run
         self.entries: WeakKeyDictionary[Node, tuple[tuple[Value, ...], Record | None]] = WeakKeyDictionary()
+        self.reserve = Reserve()  # of what is movable, what has to stay
         self.bytes = 0
-        self.wanted = 0  # the most that had to be held at once when nothing more could be let go of
+        self.loose = 0  # of these, what is movable
         self.clock = 0
         self.quickest: dict[Any, float] = {}
 
     @property
-    def limit(self) -> int:
-        # Once it could not be kept, all goes that can: so the error names a number that will do.
-        return 0 if self.wanted else min(budget.limit for budget in self.budgets)
+    def budget(self) -> int:
+        """The smallest of the budgets in force."""
+        return min([budget.limit for budget in self.budgets])
+
+    @property
+    def limit(self) -> float:
+        """The budget, or the least one once that could not be kept."""
+        return max(self.budget, self.reserve.least)
+
+    @property
+    def fixed(self) -> int:
+        """The bytes that cannot be let go of."""
+        return self.bytes - self.loose
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there was once no room for everything: then it matters what has to stay."""
+        return self.reserve.limit < inf
 
     def timed(self, primitive: Primitive, shape: Any, seconds: float) -> float:
         """The least that such a call ever took: the first may have compiled something."""
@@ -293,7 +79,7 @@ class Pool:
 
     def memory_of(self, array: Any) -> Memory:
         """The memory that the array is in."""
-        while (owner := _owner(array)) is not None:
+        while (owner := owner_of(array)) is not None:
             array = owner
         memory = self.memories.get(id(array))
         if memory is None:
@@ -307,10 +93,11 @@ class Pool:
         if counted is not memory.counted:
             memory.counted = counted
             self.bytes += memory.bytes if counted else -memory.bytes
-        if memory.values and not memory.fixed:
-            self.movable.add(memory)
-        else:
-            self.movable.discard(memory)
+        movable = bool(memory.values) and not memory.fixed
+        if movable is not memory.movable:
+            memory.movable = movable
+            self.loose += memory.bytes if movable else -memory.bytes
+            (self.movable.add if movable else self.movable.remove)(memory)
 
     def fix(self, array: Any, tensor: Tensor | None = None) -> None:
         """The memory stays; it counts when no Tensor of the user's lives in it."""
@@ -328,6 +115,8 @@ class Pool:
         """A node holds the value."""
         memory = self.memory_of(array)
         memory.used = self.clock
+        if value.first is None:
+            value.first = memory
         if value.memory is not memory:
             value.appear(memory, array)
             memory.values.append(ref(value))
@@ -360,15 +149,42 @@ class Pool:
 
     # Letting go
 
+    def called(self) -> None:
+        """An operator has been recorded: make room before the next."""
+        if self.bytes > self.limit < self.reserve.limit:
+            self._begin()
+        if self.scarce:
+            self.reserve.hold(self.limit, self.fixed, set() if self.walked is None else self.walked.memories)
+            self.need_room()
+        self.observe()
+
+    def entered(self, node: Node) -> None:
+        """A walk calls the rules of a node, which holds what it saved."""
+        self.let_pass()
+        record = self.walked = self.entries.get(node, ((), None))[1]
+        if record is not None:
+            self.in_use = {value.memory for _, _, value in record.places if value.memory is not None}
+            if self.scarce:
+                self.reserve.enter(record, self.limit, self.fixed)
+
+    def let_pass(self) -> None:
+        """What the last node saved is freed by now, if it ever is."""
+        node, self.passed, self.walked, self.in_use = self.passed, None, None, set()
+        if node is not None:
+            self.forget(node)
+
     def make_room(self, more: int = 0) -> bool:
         """Let go of memory until what is held, and so much more, keeps the budget; whether it then does."""
-        limit = self.limit
-        if self.bytes + more <= limit:
+        if self.bytes + more <= self.limit:
             return True
+        if self.limit < self.reserve.limit:
+            self._begin()
+        limit = self.limit
+        staying = self.reserve.staying(self.budget)
         heap = [
             (self.score(memory), index, memory)
             for index, memory in enumerate(self.movable)
-            if not memory.locks and memory not in self.in_use
+            if not memory.locks and memory not in self.in_use and memory not in staying
         ]
         heapify(heap)
         surplus = len(heap) >> 5  # a look at all of them is paid for by several at a time
@@ -384,9 +200,20 @@ class Pool:
         return self.bytes + more <= limit
 
     def need_room(self, more: int = 0) -> None:
-        """Make room where nothing else can be done: a budget that is too small is taken down."""
+        """Make room where nothing else can be done: a budget that is too small is raised to the least that will do."""
+        if not self.make_room(more) and self.reserve.kept <= self.budget:
+            self.reserve.kept = inf
         if not self.make_room(more):
-            self.wanted = max(self.wanted, self.bytes + more)
+            self.reserve.bare = max(self.reserve.bare, self.bytes + more)
+
+    def _begin(self) -> None:
+        """There is no room for everything: from now on it matters what has to stay."""
+        reserve = self.reserve = Reserve(self.limit)
+        for _, record in list(self.entries.values()):
+            if record is not None and record.alive:
+                if any(value.memory is None for _, _, value in record.places):
+                    reserve.kept = inf  # it went before, in a larger budget
+                reserve.judge(record, self.limit)
 
     def score(self, memory: Memory) -> float:
         """What it costs to do without the memory: the least goes first."""
@@ -413,12 +240,15 @@ class Pool:
 
     # Bringing back
 
-    def restore(self, wanted: list[Value]) -> None:
-        """Compute values again, from what is there, and put them where nodes miss them."""
-        self.in_use = set()
+    def restore(self, record: Record) -> None:
+        """Compute again, from what is there, what a node saved, and put it wherever it is missing."""
+        self.let_pass()
+        if self.scarce:
+            self.reserve.enter(record, self.limit, self.fixed)
+        wanted = [value for _, _, value in record.places]
         if not self._restored(wanted, False):
-            # What is there is in the way: from nothing, it takes the least memory that it can.
-            for memory in list(self.movable):
+            # What is there is in the way: from what has to stay alone it can be done.
+            for memory in self.movable - self.reserve.staying(self.budget):
                 self.let_go(memory)
             self._restored(wanted, True)
 
@@ -448,7 +278,7 @@ class Pool:
                 value = pending.pop()
                 if value in held or value.call in calls:
                     continue
-                array = value.get()
+                array = value.get() if value.memory is not None or not at_any_size else None
                 if array is not None:
                     keep(value, array)
                     self._fill(value, array)
@@ -504,21 +334,6 @@ class Pool:
             record.put(place, part, array)
         if missing:
             self.settle(value, array)
-
-
-def append(items: list[Any], item: Any, lives: Callable[[Any], bool]) -> None:
-    """Append to a list from which the dead are removed whenever it has doubled."""
-    if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
-        items[:] = filter(lives, items)
-    items.append(item)
-
-
-def _owner(array: Any) -> Any:
-    """The array that this one is a view of, or None."""
-    owner = backend_of(array).owner(array)
-    while owner is not None and not is_array(owner):  # a holder of memory under the array interface
-        owner = getattr(owner, "owner" if hasattr(owner, "owner") else "base", None)
-    return owner
 
 
 def _died(pool: ref[Pool], key: int, _: Any) -> None:
