@@ -25,14 +25,16 @@ from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from ..kernels.results import noted
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
-from .program import Instruction, Program, Value, replaced
+from .program import Asked, Instruction, Program, Value, replaced
 from .scalars import as_array
-from .traced import Number, Traced, TracedModule
+from .traced import Number, Traced, TracedModule, lies_in, owner_of
 
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
+_UNKNOWN = -1
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis)))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
@@ -116,7 +118,7 @@ class Tracer(Observer):
             recording = False
         self._busy += 1
         try:
-            result = function(*bare_args, **bare_kwargs)
+            result, asked = noted(function, *bare_args, **bare_kwargs)
         finally:
             self._busy -= 1
         if not recording or not self.recording:
@@ -135,7 +137,17 @@ class Tracer(Observer):
         if writes:
             self._append(instruction)
             return result
-        return self._with_results(instruction, result)
+        made = self._with_results(instruction, result)
+        instruction.asked = tuple([Asked(x.shape, x.dtype, self._out_of(instruction, x, result)) for x in asked])
+        instruction.asked = () if any(x.out == _UNKNOWN for x in instruction.asked) else instruction.asked
+        return made
+
+    def _out_of(self, instruction: Instruction, array: Any, result: Any) -> int | None:
+        """Which of the results owns an array's memory; None where no part of the result lies there."""
+        entry = self._roots.get(id(array))
+        if entry is not None and entry[0]() is array and entry[1] in instruction.outs:
+            return instruction.outs.index(entry[1])
+        return _UNKNOWN if lies_in(array, result) else None
 
     def _append(self, instruction: Instruction) -> None:
         node = self._node
@@ -193,7 +205,7 @@ class Tracer(Observer):
         """A new value for an array, with its place among those that share memory."""
         if type(array) is not np.ndarray:
             return self.program.value(array)
-        owner = _owner(array)
+        owner = owner_of(array)
         entry = self._roots.get(id(owner))
         if entry is not None and entry[0]() is owner:
             return self.program.value(array, entry[1])
@@ -458,7 +470,7 @@ class Tracer(Observer):
         for x in result if type(result) in (tuple, list) else (result,):
             if isinstance(x, Tensor) and type(x.array) is np.ndarray and id(x) not in self.outside:
                 array = x.array
-                if _owner(array) is array:
+                if owner_of(array) is array:
                     x.array = self.call(np.array, (array,), {}, kind="new")
                 else:
                     self.lift(x)
@@ -578,18 +590,6 @@ def _numbers_of(x: Any) -> Any:
 
 def _same(value: Any, seen: Any) -> bool:
     return value == seen or value != value and seen != seen
-
-
-def _owner(array: Any) -> Any:
-    """The array that owns the memory."""
-    while True:
-        base = array.base
-        if base is None:
-            return array
-        base = getattr(base, "owner", base)
-        if not isinstance(base, np.ndarray):
-            return array
-        array = base
 
 
 def _is_ours(function: Any) -> bool:

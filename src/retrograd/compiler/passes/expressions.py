@@ -80,7 +80,7 @@ def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
             form, tests = _PRIMITIVES[primitive.name]
             return _step(out, form, (*args, *instruction.kwargs.values()), tests)
         if primitive.ufunc is not None:
-            function = next((cell for cell in _wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
+            function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
     if not instruction.kwargs and type(function).__hash__ is not None:
         if function in _ARITHMETIC:
             return _step(out, _ARITHMETIC[function], args)
@@ -90,7 +90,7 @@ def steps_of(instruction: Instruction, depth: int = 0) -> list[Step] | None:
             return [Step(out, _LOGIC[function], args, _BOOL)]
         if function is np.where and len(args) == 3:
             return _step(out, "({1} if {0} else {2})", args, tests=(0,))
-    looped = next((cell for cell in _wrapped(function) if hasattr(cell, "loop")), None)
+    looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
         return _step(out, form, args) if looped.loop in by_element() else None
@@ -173,7 +173,7 @@ def row_major(value: Value) -> bool:
     return True
 
 
-def _wrapped(function: Any) -> list[Any]:
+def wrapped(function: Any) -> list[Any]:
     """A function, and what it is a wrapper of."""
     found = [function]
     while len(found) < 8:

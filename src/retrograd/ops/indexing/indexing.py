@@ -26,6 +26,7 @@ from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
+from ...kernels.results import empty
 from ...kernels.sequences import lookups
 from ..shape.shape import apply_view
 from ..table.registry import operator
@@ -263,8 +264,14 @@ def reading(name: str) -> Primitive:
     )
 
 
+def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+    out = empty(shape, like.dtype, like)
+    out[...] = 0
+    return out
+
+
 def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
-    out = array_module(x).zeros(shape, x.dtype)
+    out = _zeros(shape, x)
     out[index.key] = x
     return out
 
@@ -272,7 +279,7 @@ def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
 def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
     if not index.repeats:
         return _place(x, index, shape)
-    out = array_module(x).zeros(shape, x.dtype)
+    out = _zeros(shape, x)
     add_at(out, index, x)
     return out
 
