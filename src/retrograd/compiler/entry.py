@@ -132,7 +132,7 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
-        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label)
+        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies)
         self.forward: Any = self.replay  # or the graph that it becomes
         if self.kernels is not None:
             gives = [*handed_out, *self.kept]
@@ -140,7 +140,8 @@ class Entry:
         self.pull: Replay | None = None
         if trace.cotangents:
             gives = [value for value, _ in trace.gradients if value is not None]
-            self.pull = Replay(backward, [*trace.cotangents, *self.kept], gives, f"backward of {label}")
+            label = f"backward of {label}"
+            self.pull = Replay(backward, [*trace.cotangents, *self.kept], gives, label, not program.varies)
         self.results = trace.results
         self.width = len(handed_out)
         self.written = self._written_tensors(forward)

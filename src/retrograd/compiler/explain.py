@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .program import Instruction, Value
+from .replay import Replay
 
 
 class Timed:
@@ -57,19 +58,9 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is not None:
         out.append(f"on a GPU: {len(entry.kernels)} CUDA kernels of its own; {entry.forward.words}")
-    live, peak = 0, 0
-    last = {v.root: index for index, step in enumerate(program.instructions) for v in (*step.reads(), *step.outs)}
-    kept = {v.root for v in program.outputs}
-    held: dict[Value, int] = {}
-    for index, step in enumerate(program.instructions):
-        for v in step.outs:
-            if v.root is v and v.shape is not None:
-                held[v] = v.nbytes
-                live += v.nbytes
-        peak = max(peak, live)
-        for v in [v for v in held if last[v] <= index and v not in kept]:
-            live -= held.pop(v)
-    out.append(f"memory: {_bytes(peak)} at most for what the program makes, beside its inputs")
+    out += _memory("memory", entry.replay)
+    if entry.pull is not None:
+        out += _memory("memory of the backward part", entry.pull)
     if costs:
         out.append(f"measured: {1e3 * sum(costs.values()):.3g} ms")
     if entry.trace.sizes is not None:
@@ -79,6 +70,24 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     out.append("assumed: shapes, dtypes, strides and requires_grad of all inputs, grad mode, default dtype, and")
     out += ["  " + line for line in entry.trace.surroundings.words(entry.trace.free)]
     return "\n".join(out)
+
+
+def _memory(what: str, replay: Replay) -> list[str]:
+    """The plan of a replay's memory: what leaves it, and the arena's places."""
+    leaving = sum(
+        v.nbytes for step in replay.instructions for v in step.outs if v.root is v and v in replay.plan.outside
+    )
+    plan = replay.plan
+    out = [f"{what}: an arena of {_bytes(plan.size)}, and {_bytes(leaving)} new in each call, which leave it"]
+    for index, slots in plan.slots.items():
+        step = replay.instructions[index]
+        for asked, slot in zip(step.asked, slots, strict=True):
+            if slot is not None:
+                block = slot.block
+                name = "scratch" if asked.out is None else repr(step.outs[asked.out])
+                where = f"at {block.offset}: {_bytes(block.nbytes)}"
+                out.append(f"  {where} for {name}, instructions {block.first} to {block.last}")
+    return out
 
 
 def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:

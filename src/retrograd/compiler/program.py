@@ -32,6 +32,7 @@ tuples, lists, dicts and slices too; all else there is constant.
   - ``"effect"``: changes Python objects that the user holds: ``.grad`` of a leaf, the parameters and the state of an
     optimizer. Never removed; all that lies in memory outside of the program is read and written by then.
 
+* ``asked``: the arrays that the call asks for by ``kernels/results.py``, in order.
 * ``operator``, ``site``: the operator and the line of the user's program that it comes from; ``backward`` in a walk.
 
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
@@ -46,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,12 +112,20 @@ class Method:
 method: Callable[[str], Method] = cache(Method)
 
 
+class Asked(NamedTuple):
+    """An array that a call asks for (``kernels/results.py``): which of ``outs`` owns it; None where it is scratch."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    out: int | None
+
+
 class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths", "primitive",
-        "several", "site", "view", "writes",
+        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths",
+        "primitive", "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -145,6 +154,7 @@ class Instruction:
         self.checks = checks  # whether the shapes of outs may depend on data, and are compared
         self.primitive = primitive
         self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
+        self.asked: tuple[Asked, ...] = ()
         self.operator = ""
         self.site: Any = None
         self.backward = False

@@ -51,3 +51,10 @@ def owner_of(array: Any) -> Any:
         if not isinstance(base, np.ndarray):
             return array
         array = base
+
+
+def lies_in(array: Any, nest: Any) -> bool:
+    """Whether any array in tuples and lists may share memory with an array."""
+    if type(nest) in (tuple, list):
+        return any(lies_in(array, item) for item in nest)
+    return isinstance(nest, np.ndarray) and np.may_share_memory(nest, array)

@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from numpy import may_share_memory
+
+from ..kernels.results import into
+from .arenas import Plan
 from .program import Instruction, Method, Value, values_in
 
 _names = count()
@@ -28,17 +32,24 @@ class Replay:
         takes: the values it is called with.
         gives: the values it returns, in a tuple.
         label: what tracebacks call it.
+        planned: whether it keeps the memory of what it makes, which is of one size in all calls.
     """
 
     def __init__(
-        self, instructions: Sequence[Instruction], takes: Sequence[Value], gives: Iterable[Value], label: str
+        self,
+        instructions: Sequence[Instruction],
+        takes: Sequence[Value],
+        gives: Iterable[Value],
+        label: str,
+        planned: bool = False,
     ) -> None:
         self.instructions = list(instructions)
+        gives = tuple(gives)
+        self.plan = Plan(self.instructions if planned else (), takes, gives)
         self.lines: list[Instruction | None] = [None, None]  # by line number
-        self._constants: dict[str, Any] = {"Miss": Miss}
+        self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
-        gives = tuple(gives)
         source = self._source(takes, gives)
         exec(compile(source, self.file, "exec"), self._constants)
         self.function: Callable[..., Any] = self._constants["replay"]
@@ -79,15 +90,33 @@ class Replay:
             if value not in kept:
                 ending.setdefault(index, []).append(value)
         lines = [f"def replay({', '.join(map(repr, takes))}):"]
+        slots = {index: f"s{number}" for number, index in enumerate(self.plan.slots)}
+        if slots:
+            lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
+            self.lines += [None, None]
         for index, instruction in enumerate(self.instructions):
-            for line in self._lines_of(instruction, ending.get(index, ())):
+            where = slots.get(index, "")
+            for line in self._lines_of(instruction, ending.get(index, ()), where, self.plan.leaving.get(index, ())):
                 lines.append("    " + line)
                 self.lines.append(instruction)
+        if slots:
+            lines.append("    plan.leave(arena)")
+            self.lines.append(None)
         lines.append(f"    return {self._tuple(map(repr, gives))}")
         return "\n".join(lines)
 
-    def _lines_of(self, instruction: Instruction, ending: Sequence[Value]) -> Iterable[str]:
-        call = self._call(instruction)
+    def _lines_of(
+        self, instruction: Instruction, ending: Sequence[Value], slots: str, leaving: Sequence[Value]
+    ) -> Iterable[str]:
+        """The lines of one instruction.
+
+        Args:
+            instruction: it.
+            ending: the values that nobody reads afterwards.
+            slots: the name of the arrays that it puts results into, if there are any.
+            leaving: values that must not lie in the arena then.
+        """
+        call = self._call(instruction, slots)
         gone = f"; del {', '.join(map(repr, ending))}" if ending else ""
         if instruction.kind == "guard":
             yield f"if not {call}: raise Miss"
@@ -104,6 +133,8 @@ class Replay:
             yield f"{self._tuple(map(repr, instruction.outs))} = {self._tuple(parts)}; del result" + (
                 "" if instruction.checks else gone
             )
+        for value in leaving:
+            yield f"if overlap({value!r}, arena.memory): {value!r} = {value!r}.copy()"
         if instruction.checks and instruction.outs:
             shaped = [out for out in instruction.outs if out.shape is not None]
             if shaped:
@@ -116,10 +147,12 @@ class Replay:
     def _tuple(parts: Iterable[str]) -> str:
         return "(" + "".join(part + ", " for part in parts) + ")"
 
-    def _call(self, instruction: Instruction) -> str:
+    def _call(self, instruction: Instruction, slots: str) -> str:
         function = instruction.function
         args = [self._expression(value) for value in instruction.args]
         named = [f"{name}={self._expression(value)}" for name, value in instruction.kwargs.items()]
+        if slots:
+            return f"into({slots}, {', '.join([self._constant(function), *args, *named])})"
         if isinstance(function, Method):
             return f"{args[0]}.{function.__name__}({', '.join([*args[1:], *named])})"
         if function is operator.getitem:

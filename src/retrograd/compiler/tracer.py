@@ -25,15 +25,17 @@ from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from ..kernels.results import noted
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
-from .program import Instruction, Program, Value, replaced
-from .real import as_real, is_real, made_real, numbers_of, owner_of
+from .program import Asked, Instruction, Program, Value, replaced
+from .real import as_real, is_real, lies_in, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
+_UNKNOWN = -1
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
 
 # Functions whose results have shapes that depend on elements, whatever these are.
@@ -120,7 +122,7 @@ class Tracer(Observer):
             recording = False
         self._busy += 1
         try:
-            result = function(*bare_args, **bare_kwargs)
+            result, asked = noted(function, *bare_args, **bare_kwargs)
         finally:
             self._busy -= 1
         if not recording or not self.recording:
@@ -139,7 +141,17 @@ class Tracer(Observer):
         if writes:
             self._append(instruction)
             return result
-        return self._with_results(instruction, result)
+        made = self._with_results(instruction, result)
+        instruction.asked = tuple([Asked(x.shape, x.dtype, self._out_of(instruction, x, result)) for x in asked])
+        instruction.asked = () if any(x.out == _UNKNOWN for x in instruction.asked) else instruction.asked
+        return made
+
+    def _out_of(self, instruction: Instruction, array: Any, result: Any) -> int | None:
+        """Which of the results owns an array's memory; None where no part of the result lies there."""
+        entry = self._roots.get(id(array))
+        if entry is not None and entry[0]() is array and entry[1] in instruction.outs:
+            return instruction.outs.index(entry[1])
+        return _UNKNOWN if lies_in(array, result) else None
 
     def _append(self, instruction: Instruction) -> None:
         node = self._node

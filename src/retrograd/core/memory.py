@@ -10,8 +10,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+from collections.abc import Callable
 
 from .devices import registered_backends
+
+# What else lets go of memory that it keeps to use again.
+caches: list[Callable[[], None]] = []
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -31,13 +35,16 @@ def keep_freed_memory() -> bool:
 
 
 def empty_cache() -> None:
-    """Give the memory of freed arrays back to the system: on Linux glibc's, on a GPU what CuPy's pools hold.
+    """Give memory that nothing uses now back to the system: that of freed arrays (on Linux glibc's, on a GPU what
+    CuPy's pools hold), and what compiled functions keep for their next call.
 
     Programs need it only before something else wants the memory; the next arrays are slower.
 
     >>> rg.empty_cache()
     """
     gc.collect()
+    for let_go in caches:
+        let_go()
     if _LIBC:
         _LIBC.malloc_trim(0)
     for backend in registered_backends():

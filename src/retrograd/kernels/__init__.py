@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
+from .results import empty
 from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
@@ -114,7 +115,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                 return reference(x, *others)
             loop = getattr(compiled(), name)
-            out = np.empty_like(x)
+            out = empty(x.shape, x.dtype)
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
@@ -163,7 +164,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             if dim != x.ndim - 1 or not takes(*arrays, least=SEVERAL):
                 return reference(*arrays, dim=dim)
             loop = getattr(compiled(), name)
-            out = np.empty_like(x)
+            out = empty(x.shape, x.dtype)
             rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
             launch(loop, len(rows[0]), shortest(x), *rows)
             return out

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import loop, multiplies
+from .results import empty
 from .threads import launch
 from .windows import Window3, in_three_axes
 
@@ -88,7 +89,7 @@ def _by_planes(window: Window3, channels: int, outs: int, groups: int) -> bool:
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The convolution."""
     axes = in_three_axes(window)
-    out = np.empty((len(x), len(w), *window.out), x.dtype)
+    out = empty((len(x), len(w), *window.out), x.dtype)
     b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
     b = b.reshape(groups, -1)
     if _by_planes(axes, w.shape[1], len(w), groups):
@@ -111,11 +112,8 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """The transpose of the convolution, as a map of its input."""
     axes = in_three_axes(window)
     shape = (len(y), groups * w.shape[1], *window.size)
-    if b is None:
-        out = np.zeros(shape, y.dtype)
-    else:
-        out = np.empty(shape, y.dtype)
-        out[:] = b.reshape((-1,) + (1,) * len(window.size))
+    out = empty(shape, y.dtype)
+    out[:] = 0 if b is None else b.reshape((-1,) + (1,) * len(window.size))
     if _by_planes(axes, w.shape[1], len(w), groups):
         kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
         args = _flat(y, groups), kernels, axes, _grouped(out, groups, window)
@@ -138,7 +136,7 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
     if _by_planes(axes, channels, y.shape[1], groups):
-        out = np.empty((y.shape[1], 1, *window.kernel), x.dtype)
+        out = empty((y.shape[1], 1, *window.kernel), x.dtype)
         args = _grouped(x, groups, window), _flat(y, groups), axes, out.reshape(groups, outs, *axes[0])
         _launch("weight_by_planes", groups, y.size * out[0].size, *args)
         return out
@@ -147,7 +145,7 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))
     some = _block(channels, parts * groups)
     room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # rows a power of two apart share their cache lines
-    totals = np.empty((parts, groups, rows, room), x.dtype)[..., :outs]
+    totals = empty((parts, groups, rows, room), x.dtype)[..., :outs]
     arrays = _grouped(x, groups, window), _flat(y, groups)
     items = parts * groups * -(-channels // some)
     _launch("weight", items, y.size * rows, *arrays, axes, (images, lines, some), totals)

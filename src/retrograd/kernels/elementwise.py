@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import USEFUL, WORTH_SHARING, compiled, loop
+from .results import empty
 from .threads import launch
 
 BLOCK = 1 << 14  # elements whose losses are summed by themselves
@@ -33,7 +34,7 @@ def kept(x: Any, keep: Any, scale: float) -> Any:
     """``x * scale`` where the mask is true, else 0."""
     if not _takes(x, keep):
         return None
-    out = np.empty_like(x)
+    out = empty(x.shape, x.dtype)
     flat = [array.reshape(-1) for array in (x, keep)]
     launch(loop("elementwise_loops", "kept"), x.size, WORTH_SHARING, *flat, x.dtype.type(scale), out.reshape(-1))
     return out
@@ -43,7 +44,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     """``np.where``."""
     if not _takes(x, y, condition) or y.dtype != x.dtype or condition.dtype != np.bool_:
         return None
-    out = np.empty_like(x)
+    out = empty(x.shape, x.dtype)
     flat = [array.reshape(-1) for array in (condition, x, y, out)]
     launch(loop("elementwise_loops", "chosen"), x.size, WORTH_SHARING, *flat)
     return out
@@ -67,7 +68,7 @@ def slope(kind: int, g: Any, x: Any, y: Any, bound: float = 0.0, divisor: float 
         return None
     if not _takes(x, y) or y.dtype != x.dtype:
         return None
-    out, number = np.empty_like(x), x.dtype.type
+    out, number = empty(x.shape, x.dtype), x.dtype.type
     numbers = kind, number(g), number(bound), number(divisor)
     flat = x.reshape(-1), y.reshape(-1)
     launch(loop("elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.reshape(-1))

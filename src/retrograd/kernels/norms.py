@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import WORTH_SHARING, loop, shortest
+from .results import empty
 from .threads import launch
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
@@ -33,7 +34,7 @@ class Rows:
     def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
         kept, width = x.shape[: x.ndim - self.axes], prod(x.shape[x.ndim - self.axes :])
         flat = x.reshape(-1, width)
-        out, (mean, rstd) = np.empty_like(flat), np.empty((2, len(flat), 1), np.float32)
+        out, (mean, rstd) = empty(flat.shape, np.float32), empty((2, len(flat), 1), np.float32)
         args = flat, _or(w, 1, width), _or(b, 0, width), float(eps), self.centred, out, mean, rstd
         launch(loop("norm_loops", "layer_norm"), len(flat), shortest(flat), *args)
         shape = kept + (1,) * self.axes
@@ -43,9 +44,9 @@ class Rows:
         width = prod(x.shape[x.ndim - self.axes :])
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
         mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
-        dx = np.empty_like(flat)
+        dx = empty(flat.shape, np.float32)
         blocks = -(-len(flat) // BLOCK)
-        sums = np.empty((2, blocks, width))
+        sums = empty((2, blocks, width), float)
         args = dy.reshape(flat.shape), flat, _or(w, 1, width), mean, rstd, self.centred, dx, *sums
         launch(loop("norm_loops", "layer_norm_backward"), blocks, max(1, shortest(flat) // BLOCK), *args)
         dw, db = sums.sum(axis=1).astype(np.float32)
@@ -60,8 +61,8 @@ class Rows:
         gx, gw, gb = g
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
         mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
-        by_dy, by_x = np.empty_like(flat), np.empty_like(flat)
-        by_w = np.empty((-(-len(flat) // BLOCK), width))
+        by_dy, by_x = empty(flat.shape, np.float32), empty(flat.shape, np.float32)
+        by_w = empty((-(-len(flat) // BLOCK), width), float)
         given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
         args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
         launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
@@ -82,15 +83,15 @@ class Groups:
     def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
         rows = self._laid_out(x)
         shape = self.groups, rows.shape[1]
-        out, (mean, rstd) = np.empty_like(rows), np.empty((2, len(rows)), np.float32)
+        out, (mean, rstd) = empty(rows.shape, np.float32), empty((2, len(rows)), np.float32)
         args = rows, _or(w, 1, *shape), _or(b, 0, *shape), float(eps), out, mean, rstd
         launch(loop("norm_loops", "group_norm"), len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
         return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         rows, channels = self._laid_out(x), x.shape[1]
-        dx = np.empty_like(rows)
-        sums = np.empty((2, *rows.shape[:2]))
+        dx = empty(rows.shape, np.float32)
+        sums = empty((2, *rows.shape[:2]), float)
         args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
         least = max(1, WORTH_SHARING // rows[0].size)
         launch(loop("norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
@@ -105,14 +106,14 @@ class Channels:
         channels = x.shape[1]
         mean, squares = moments or channel_moments(x)
         rstd = 1 / np.sqrt(squares * (channels / x.size) + eps)
-        out = np.empty_like(x)
+        out = empty(x.shape, x.dtype)
         scale = rstd if w is None else rstd * w
         _over_channels("channel_norm", x, mean, scale, _or(b, 0, channels), _planes(out))
         shape = (1, channels) + (1,) * (x.ndim - 2)
         return out, mean.astype(np.float32).reshape(shape), rstd.astype(np.float32).reshape(shape)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-        channels, dx = x.shape[1], np.empty_like(x)
+        channels, dx = x.shape[1], empty(x.shape, x.dtype)
         dw, db = np.empty((2, channels))
         args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
         _over_channels("channel_norm_backward", dy, _planes(x), *args)

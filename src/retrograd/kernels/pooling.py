@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import SEVERAL, WORTH_SHARING, compiled, loop
+from .results import empty
 from .threads import launch
 from .windows import in_three_axes
 
@@ -55,8 +56,8 @@ def max_at(x: Any, corner: Any, offsets: Any) -> Any:
 
 def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
     """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
-    out = np.empty((*x.shape[:2], *window.out), x.dtype)
-    winners = np.empty(out.shape, np.uint8)
+    out = empty((*x.shape[:2], *window.out), x.dtype)
+    winners = empty(out.shape, np.uint8)
     work = prod(window.out) * prod(window.kernel)
     _run("max_pool", (_planes(x), _planes(out), _planes(winners)), work, in_three_axes(window))
     return out, winners
@@ -64,7 +65,7 @@ def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
 
 def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
     """Each window's element added at the place of its winner."""
-    dx = np.empty((*g.shape[:2], *window.size), g.dtype)
+    dx = empty((*g.shape[:2], *window.size), g.dtype)
     work = max(prod(window.out), prod(window.size))
     _run("max_pool_backward", (_planes(g), _planes(winners), _planes(dx)), work, in_three_axes(window))
     return dx
@@ -72,7 +73,7 @@ def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
 
 def average_pool(x: Any, window: Any, divisor: Any) -> Any:
     """The sum of each window, divided."""
-    out = np.empty((*x.shape[:2], *window.out), x.dtype)
+    out = empty((*x.shape[:2], *window.out), x.dtype)
     work = prod(window.out) * prod(window.kernel)
     _run("average_pool", (_planes(x), _planes(out)), work, in_three_axes(window), _divisors(divisor, window, x))
     return out
@@ -80,7 +81,7 @@ def average_pool(x: Any, window: Any, divisor: Any) -> Any:
 
 def average_pool_backward(g: Any, window: Any, divisor: Any) -> Any:
     """Each window's element, divided, added to all that it was the mean of."""
-    dx = np.empty((*g.shape[:2], *window.size), g.dtype)
+    dx = empty((*g.shape[:2], *window.size), g.dtype)
     work = prod(window.out) * prod(window.kernel)
     divisors = _divisors(divisor, window, g)
     _run("average_pool_backward", (_planes(g), _planes(dx)), work, in_three_axes(window), divisors)

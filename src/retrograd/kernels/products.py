@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from . import loop, multiplies
 from .openblas import openblas
+from .results import empty
 from .threads import count, launch
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
@@ -53,7 +54,7 @@ def _shared_stack(x: Any, y: Any) -> Any:
     (m, k), n = x.shape[-2:], y.shape[-1]
     if x_form is None or y_form is None or min(m, n, k) == 1:
         return np.matmul(x, y)
-    out = np.empty((*lead, m, n), x.dtype)
+    out = empty((*lead, m, n), x.dtype)
     given = m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out
     launch(loop("product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
     return out
@@ -98,7 +99,7 @@ def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
     if not (rows.flags.c_contiguous and columns.flags.c_contiguous):
         return None
-    out = np.empty((x.shape[0], y.shape[1]), x.dtype)
+    out = empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
     if block:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from . import USEFUL, compiled
+from .results import empty
 from .threads import launch
 
 
 def outer(x: Any, y: Any) -> Any:
     """``out_bij = x_bi y_bj``."""
-    out = np.empty((len(x), x.shape[1], y.shape[1]), np.float32)
+    out = empty((len(x), x.shape[1], y.shape[1]), np.float32)
     launch(compiled().outer, len(out), 1 + USEFUL // out[0].size, x, y, out)
     return out

@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from ..core.summation import LARGE
 from . import WORTH_SHARING, compiled, loop
+from .results import empty
 from .threads import launch
 
 BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
@@ -83,6 +84,13 @@ def written(ufunc: np.ufunc, x: Any, y: Any) -> bool:
     return type(x) is ndarray and _applied(ufunc, (x, y), x) is not None
 
 
+def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "same_kind") -> None:
+    """``ufunc(*inputs, out=out)``."""
+    large = any(type(x) is ndarray and x.size >= LARGE for x in inputs) and len(inputs) == ufunc.nin
+    if not large or _applied(ufunc, inputs, out) is None:
+        ufunc(*inputs, out=out, casting=casting)
+
+
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
     """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
@@ -103,7 +111,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
         return None
     length, steps = laid_out
     if out is None:
-        out = np.empty(shape, of_result)
+        out = empty(shape, of_result)
     elif not _may_be_written(out, shape, of_result, arrays):
         return None
     steps.append((length * out.itemsize, out.itemsize))

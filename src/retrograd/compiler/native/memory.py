@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..arenas import Block, arranged
 from .steps import Buffer, Step
-
-LINE = 64  # bytes that arrays are aligned to
 
 
 def note_lives(steps: Sequence[Step]) -> list[Buffer]:
@@ -26,17 +25,10 @@ def note_lives(steps: Sequence[Step]) -> list[Buffer]:
 
 
 def plan(buffers: Sequence[Buffer]) -> int:
-    """Give each buffer of the arena its offset, the largest first; the bytes of the arena."""
-    placed: list[Buffer] = []
-    size = 0
-    for buffer in sorted((b for b in buffers if b.kind == "arena"), key=lambda b: -b.nbytes):
-        offset = 0
-        for other in sorted(placed, key=lambda b: b.index):
-            if other.first <= buffer.last and buffer.first <= other.last:
-                if offset + buffer.nbytes <= other.index:
-                    break
-                offset = max(offset, -(-(other.index + other.nbytes) // LINE) * LINE)
-        buffer.index = offset
-        placed.append(buffer)
-        size = max(size, offset + buffer.nbytes)
+    """Give each buffer of the arena its offset; the bytes of the arena."""
+    inside = [buffer for buffer in buffers if buffer.kind == "arena"]
+    blocks = [Block(buffer.nbytes, buffer.first, buffer.last) for buffer in inside]
+    size = arranged(blocks)
+    for buffer, block in zip(inside, blocks, strict=True):
+        buffer.index = block.offset
     return size

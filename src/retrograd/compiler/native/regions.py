@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import threads
+from ...kernels import results, threads
+from .. import arenas
 from ..effects import clear_grad, give_array, run_step, set_grad
-from ..program import Instruction, Value
+from ..program import Asked, Instruction, Value
 from ..replay import Miss
 from . import machine, memory
 from .fusing import fused_maps
@@ -59,6 +60,7 @@ class Region:
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
         self._threaded = module.threaded
         self._places = [lowering.places[value] for value in wanted]
+        self.asked: list[Asked] = []  # of the arrays that it makes, the large ones
         self.run = self._made()
 
     def _made(self) -> Callable[..., Any]:
@@ -66,6 +68,7 @@ class Region:
         names: dict[str, Any] = {
             "call": self._function.call, "empty": np.empty, "asarray": np.asarray, "Miss": Miss, "keep": self._function,
             "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _laid, "ndarray": np.ndarray,
+            "asked": results.empty,
         }  # fmt: skip
         given = [f"a{k}" for k in range(len(self.takes))]
         lines, items, after, at = [], [], [], 0
@@ -94,7 +97,10 @@ class Region:
             order = sorted(range(len(place.shape)), key=lambda d: -place.strides[d])
             names[f"s{k}"] = tuple([place.shape[d] for d in order])
             turned = "" if place.dense else f".transpose({[order.index(d) for d in range(len(order))]})"
-            lines.append(f"o{k} = empty(s{k}, e{k}){turned}")
+            large = place.size * place.dtype.itemsize >= arenas.LEAST
+            if large:
+                self.asked.append(Asked(names[f"s{k}"], place.dtype, k))
+            lines.append(f"o{k} = {'asked' if large else 'empty'}(s{k}, e{k}){turned}")
             items.append(f"o{k}")
             number = self.values[k].shape is None
             outs.append(f"o{k}.item()" if number else f"o{k}")
@@ -114,9 +120,7 @@ class Region:
         return run
 
     def _new_arena(self) -> Any:
-        memory = np.empty(self.arena + 64, np.uint8)
-        away = -memory.ctypes.data % 64
-        return memory[away : away + self.arena]
+        return arenas.aligned(self.arena)
 
     def instruction(self) -> Instruction:
         """What stands for the region in the program."""
@@ -124,6 +128,7 @@ class Region:
         made.several = len(self.values) != 1
         made.paths = tuple((index,) for index in range(len(self.values))) if made.several else ((),)
         made.parts = self.parts
+        made.asked = tuple(self.asked)
         made.writes = tuple(
             dict.fromkeys(value for part in self.parts for value in part.writes if _outer(value, self.parts))
         )

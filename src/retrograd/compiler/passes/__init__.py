@@ -17,6 +17,7 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     """
     if compiled() is None:
         return list(instructions)
+    from .destinations import asking
     from .expressions import keeps_shapes
     from .groups import grouped
     from .order import versions
@@ -25,7 +26,7 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
     steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
-    return grouped(versions(without_repeats(steps, takes, gives), takes), gives)
+    return asking(grouped(versions(without_repeats(steps, takes, gives), takes), gives))
 
 
 __all__ = ["optimized"]

@@ -102,7 +102,7 @@ def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int 
             form, tests = _PRIMITIVES[primitive.name]
             return _step(out, form, (*args, *instruction.kwargs.values()), machine, tests)
         if primitive.ufunc is not None:
-            function = next((cell for cell in _wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
+            function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
     if not instruction.kwargs and type(function).__hash__ is not None:
         if function in _ARITHMETIC:
             return _step(out, _ARITHMETIC[function], args, machine)
@@ -115,7 +115,7 @@ def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int 
         named = isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
         if named and function.__name__ in machine.functions:
             return _step(out, machine.functions[function.__name__], args, machine)
-    looped = next((cell for cell in _wrapped(function) if hasattr(cell, "loop")), None)
+    looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and machine.loops and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
         return _step(out, form, args, machine) if looped.loop in by_element() else None
@@ -211,7 +211,7 @@ def row_major(value: Value) -> bool:
     return True
 
 
-def _wrapped(function: Any) -> list[Any]:
+def wrapped(function: Any) -> list[Any]:
     """A function, and what it is a wrapper of."""
     found = [function]
     while len(found) < 8:

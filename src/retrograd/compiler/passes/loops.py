@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.results import empty
 from ...kernels.threads import launch
-from ..program import Instruction, Value
+from ..program import Asked, Instruction, Value
 from .expressions import Step, by_element
 from .layouts import Layout
 
@@ -138,6 +139,13 @@ class Loop:
         self.parts = -(-(self.columns if self.flat else self.rows) // self.block)
         self.loop = compiled_loop(self._source(names, len(outer)))
         self.lengths = (*outer[1:], self.columns)
+        self.partial: list[tuple[int, ...]] = []  # the shapes of sums of parts
+        for total in group.sums:
+            by_row = len(outer) in self.layout.reduces(total.axes)
+            rows = self.parts if self.flat or not by_row else self.rows
+            self.partial.append((rows,) if by_row else (rows, self.columns))
+        results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
+        self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 
     def _source(self, names: Names, outer: int) -> str:
         group, layout = self.group, self.layout
@@ -187,12 +195,8 @@ class Loop:
     def __call__(self, *args: Any) -> Any:
         width, group, layout = len(self.operands), self.group, self.layout
         arrays = [operand.bind(x) for operand, x in zip(self.operands, args, strict=False)]
-        outs = [np.empty(group.shape, x.dtype) for x in group.outs]
-        last = len(layout.lengths) - 1
-        partial = []
-        for total in group.sums:
-            by_row = last in layout.reduces(total.axes)
-            partial.append(np.empty((self.parts if self.flat else self.rows) if by_row else (self.parts, self.columns)))
+        outs = [empty(group.shape, x.dtype) for x in group.outs]
+        partial = [empty(shape, float) for shape in self.partial]
         shaped = [x.reshape(layout.lengths) for x in outs]
         sizes = *self.lengths, self.rows, self.block
         launch(self.loop, self.parts, 1, *arrays, *values_of(args[width:]), *shaped, *partial, *sizes)
@@ -220,6 +224,7 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
     last = group.members[-1]
     instruction.operator, instruction.site, instruction.backward = run.__name__, last.site, last.backward
     instruction.parts = group.members
+    instruction.asked = run.asked
     return instruction
 
 

@@ -5,14 +5,16 @@ The loop multiplies as ``kernels.products`` does, in the same blocks, and goes o
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...kernels import multiplies
 from ...kernels.products import USEFUL, prepared
+from ...kernels.results import empty
 from ...kernels.threads import launch
-from ..program import Instruction, Value
+from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
 from .layouts import Layout, fits
 from .loops import Group, Names, compiled_loop, values_of
@@ -96,6 +98,13 @@ class ProductLoop:
         # Nobody reads the product itself: the first result lies in its memory.
         self.inplace = not kept and bool(self.written) and self.written[0].dtype == product.out.dtype
         self.loop = compiled_loop(self._source(names))
+        shape = prod(group.shape[:-1]), group.shape[-1]
+        returned = self.inplace or kept
+        others = self.written[1:] if self.inplace else self.written
+        self.asked = (
+            Asked(shape, product.out.dtype, 0 if returned else None),
+            *[Asked(shape, x.dtype, number + returned) for number, x in enumerate(others)],
+        )
 
     def _source(self, names: Names) -> str:
         written = self.written[1:] if self.inplace else self.written
@@ -150,7 +159,7 @@ class ProductLoop:
         width, shape, matrix = len(self.operands), self.group.shape, factors[4]
         arrays = [operand.bind(a) for operand, a in zip(self.operands, args, strict=False)]
         written = self.written[1:] if self.inplace else self.written
-        outs = [np.empty(matrix.shape, value.dtype) for value in written]
+        outs = [empty(matrix.shape, value.dtype) for value in written]
         launch(self.loop, blocks, least, *factors, *arrays, *values_of(args[width:]), *outs)
         first = matrix.reshape(shape)
         found = [out.reshape(shape) for out in outs]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import SEVERAL, USEFUL, compiled, loop
+from ..results import empty
 from ..threads import launch
 
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
@@ -33,7 +34,7 @@ def takes_table(x: Any, index: Any, values: int) -> bool:
 def take_rows(x: Any, index: Any) -> Any:
     """``x[index]`` for non-negative numbers of rows."""
     rows = x.reshape(len(x), -1)
-    out = np.empty((index.size, rows.shape[1]), x.dtype)
+    out = empty((index.size, rows.shape[1]), x.dtype)
     launch(loop("sequences.lookup_loops", "take_rows"), len(out), _least(rows), rows, _numbers(index), out)
     return out.reshape(index.shape + x.shape[1:])
 
@@ -60,8 +61,8 @@ def takes_logits(x: Any, index: Any) -> bool:
 def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     n, classes = x.shape
-    rows = np.empty((2 if smoothing else 1, n), x.dtype)
-    top, total = np.empty((2, n, 1), x.dtype)
+    rows = empty((2 if smoothing else 1, n), x.dtype)
+    top, total = empty((2, n, 1), x.dtype)
     whole = float(classes if class_weight is None else class_weight.sum())
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
@@ -72,7 +73,7 @@ def cross_entropy_backward(
     x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
 ) -> Any:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
-    dx = np.empty_like(x)
+    dx = empty(x.shape, x.dtype)
     top, total = np.ascontiguousarray(top, x.dtype), np.ascontiguousarray(total, x.dtype)
     vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
     launch(

@@ -28,6 +28,7 @@ from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
 from ...kernels import lanes
+from ...kernels.results import empty
 from ...kernels.sequences import lookups
 from ..shape.shape import apply_view
 from ..table.registry import operator
@@ -308,8 +309,14 @@ def _write_at(out: Any, index: Index, values: Any) -> None:
         out[index.key] = values
 
 
+def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+    out = empty(shape, like.dtype, like)
+    out[...] = 0
+    return out
+
+
 def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
-    out = array_module(x).zeros(shape, x.dtype)
+    out = _zeros(shape, x)
     _write_at(out, index, x)
     return out
 
@@ -317,7 +324,7 @@ def _place(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
 def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
     if not index.repeats:
         return _place(x, index, shape)
-    out = array_module(x).zeros(shape, x.dtype)
+    out = _zeros(shape, x)
     add_at(out, index, x)
     return out
 

@@ -24,9 +24,9 @@ from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
-from ....core.layout import order_like
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
+from ....kernels.results import empty, empty_like
 from ....kernels.sequences import attention as loops
 from ...make.random import rand
 from ...table.batching import aligned
@@ -126,10 +126,9 @@ def _weights_again(s: Any, first: int | None, top: Any) -> Any:
 
 def _like(x: Any, shape: tuple[int, ...]) -> Any:
     """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
-    xp = array_module(x)
     if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize:
-        return xp.empty_like(x, order=order_like(x))
-    return xp.empty(shape, x.dtype)
+        return empty_like(x)
+    return empty(shape, x.dtype, x)
 
 
 def _forward(
@@ -208,7 +207,7 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     """The output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
-    top, total = array_module(q).empty((2, *lead, q.shape[-2], 1), q.dtype)
+    top, total = empty((2, *lead, q.shape[-2], 1), q.dtype, q)
     fill = loops.forward if loops.takes(q, k, v, mask) else _forward
     fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
     return out, top, total

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.results import empty
 from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
@@ -71,9 +71,8 @@ def _steps_back(
 
 
 def _gru(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> tuple[tuple[Any, Any], Any, Any]:
-    xp = array_module(x)
     gates = projected(ordered(x, reverse), w_ih)
-    recurrent_n, out = xp.empty((2, x.shape[0], *h.shape), x.dtype)
+    recurrent_n, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
     run = loops.gru if loops.takes(gates) else _steps
     run(gates, h, w_hh, b_ih, b_hh, recurrent_n, out)
     last = out[-1] if x.shape[0] else h
@@ -96,7 +95,7 @@ def _gru_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, (dx_gates, dh_gates) = dh.copy(order="C"), array_module(x).empty((2, *gates.shape), x.dtype)
+    dh, (dx_gates, dh_gates) = dh.copy(order="C"), empty((2, *gates.shape), x.dtype, x)
     run = loops.gru_backward if loops.takes(gates) else _steps_back
     run(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates)
     names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.results import empty
 from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
@@ -75,10 +75,9 @@ def _steps_back(dout: Any, dh: Any, dc: Any, gates: Any, cells: Any, w_hh: Any, 
 def _lstm(
     x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
 ) -> tuple[tuple[Any, Any, Any], Any, Any]:
-    xp = array_module(x)
     gates = projected(ordered(x, reverse), w_ih)
-    cells = xp.empty((x.shape[0] + 1, *c.shape), x.dtype)
-    out = xp.empty((x.shape[0], *h.shape), x.dtype)
+    cells = empty((x.shape[0] + 1, *c.shape), x.dtype, x)
+    out = empty((x.shape[0], *h.shape), x.dtype, x)
     cells[0] = c
     run = loops.lstm if loops.takes(gates) else _steps
     run(gates, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, cells, out)
@@ -104,7 +103,7 @@ def _lstm_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), array_module(x).empty(gates.shape, x.dtype)
+    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), empty(gates.shape, x.dtype, x)
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
     run(dout, dh, dc, gates, cells, w_hh, da)
     names = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import array_module
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
+from ....kernels.results import empty
 from ....kernels.sequences import recurrent as loops
 from ...linear.affine import linear
 from ...table.batching import composed
@@ -64,7 +64,7 @@ def _rnn_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, da = dh.copy(order="C"), array_module(x).empty(out.shape, x.dtype)
+    dh, da = dh.copy(order="C"), empty(out.shape, x.dtype, x)
     run = loops.rnn_backward if loops.takes(out) else _steps_back
     run(dout, dh, out, w_hh, relu, da)
     names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")

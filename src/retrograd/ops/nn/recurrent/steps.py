@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ....core.devices import array_module
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
 from ....kernels.products import dot
+from ....kernels.results import empty
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
 
@@ -31,7 +30,11 @@ def projected(x: Any, w: Any) -> Any:
 
 def previous(h: Any, out: Any) -> Any:
     """The hidden state before each step."""
-    return np.concatenate((h[None], out[:-1])) if out.shape[0] else out
+    if not out.shape[0]:
+        return out
+    before = empty(out.shape, out.dtype, out)
+    before[0], before[1:] = h, out[:-1]
+    return before
 
 
 def weight_gradients(

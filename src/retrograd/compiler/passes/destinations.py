@@ -1,0 +1,133 @@
+"""NumPy's functions on large arrays, as calls that ask for their results' memory, and that all threads share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.summation import LARGE
+from ...kernels.results import empty
+from ...kernels.ufuncs import applied
+from ..arenas import LEAST
+from ..program import Asked, Instruction, Method, Value
+from .expressions import row_major, wrapped
+
+_OPERATORS = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
+    operator.neg: np.negative, operator.abs: np.absolute, operator.lt: np.less, operator.le: np.less_equal,
+    operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
+}  # fmt: skip
+_COPIES = {"clone", "contiguous", "copy", "cast", "astype"}
+_RESHAPES = {"flatten", "reshape", "squeeze", "unflatten", "unsqueeze"}
+
+Compute = Callable[[Any, tuple[Any, ...]], object]  # fills an array from arguments
+
+
+class _Asking:
+    """A function that fills an array, as one that asks for it."""
+
+    def __init__(self, compute: Compute, out: Value, name: str) -> None:
+        self.compute = compute
+        self.order = sorted(range(len(out.shape)), key=lambda axis: -out.strides[axis])
+        self.axes = None if row_major(out) else tuple(map(int, np.argsort(self.order)))
+        self.asked = Asked(tuple([out.shape[axis] for axis in self.order]) if self.axes else out.shape, out.dtype, 0)
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = empty(self.asked.shape, self.asked.dtype)
+        if self.axes is not None:
+            out = out.transpose(self.axes)
+        self.compute(out, args)
+        return out
+
+
+def asking(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """The instructions, with such calls in the place of NumPy's."""
+    return [_asking(step) for step in instructions]
+
+
+def _asking(step: Instruction) -> Instruction:
+    if step.writes:
+        return _shared_write(step)
+    if step.kind not in ("array", "primitive", "whole") or step.view or step.several or len(step.outs) != 1:
+        return step
+    (out,) = step.outs
+    known = any(asked.out == 0 for asked in step.asked)
+    if known or step.checks or out.root is not out or out.nbytes < LEAST or not _dense(out):
+        return step
+    compute = _compute(step, out)
+    if compute is None:
+        return step
+    function = _Asking(compute, out, step.name)
+    return step.changed(function=function, kwargs={}, asked=(function.asked,))
+
+
+def _dense(value: Value) -> bool:
+    """Whether the elements lie one behind the other in some order of axes."""
+    step = value.dtype.itemsize
+    for stride, length in sorted(zip(value.strides, value.shape, strict=True)):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return not value.dtype.hasobject
+
+
+def _compute(step: Instruction, out: Value) -> Compute | None:
+    args = step.args
+    ufunc = _ufunc_of(step)
+    if ufunc is not None:
+        return lambda out, args: applied(ufunc, args, out)
+    if not args or not all(isinstance(x, Value) and x.shape is not None for x in _arrays(step)):
+        return None
+    method = step.name if isinstance(step.function, Method) or step.primitive is not None else ""
+    if method in _RESHAPES and row_major(out):
+        return lambda out, args: np.copyto(out.reshape(args[0].shape), args[0])
+    if method in _COPIES and out.shape == args[0].shape and args[0].dtype.kind in "fiub":
+        return lambda out, args: np.copyto(out, args[0], casting="unsafe")
+    if step.primitive is not None and step.name in ("stack", "cat") and set(step.kwargs) == {"dim"}:
+        if any(x.dtype != out.dtype for x in args):
+            return None
+        join, dim = np.stack if step.name == "stack" else np.concatenate, step.kwargs["dim"]
+        return lambda out, args: join(args, axis=dim, out=out)
+    return None
+
+
+def _arrays(step: Instruction) -> tuple[Any, ...]:
+    return step.args if step.primitive is not None and step.name in ("stack", "cat") else step.args[:1]
+
+
+def _ufunc_of(step: Instruction) -> Any:
+    """The ufunc of one result that an instruction is, of arrays and numbers."""
+    function: Any = step.function
+    primitive = step.primitive
+    if step.kwargs or not all(isinstance(x, (Value, int, float, np.ndarray, np.generic)) for x in step.args):
+        return None
+    if primitive is not None:
+        if primitive.ufunc is None:
+            return None
+        function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), None)
+    elif type(function).__hash__ is not None:
+        function = _OPERATORS.get(function, function)
+    if not isinstance(function, np.ufunc) or function.nout != 1 or len(step.args) != function.nin:
+        return None
+    (out,) = step.outs
+    return function if out.dtype.kind in "fb" else None
+
+
+def _shared_write(step: Instruction) -> Instruction:
+    """``ufunc(x, y, out=x)`` of a large array by all threads."""
+    function = step.function
+    if not isinstance(function, np.ufunc) or step.outs or not set(step.kwargs) <= {"out", "casting"}:
+        return step
+    target = step.kwargs.get("out")
+    if type(target) is not Value or target.size < LARGE or len(step.args) != 2 or function.nin != 2:
+        return step
+
+    def write(*args: Any, out: Any, casting: Any = "same_kind") -> None:
+        applied(function, args, out, casting)
+
+    write.__name__ = function.__name__
+    return step.changed(function=write)
