@@ -101,6 +101,9 @@ def suits(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
 
 
+MAPPED: set[str] = set()  # the loops that work element by element
+
+
 def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
 
@@ -119,6 +122,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
             return out
 
+        MAPPED.add(name)
         large.loop, large.reference = name, reference  # type: ignore[attr-defined]
         shared = whole(large)
         if _arity(reference) == 1:

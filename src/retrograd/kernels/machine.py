@@ -59,14 +59,15 @@ compiled = Compiled()
 class Loop:
     """A compiled loop, by the names of its module and of itself there: ``loop(*args)``.
 
-    ``recipe`` is what ``objects.compile`` makes machine code of; where it is None, the module is imported for it, when
-    something has to be compiled.
+    ``recipe`` is what ``objects.compile`` makes machine code of; where it is None, the module is imported for it, or
+    its ``source`` run, when something has to be compiled.
     """
 
-    def __init__(self, module: str, name: str, recipe: Any = None) -> None:
+    def __init__(self, module: str, name: str, recipe: Any = None, source: str = "") -> None:
         self.module = module
         self.name = name
         self.recipe = recipe
+        self.source = source
         self._entries: list[Callable[..., Any]] = []
         self._found: dict[tuple[Kind, ...], Callable[..., Any]] = {}
 
@@ -93,8 +94,7 @@ class Loop:
             began = time.perf_counter()
             from . import objects
 
-            recipe = self.recipe or getattr(import_module(self.module), self.name).recipe
-            payload = objects.compile(recipe, kinds, f"{PREFIX}{full_name}")
+            payload = objects.compile(self.recipe or self._defined().recipe, kinds, f"{PREFIX}{full_name}")
             entry = _linked(payload)
             if entry is None:
                 raise RuntimeError(f"the loop {full_name} calls what is not there: {payload[:400]!r}")
@@ -104,6 +104,14 @@ class Loop:
             compiled.found += 1
         self._entries.append(entry)
         return entry
+
+    def _defined(self) -> Any:
+        """The loop that its module defines."""
+        if not self.source:
+            return getattr(import_module(self.module), self.name)
+        scope: dict[str, Any] = {"__name__": self.module}
+        exec(compile(self.source, f"<{self.module}>", "exec"), scope)
+        return scope[self.name]
 
 
 class Loops:

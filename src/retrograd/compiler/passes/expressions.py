@@ -80,13 +80,6 @@ class Step(NamedTuple):
     tests: tuple[int, ...] = ()
 
 
-def by_element() -> dict[str, Callable[..., Any]]:
-    """The functions of one element that Numba knows, by the names of their loops."""
-    from ...kernels.loops import BY_ELEMENT
-
-    return BY_ELEMENT
-
-
 def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int = 0) -> list[Step] | None:
     """An instruction as steps of a loop on a machine; None where it is not elementwise, or beyond the machine."""
     if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
@@ -118,7 +111,7 @@ def steps_of(instruction: Instruction, machine: Machine = PROCESSOR, depth: int 
     looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and machine.loops and _runs_loop(args, out):
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
-        return _step(out, form, args, machine) if looped.loop in by_element() else None
+        return _step(out, form, args, machine)
     if looped is None and primitive is None:
         return None
     steps: list[Step] = []

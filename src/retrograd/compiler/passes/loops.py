@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels import MAPPED
 from ...kernels.results import empty
 from ...kernels.threads import launch
 from ..program import Asked, Instruction, Value
-from .expressions import Step, by_element
+from .expressions import Step
 from .layouts import Layout
 
 PART = 1 << 13  # elements that a thread takes at once
@@ -89,7 +90,7 @@ class Names:
             text = step.form.format(*texts, zero=f"{real}(0)")
             self.names[step.out] = f"t{number}"
             self.lines.append(f"t{number} = {text}")
-            self.functions |= {name for name in by_element() if step.form.startswith(f"{name}(")}
+            self.functions |= MAPPED & {step.form.partition("(")[0]}
 
     def _operand(self, x: Any, step: Step, test: bool) -> str:
         real = _NUMBER[step.dtype.name]
@@ -231,8 +232,6 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
     """The loop of a source, by whose digest what is compiled of it is kept on disk."""
-    name = f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
-    scope: dict[str, Any] = {"__name__": name}
-    exec(compile(source, f"<{name}>", "exec"), scope)
-    found: Callable[..., Any] = scope["loop"]
-    return found
+    from ...kernels.machine import Loop as Compiled
+
+    return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)
