@@ -64,7 +64,8 @@ class memory_budget(Mode):
 
     Raises:
         RuntimeError: at the end of a walk, if the budget could not be kept. It names the smallest budget for the step
-            up to there: that one and every larger one can be kept, no smaller one can. The gradients are complete.
+            up to there: that one and every larger one can be kept, no smaller one can, unless some of the graph is let
+            go of before a walk comes to it. The gradients are complete.
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: it is no positive size.
 
