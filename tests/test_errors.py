@@ -184,6 +184,7 @@ VALUES = [  # both answer, differently
     Difference("empty|.*new_empty", "", "", "unset memory"),
     Difference("searchsorted|bucketize", "size: first longer", "", "boundaries out of order"),
     Difference("kthvalue", "size: first longer", "", "of equal elements, the index of another one"),
+    Difference("linalg.lu_factor_ex", "size: last longer", "", "a column that is there twice has a pivot by rounding"),
     Difference(".*pixel_unshuffle", "size: .* empty", "", "PyTorch returns an empty input as it is"),
     Difference(".*hinge_embedding_loss", "dtype: integers", "", "PyTorch rounds the losses of integers"),
     Difference("triangular_solve", "rank", "", "the coefficients, which are returned too, are not broadcast"),
@@ -213,7 +214,7 @@ REFUSALS = [  # we refuse where PyTorch answers
     Difference("Tensor.to_sparse", "rank", "", "a number has no coordinates"),
     Difference("unravel_index", "index|sizes", "", "PyTorch takes positions out of range by their remainders"),
     Difference(
-        "(linalg.)?lu(_factor_ex)?",
+        "(linalg.)?lu(_factor)?(_ex)?",
         "size: last longer",
         "",
         "what is below the square part needs that to be invertible",

@@ -39,6 +39,11 @@ def is_real(x: Any) -> bool:
     return type(x) is np.ndarray or is_array(x) and not isinstance(x, (np.ndarray, Wrapping))
 
 
+def is_ours(function: Any) -> bool:
+    """Whether it is a function of this package."""
+    return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
+
+
 def owner_of(array: Any) -> Any:
     """The array that owns the memory."""
     while True:

@@ -29,7 +29,7 @@ from ..kernels.results import noted
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import Asked, Instruction, Program, Value, replaced
-from .real import as_real, is_real, lies_in, made_real, numbers_of, owner_of
+from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
 
@@ -117,6 +117,8 @@ class Tracer(Observer):
     ) -> Any:
         """Call the function with the real arrays, and record it."""
         bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
+        if get_ident() != self._thread:  # another one, which met a Tensor that is lifted
+            return function(*bare_args, **bare_kwargs)
         recording = self.recording
         if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
             recording = False
@@ -128,7 +130,7 @@ class Tracer(Observer):
         if not recording or not self.recording:
             return result
         if not kind:
-            whole = not isinstance(function, np.ufunc) and _is_ours(function)
+            whole = not isinstance(function, np.ufunc) and is_ours(function)
             kind = "whole" if whole else "array"
         elif kind == "new":
             kind = "array"
@@ -589,10 +591,6 @@ class Tracer(Observer):
 
 def _same(value: Any, seen: Any) -> bool:
     return value == seen or value != value and seen != seen
-
-
-def _is_ours(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
 
 
 _PACKAGE = __file__[: -len("compiler/tracer.py")]

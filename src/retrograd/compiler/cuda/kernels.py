@@ -10,7 +10,7 @@ import numpy as np
 from ...core.devices import cupy_backend
 from ..passes.expressions import row_major
 from ..passes.loops import Group
-from ..program import Value
+from ..program import Asked, Value
 from .expressions import DTYPES, PRELUDE
 from .source import NUMBERS, POINTERS, THREADS, Kernel, Operands, copying, elementwise, with_sums
 
@@ -58,6 +58,8 @@ class Module:
 
 class CudaLoop:
     """A group as a function of its arrays and numbers; it returns its results, sums last, or the only one."""
+
+    asked: tuple[Asked, ...] = ()  # CuPy has a pool of its own
 
     def __init__(self, group: Group, module: Module) -> None:
         self.group, self.module = group, module

@@ -45,8 +45,8 @@ class _Asking:
 
 
 def asking(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """The instructions, with such calls in the place of NumPy's."""
-    return [_asking(step) for step in instructions]
+    """The instructions, with such calls in the place of NumPy's; CuPy has a pool of its own."""
+    return [step if step.on_gpu else _asking(step) for step in instructions]
 
 
 def _asking(step: Instruction) -> Instruction:

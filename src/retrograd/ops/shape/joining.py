@@ -31,7 +31,7 @@ def _stack(*xs: Any, dim: int) -> Any:
     xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
     try:
         return xp.concatenate([x[new] for x in xs], axis=dim)
-    except ValueError:
+    except (ValueError, IndexError):
         return xp.stack(xs, axis=dim)  # which is slower, and says what is wrong
 
 

@@ -6,6 +6,7 @@ score, and the rule is a product with it.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,6 +129,7 @@ def multi_margin_loss(
         ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
         RuntimeError: shapes do not match, or a class index is out of range.
         NotImplementedError: the input is not real floating.
+        TypeError: margin is no number.
 
     Source: Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines", 2001.
 
@@ -137,6 +139,8 @@ def multi_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
+    if not isinstance(margin, Real):
+        raise TypeError(f"margin must be a number, got {type(margin).__name__}")
     given, t = floating_operand(input), operand(target, "target")
     x = _as_rows(given)
     n, c = x.array.shape
@@ -144,7 +148,7 @@ def multi_margin_loss(
         raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
     if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
         raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
-    index = t.array.reshape(n).astype(np.int64, copy=False)
+    index = t.array.reshape(n).astype(np.int64)
     low, high = extent(index) if all_examples(index).size else (0, 0)
     if low < 0 or high >= c:
         raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")

@@ -254,7 +254,8 @@ def _meets_all(window: Window, axis: int) -> bool:
 def at_maxima(x: Tensor, index: Any, single: bool) -> MaxPool:
     """The elements of x at these places, and the places."""
     result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
-    return MaxPool(result[0], new_tensor(index[0])) if single else MaxPool(result, new_tensor(index))
+    places = index.copy()  # a program may write there, and the gradient goes by the others
+    return MaxPool(result[0], new_tensor(places[0])) if single else MaxPool(result, new_tensor(places))
 
 
 @overload

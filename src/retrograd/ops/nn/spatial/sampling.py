@@ -11,6 +11,7 @@ SAMPLE_TRANSPOSE and SAMPLE_SLOPE.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Places(NamedTuple):
 def _places(grid: Any, way: Way) -> Places:
     xp = array_module(grid)
     axes = len(way.size)
-    points = np.moveaxis(grid.reshape((grid.shape[0], -1, axes))[..., ::-1], -1, 0)
+    points = np.moveaxis(grid.reshape((grid.shape[0], prod(grid.shape[1:-1]), axes))[..., ::-1], -1, 0)
     lengths = xp.asarray(np.array(way.size, grid.dtype).reshape((axes, 1, 1)))
     slope = (lengths - 1) / 2 if way.align else lengths / 2
     x = (points + 1) * slope if way.align else (points + 1) * slope - 0.5
@@ -121,7 +122,7 @@ def _flat(found: Places, size: Ints) -> tuple[Any, Any]:
     """The places of all axes as those in a flattened plane, and whether they are inside: ``(terms, N, P)``."""
     index, inside = found.place[:, 0], found.inside[:, 0]
     for axis in range(1, len(size)):
-        shape = (-1, *index.shape[1:])
+        shape = (len(index) * found.place.shape[0], *index.shape[1:])
         index = ((index * size[axis])[:, None] + found.place[:, axis]).reshape(shape)
         inside = (inside[:, None] & found.inside[:, axis]).reshape(shape)
     return index, inside
@@ -131,7 +132,7 @@ def _multiplied(weights: list[Any]) -> Any:
     """The weights ``(terms, N, P)`` along each axis multiplied out."""
     product = weights[0]
     for more in weights[1:]:
-        product = (product[:, None] * more).reshape((-1, *product.shape[1:]))
+        product = (product[:, None] * more).reshape((len(product) * len(more), *product.shape[1:]))
     return product
 
 
@@ -154,7 +155,7 @@ def _terms(x: Any, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
 
 
 def _planes(x: Any) -> Any:
-    return x.reshape((*x.shape[:2], -1))
+    return x.reshape((*x.shape[:2], prod(x.shape[2:])))
 
 
 @in_single_precision
@@ -228,13 +229,13 @@ def _composite(x: Tensor, grid: Tensor, *, way: Way) -> Tensor:
     found = _places(raw(grid), way)
     index, inside = _flat(found, way.size)
     n, channels, axes = x.shape[0], x.shape[1], len(way.size)
-    points = grid.reshape(n, -1, axes).flip(-1).movedim(-1, 0)
+    points = grid.reshape(n, prod(grid.shape[1:-1]), axes).flip(-1).movedim(-1, 0)
     fraction = new_tensor(found.fraction) + new_tensor(found.slope) * (points - points.detach())
     weight = _multiplied(_along_axes(found, _weights(fraction, way.mode), way))
     places = new_tensor(index).movedim(0, 1)
-    count = places.shape[2]
-    places = places.reshape(n, 1, -1).expand(n, channels, -1)
-    values = gather(x.reshape(n, channels, -1), 2, places).reshape(n, channels, -1, count)
+    reads, count = places.shape[1:]
+    places = places.reshape(n, 1, prod(places.shape[1:])).expand(n, channels, -1)
+    values = gather(x.reshape(n, channels, prod(way.size)), 2, places).reshape(n, channels, reads, count)
     read: Any = np.where(new_tensor(inside).movedim(0, 1)[:, None], values, 0.0)
     return (read * weight.movedim(0, 1)[:, None]).sum(2).reshape(n, channels, *grid.shape[1:-1])
 
