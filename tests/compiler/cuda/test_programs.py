@@ -244,9 +244,8 @@ SOME = [
     "bitwise_xor", "mean", "var", "softmax", "nn.functional.dropout", "index_select", "scatter_add", "einsum", "cumsum",
 ]  # fmt: skip
 
-OTHERS = sorted(
-    name for name in CASES if name in OPERATORS and name not in SOME
-)  # a C++ compiler takes seconds for each
+# A C++ compiler takes seconds for each.
+OTHERS = sorted(name for name in CASES if name in OPERATORS and name not in SOME)
 
 
 def to_device(array: Any) -> Any:
