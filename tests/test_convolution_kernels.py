@@ -8,7 +8,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels import convolution, threads
+from retrograd.kernels.images import convolution
+from retrograd.kernels.machine import threads
 
 pytestmark = pytest.mark.slow  # all of them compile loops
 

@@ -9,7 +9,8 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.kernels import pooling, resampling, sampling, threads
+from retrograd.kernels.images import pooling, resampling, sampling
+from retrograd.kernels.machine import threads
 
 MODES, PADDINGS = ("nearest", "bilinear", "bicubic"), ("zeros", "border", "reflection")
 WAYS = list(product(MODES, PADDINGS, (False, True)))

@@ -5,7 +5,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.kernels import elementwise, moments
+from retrograd.kernels import elementwise
+from retrograd.kernels.statistics import moments
 from retrograd.nn import functional as F
 
 pytestmark = [

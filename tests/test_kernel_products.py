@@ -7,9 +7,11 @@ import pytest
 
 pytest.importorskip("numba")
 
-from retrograd.kernels import blas, cblas, products, ufuncs
-from retrograd.kernels.machine import Loop
-from retrograd.kernels.objects import njit
+from retrograd.kernels import ufuncs
+from retrograd.kernels.machine import blas, cblas
+from retrograd.kernels.machine.compiled import Loop
+from retrograd.kernels.machine.objects import njit
+from retrograd.kernels.matrices import products
 
 pytestmark = pytest.mark.skipif(not cblas.available(), reason="no BLAS of NumPy's found")
 product = blas.product

@@ -14,7 +14,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels import products, threads
+from retrograd.kernels.machine import threads
+from retrograd.kernels.matrices import products
 from retrograd.ops.linear import matmul
 
 pytestmark = pytest.mark.slow  # all of them compile loops
@@ -378,7 +379,7 @@ x = rg.ones(300, 300)
 assert abs(float(x.exp()[0, 0]) - 2.7182817) < 1e-6
 assert abs(float(rg.nn.functional.softmax(x, -1)[0, 0]) * 300 - 1) < 1e-5
 assert abs(float(x.tanh()[0, 0]) - 0.7615942) < 1e-6
-from retrograd.kernels.machine import compiled
+from retrograd.kernels.machine.compiled import compiled
 import sys
 print(compiled.found, compiled.loops, "numba" in sys.modules)
 """
@@ -414,7 +415,7 @@ def test_a_damaged_cache_is_compiled_again(tmp_path):
 
 
 def test_no_changed_byte_of_a_kept_loop_passes(tmp_path, monkeypatch):
-    from retrograd.kernels import store
+    from retrograd.kernels.machine import store
 
     monkeypatch.setattr(store, "_place", lambda: tmp_path / "state")
     content = bytes(range(256)) * 4
@@ -431,7 +432,7 @@ def test_no_changed_byte_of_a_kept_loop_passes(tmp_path, monkeypatch):
 
 
 def test_of_many_states_the_latest_are_kept(tmp_path, monkeypatch):
-    from retrograd.kernels import store
+    from retrograd.kernels.machine import store
 
     for number in range(20):
         monkeypatch.setattr(store, "_place", lambda number=number: tmp_path / str(number))
@@ -441,7 +442,7 @@ def test_of_many_states_the_latest_are_kept(tmp_path, monkeypatch):
 
 
 def test_of_many_parts_of_programs_the_latest_are_kept(tmp_path, monkeypatch):
-    from retrograd.kernels import store
+    from retrograd.kernels.machine import store
 
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
     monkeypatch.setattr(store, "_FILES", 8)
@@ -494,7 +495,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
 @pytest.mark.slow
 def test_each_version_and_processor_compiles_for_itself(tmp_path):
     assert cached(tmp_path) == COMPILED
-    older = "import retrograd.kernels.store as store; store._numba = lambda: b'0.0.1'"
+    older = "import retrograd.kernels.machine.store as store; store._numba = lambda: b'0.0.1'"
     assert cached(tmp_path, before=older) == COMPILED
     assert cached(tmp_path) == FOUND  # the other version has left it
     assert cached(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == COMPILED
@@ -631,8 +632,8 @@ def greedy(length, out, start, stop):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(threads, monkeypatch):
-    from retrograd.kernels import native
-    from retrograd.kernels import threads as pool
+    from retrograd.kernels.machine import native
+    from retrograd.kernels.machine import threads as pool
 
     loop = native.shared()(greedy)
     monkeypatch.setattr(pool, "_wanted", [threads])

@@ -8,7 +8,7 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd import kernels
-from retrograd.kernels import threads
+from retrograd.kernels.machine import threads
 from retrograd.kernels.sequences import attention, lookups, recurrent
 
 pytestmark = pytest.mark.slow  # all of them compile loops
@@ -170,8 +170,8 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype):
-    from retrograd.kernels.machine import Loop
-    from retrograd.kernels.objects import njit
+    from retrograd.kernels.machine.compiled import Loop
+    from retrograd.kernels.machine.objects import njit
     from retrograd.kernels.sequences import numbers
 
     @njit(fastmath={"contract"}, error_model="numpy")

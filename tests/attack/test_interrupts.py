@@ -21,7 +21,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.core.modes import modes, unrecorded, watchers
-from retrograd.kernels import threads
+from retrograd.kernels.machine import threads
 
 SAMPLED = 300  # moments of a step in the short form
 

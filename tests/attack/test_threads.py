@@ -15,7 +15,7 @@ import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.autograd.anomaly import is_anomaly_enabled
 from retrograd.core.modes import unrecorded, watchers
-from retrograd.kernels import threads
+from retrograd.kernels.machine import threads
 
 ROWS = 520  # of 64 columns: more than a loop needs to be used
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba"
 
 
 def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int) -> None:
-    """What ``kernels.product_loops`` does to a block of rows, or of columns."""
+    """What ``kernels.matrices.product_loops`` does to a block of rows, or of columns."""
     product = (x.T if x_turned else x) @ (y.T if y_turned else y)
     block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))
     out[block] = product[block]
@@ -34,7 +34,7 @@ def everything_fuses(monkeypatch):
 
     def run(source: str) -> Any:
         scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
-        exec(source.replace("from retrograd.kernels.native import apart, shared\n", ""), scope)
+        exec(source.replace("from retrograd.kernels.machine.native import apart, shared\n", ""), scope)
         scope |= {"_sum": np.sum, "multiply": multiplied}
         counts["loops"] += 1
         return scope["loop"]

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
-from retrograd.kernels import alignments
+from retrograd.kernels.sequences import alignments
 
 
 def logits(*shape):

@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     if kernels.compiled() is None:
         raise UserError("nothing to compile: Numba is not installed (pip install retrograd[fast]), or turned off")
-    from retrograd.kernels.machine import compiled
+    from retrograd.kernels.machine.compiled import compiled
 
     for name, exercise in exercises():
         loops, seconds = compiled.loops, compiled.seconds

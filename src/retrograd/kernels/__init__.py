@@ -21,8 +21,8 @@ from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.tracing import whole
+from .machine.threads import launch
 from .results import empty
-from .threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
 SEVERAL = 1 << 8  # those from which one does that stands for several calls of NumPy
@@ -53,11 +53,11 @@ def compiled() -> Any:
     try:
         if not available():
             return None
-        from .machine import loops
-        from .store import known
+        from .machine.compiled import loops
+        from .machine.store import known
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
-            from . import native  # noqa: F401
+            from .machine import native  # noqa: F401
         for function in at_first_use:
             function()
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
@@ -68,7 +68,7 @@ def compiled() -> Any:
 @cache
 def loop(module: str, name: str) -> Any:
     """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
-    from .machine import loops
+    from .machine.compiled import loops
 
     return getattr(loops(module), name)
 
@@ -78,7 +78,7 @@ def multiplies() -> bool:
     """Whether there are compiled loops, and NumPy's BLAS for them."""
     if compiled() is None:
         return False
-    from .cblas import available
+    from .machine.cblas import available
 
     return available()
 

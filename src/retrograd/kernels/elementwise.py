@@ -11,8 +11,8 @@ import numpy as np
 from numpy import ndarray
 
 from . import USEFUL, WORTH_SHARING, compiled, loop
+from .machine.threads import launch
 from .results import empty
-from .threads import launch
 
 BLOCK = 1 << 14  # elements whose losses are summed by themselves
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses

@@ -8,8 +8,8 @@ from math import factorial
 import numpy as np
 
 from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE
-from .native import shared
-from .objects import njit
+from .machine.native import shared
+from .machine.objects import njit
 
 
 @shared()

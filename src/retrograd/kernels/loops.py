@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
-from .native import shared
-from .objects import njit
+from .machine.native import shared
+from .machine.objects import njit
 
 f = np.float32
 i = np.int32

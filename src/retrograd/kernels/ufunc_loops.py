@@ -8,7 +8,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .native import shared
+from .machine.native import shared
 
 
 @intrinsic

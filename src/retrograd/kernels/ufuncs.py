@@ -19,8 +19,8 @@ from numpy import ndarray
 
 from ..core.summation import LARGE
 from . import WORTH_SHARING, compiled, loop
+from .machine.threads import launch
 from .results import empty
-from .threads import launch
 
 BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
 SHORT = 64  # elements of a row up to which a call for each costs more than it does

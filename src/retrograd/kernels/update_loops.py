@@ -12,10 +12,10 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
-from .interface import DATA
 from .loops import _compiled
-from .native import load, shared
-from .objects import njit
+from .machine.interface import DATA
+from .machine.native import load, shared
+from .machine.objects import njit
 from .updates import BLOCK
 
 _step = njit(error_model="numpy")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import USEFUL, WORTH_SHARING, compiled, loop
-from .threads import launch
+from .machine.threads import launch
 
 BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
 

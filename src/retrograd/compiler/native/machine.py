@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels import compiled, multiplies
-from ...kernels.store import read_region, write_region
+from ...kernels.machine.store import read_region, write_region
 
 HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
@@ -167,7 +167,7 @@ def power() -> str | None:
     """The name of the C library's ``pow``, which Python's ``**`` is."""
     import llvmlite.binding as llvm
 
-    from ...kernels.threads import foreign
+    from ...kernels.machine.threads import foreign
 
     found = foreign("pow")
     if found is None:

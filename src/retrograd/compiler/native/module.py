@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...kernels import words as at
+from ...kernels.machine import words as at
 from .emission import SCALAR_TEXT, Body, Kernel
 from .machine import HEAD, ITEMS
 from .steps import Buffer, Place, Step
@@ -12,7 +12,7 @@ from .steps import Buffer, Place, Step
 OTHERS = 1  # the status where elements are not as the trace assumed
 OVERLAP = 2  # and where an input that is written lies in the memory of another one
 
-# What ``native.launch`` of the pool does, for functions of (data, start, stop); see kernels/native.py.
+# What ``native.launch`` of the pool does, for functions of (data, start, stop); see kernels/machine/native.py.
 _LAUNCH = f"""
 define internal void @take_parts(i64 %words) noinline {{
   %place = inttoptr i64 %words to ptr

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernels.cblas import FLUSH, flushes
-from ...kernels.products import BLOCK, USEFUL, part_of, small_block
+from ...kernels.machine.cblas import FLUSH, flushes
+from ...kernels.matrices.products import BLOCK, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of
 from .machine import gemm, width
 from .steps import Place, Step, Unlowered, kernel_of
@@ -133,7 +133,7 @@ def _small_kernel(step: Step) -> Kernel:
 
 
 def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
-    """By BLAS; large ones in parts that threads share, in the blocks that ``kernels.products`` chooses."""
+    """By BLAS; large ones in parts that threads share, in the blocks that ``kernels.matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
     size = x.dtype.itemsize
     turned = [place.strides[1] != size for place in (x, y)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import results, threads
+from ...kernels import results
+from ...kernels.machine import threads
 from .. import arenas
 from ..effects import clear_grad, give_array, run_step, set_grad
 from ..program import Asked, Instruction, Value

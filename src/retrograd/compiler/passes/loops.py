@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels import MAPPED
+from ...kernels.machine.threads import launch
 from ...kernels.results import empty
-from ...kernels.threads import launch
 from ..program import Asked, Instruction, Value
 from .expressions import Step
 from .layouts import Layout
@@ -110,8 +110,8 @@ class Names:
 _HEAD = (
     "import numpy as np\nfrom numpy import sqrt\n"
     "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
-    "from retrograd.kernels.native import apart, shared\n"
-    "from retrograd.kernels.product_loops import part as multiply\n\n"
+    "from retrograd.kernels.machine.native import apart, shared\n"
+    "from retrograd.kernels.matrices.product_loops import part as multiply\n\n"
     + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
 )
 
@@ -232,6 +232,6 @@ def as_instruction(run: Any, group: Group, outs: Sequence[Value]) -> Instruction
 @cache
 def compiled_loop(source: str) -> Callable[..., Any]:
     """The loop of a source, by whose digest what is compiled of it is kept on disk."""
-    from ...kernels.machine import Loop as Compiled
+    from ...kernels.machine.compiled import Loop as Compiled
 
     return Compiled(f"loop_{hashlib.sha256(source.encode()).hexdigest()[:24]}", "loop", source=source)

@@ -1,6 +1,6 @@
 """Products of matrices, with what is done to each element of the result: a bias, an activation, a sum with an array.
 
-The loop multiplies as ``kernels.products`` does, in the same blocks, and goes over each block while it is in the cache.
+The loop multiplies as ``kernels.matrices`` does, in the same blocks, and goes over each block while it is in the cache.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...kernels import multiplies
-from ...kernels.products import USEFUL, prepared
+from ...kernels.machine.threads import launch
+from ...kernels.matrices.products import USEFUL, prepared
 from ...kernels.results import empty
-from ...kernels.threads import launch
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
 from .layouts import Layout, fits

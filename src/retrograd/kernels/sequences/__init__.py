@@ -1,1 +1,1 @@
-"""Attention and recurrent layers over whole sequences."""
+"""Attention, recurrent layers, look-ups and alignments over whole sequences."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import USEFUL, loop, multiplies
-from ..threads import launch
+from ..machine.threads import launch
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..blas import product
 from ..loops import _dot, _largest, _loop, _sum
-from ..native import shared
+from ..machine.blas import product
+from ..machine.native import shared
 from .attention import ADDED, CHOOSING
 from .numbers import exp, matrix_at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..loops import _compiled, _largest
-from ..native import shared
+from ..machine.native import shared
 from .lookups import LINE
 from .numbers import exp
 

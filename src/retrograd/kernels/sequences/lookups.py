@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import SEVERAL, USEFUL, compiled, loop
+from ..machine.threads import launch
 from ..results import empty
-from ..threads import launch
 
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 

@@ -11,7 +11,7 @@ from numba import carray, types
 from numba.extending import intrinsic, overload
 
 from ..loops import _clip, _exp, _inlined, _tanh
-from ..objects import njit
+from ..machine.objects import njit
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import SEVERAL, USEFUL, loop, multiplies
-from ..threads import launch
+from ..machine.threads import launch
 
 BLOCK = 8  # rows of the batch; their number in a product would show in the last bits, so it depends on no threads
 

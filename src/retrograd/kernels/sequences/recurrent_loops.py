@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..blas import product
 from ..loops import _compiled, _loop
-from ..native import shared
+from ..machine.blas import product
+from ..machine.native import shared
 from .numbers import sigmoid, tanh
 from .recurrent import BLOCK
 

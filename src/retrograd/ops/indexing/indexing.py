@@ -27,7 +27,7 @@ from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
-from ...kernels import lanes
+from ...kernels.layout import lanes
 from ...kernels.results import empty
 from ...kernels.sequences import lookups
 from ..shape.shape import apply_view

@@ -11,7 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import LARGE, accurate_sum
 from ...core.tensor import Tensor
-from ...kernels.products import dot as product
+from ...kernels.matrices.products import dot as product
 from ...kernels.ufuncs import written
 from ..table.registry import operator
 from ..table.types import Operand

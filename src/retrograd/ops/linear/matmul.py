@@ -15,9 +15,9 @@ from ...core.modes import watchers
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ...kernels import USEFUL, compiled, suits
-from ...kernels import rows as row_kernels
-from ...kernels.products import dot as product
-from ...kernels.products import stack
+from ...kernels.matrices import rows as row_kernels
+from ...kernels.matrices.products import dot as product
+from ...kernels.matrices.products import stack
 from ..table.python_operators import deferring
 from ..table.registry import also_named, operator
 from ..table.types import Number, Operand

@@ -15,7 +15,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
-from ...kernels import distances
+from ...kernels.matrices import distances
 from ..linear.matmul import MATMUL
 from ..table.arguments import dimension, number
 from ..table.batching import composed, in_front

@@ -11,7 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
-from ...kernels import moments
+from ...kernels.statistics import moments
 from ..indexing.selection import where
 from ..math.arithmetic import sub
 from ..table import batching

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.quiet import silent
-from ...kernels.threads import in_shares
+from ...kernels.machine.threads import in_shares
 
 LARGE = 1 << 12  # elements from which words pay
 BLOCK = 1 << 15  # elements of a block, whose words stay in the cache

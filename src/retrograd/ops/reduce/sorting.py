@@ -13,7 +13,7 @@ from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
-from ...kernels import lanes
+from ...kernels.layout import lanes
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import operator

@@ -11,7 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
-from ...kernels import moments
+from ...kernels.statistics import moments
 from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
 from ..math.powers import sqrt

@@ -13,7 +13,7 @@ from ...core.errors import InvalidValue
 from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.tensor import Tensor
-from ...kernels import copies
+from ...kernels.layout import copies
 from ..table.batching import in_front
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike

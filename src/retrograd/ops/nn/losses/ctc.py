@@ -22,7 +22,7 @@ from ....core.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import alignments
+from ....kernels.sequences import alignments
 from ...indexing.selection import where
 from ...shape.joining import cat, stack
 from ...table.arguments import integers

@@ -25,7 +25,8 @@ from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import SEVERAL, norms, takes
+from ....kernels import SEVERAL, takes
+from ....kernels.statistics import norms
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed

@@ -16,7 +16,8 @@ from ....core.quiet import silently
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor, new_tensor
 from ....core.tracing import whole
-from ....kernels import SEVERAL, norms, takes
+from ....kernels import SEVERAL, takes
+from ....kernels.statistics import norms
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED

@@ -13,7 +13,7 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import apply
 from ....core.tensor import Tensor
-from ....kernels.pooling import TABLED
+from ....kernels.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.registry import operator
 from ..spatial.resampling import RESAMPLE, AxisMap

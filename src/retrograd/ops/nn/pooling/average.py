@@ -15,7 +15,7 @@ from ....core.devices import array_module
 from ....core.dtypes import FLOATING
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
-from ....kernels import pooling
+from ....kernels.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size

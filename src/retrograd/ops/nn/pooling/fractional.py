@@ -14,7 +14,7 @@ from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import pooling
+from ....kernels.images import pooling
 from ...make.random_arrays import uniform
 from ...table.arguments import integers
 from ...table.batching import folded

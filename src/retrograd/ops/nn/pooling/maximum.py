@@ -18,7 +18,7 @@ from ....core.errors import describe
 from ....core.modes import modes
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import pooling
+from ....kernels.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.summation import accurate_sum
-from ....kernels.pooling import TABLED
+from ....kernels.images.pooling import TABLED
 from ..spatial.windows import Ints, Window, axis_taps
 
 

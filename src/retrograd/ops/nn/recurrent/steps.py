@@ -11,7 +11,7 @@ from typing import Any
 from ....core.devices import array_module
 from ....core.summation import accurate_sum
 from ....core.tensor import Tensor
-from ....kernels.products import dot
+from ....kernels.matrices.products import dot
 from ....kernels.results import empty
 from ...linear.matrices import as_rows
 from ...shape.joining import stack

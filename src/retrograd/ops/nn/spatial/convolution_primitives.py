@@ -21,7 +21,9 @@ from numpy import ndarray
 
 from ....core.devices import array_module
 from ....core.primitive import Primitive
-from ....kernels import convolution, norms, takes
+from ....kernels import takes
+from ....kernels.images import convolution
+from ....kernels.statistics import norms
 from ...table.batching import fold, unfold
 from .windows import Window, gather_windows, scatter_windows
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.primitive import Primitive
-from ....kernels import resampling
+from ....kernels.images import resampling
 from ...table.batching import folded
 
 DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matrix: BLAS beats gathering

@@ -19,7 +19,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.primitive import Primitive
 from ....core.tensor import Tensor, new_tensor
-from ....kernels import sampling
+from ....kernels.images import sampling
 from ...indexing.gather import gather
 from ...table.batching import folded
 from ...table.composites import raw, second_order

@@ -20,7 +20,7 @@ from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from . import words as at
-from .machine import Loop
+from .compiled import Loop
 from .objects import njit
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loops import _exp, _inlined, f
-from .native import shared
+from ..loops import _exp, _inlined, f
+from ..machine.native import shared
 
 _LOWEST = f(-1e30)
 _LN2 = f(0.69314718055994530942)

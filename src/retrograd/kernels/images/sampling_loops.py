@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .native import shared
-from .objects import njit
+from ..machine.native import shared
+from ..machine.objects import njit
 
 BLOCK = 256  # points, whose places and weights stay in a core's cache
 NEAREST, BILINEAR, BICUBIC = range(3)

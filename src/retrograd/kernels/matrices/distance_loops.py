@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .native import shared
-from .objects import njit
+from ..machine.native import shared
+from ..machine.objects import njit
 
 
 @njit(inline="always")

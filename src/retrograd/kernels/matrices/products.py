@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import loop, multiplies
-from .openblas import openblas
-from .results import empty
-from .threads import count, launch
+from .. import loop, multiplies
+from ..machine.openblas import openblas
+from ..machine.threads import count, launch
+from ..results import empty
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
 BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
@@ -56,7 +56,7 @@ def _shared_stack(x: Any, y: Any) -> Any:
         return np.matmul(x, y)
     out = empty((*lead, m, n), x.dtype)
     given = m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out
-    launch(loop("product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    launch(loop("matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
     return out
 
 
@@ -84,7 +84,7 @@ def _shared_dot(x: Any, y: Any) -> Any:
     if given is None:
         return x.dot(y)
     blocks, least, args = given
-    launch(loop("product_loops", "product"), blocks, least, *args)
+    launch(loop("matrices.product_loops", "product"), blocks, least, *args)
     return args[4]
 
 

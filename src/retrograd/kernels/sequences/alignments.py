@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import compiled, loop, suits
-from .threads import launch
+from .. import compiled, loop, suits
+from ..machine.threads import launch
 
 WORTHWHILE = 1 << 7  # steps times places from which the loops gain more than their call costs
 SHARED = 1 << 12  # of which a thread is given at least so many
@@ -32,7 +32,7 @@ def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -
     reached = np.empty((log_probs.shape[0], *labels.shape), np.float32)
     loss = np.empty(len(labels), np.float32)
     args = log_probs, labels, _barred(skips), steps, lengths, reached, loss
-    launch(loop("alignment_loops", "ctc_forward"), len(labels), _least(log_probs, labels), *args)
+    launch(loop("sequences.alignment_loops", "ctc_forward"), len(labels), _least(log_probs, labels), *args)
     return loss, reached
 
 
@@ -41,5 +41,5 @@ def backward(g: Any, log_probs: Any, loss: Any, reached: Any, labels: Any, skips
     dx = np.zeros_like(log_probs)
     g = np.ascontiguousarray(g, np.float32)
     args = g, log_probs, loss, reached, labels, _barred(skips), steps, lengths, dx
-    launch(loop("alignment_loops", "ctc_backward"), len(labels), _least(log_probs, labels), *args)
+    launch(loop("sequences.alignment_loops", "ctc_backward"), len(labels), _least(log_probs, labels), *args)
     return dx

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loops import _dot, _dot_centred, _sum, _sum_of_squares
-from .native import shared
+from ..loops import _dot, _dot_centred, _sum, _sum_of_squares
+from ..machine.native import shared
+from ..machine.objects import njit
 from .norms import BLOCK
-from .objects import njit
 
 f = np.float32
 _SMALL = 1e-30

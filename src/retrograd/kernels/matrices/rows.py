@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import USEFUL, compiled
-from .results import empty
-from .threads import launch
+from .. import USEFUL, compiled
+from ..machine.threads import launch
+from ..results import empty
 
 
 def outer(x: Any, y: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import SEVERAL, WORTH_SHARING, compiled, loop
-from .threads import launch
+from .. import SEVERAL, WORTH_SHARING, compiled, loop
+from ..machine.threads import launch
 
 POINTS = 256  # in a block of the loops
 PIECES = 16  # of work that there are at least for the transpose, where there are as many channels
@@ -46,7 +46,7 @@ def _points(grid: Any) -> Any:
 def _run(name: str, items: int, work: int, arrays: tuple[Any, ...], way: Any, *more: Any) -> None:
     """A loop over items that take so many steps each."""
     how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
-    launch(loop("sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
+    launch(loop("images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
 
 
 def sample(x: Any, grid: Any, way: Any) -> Any:

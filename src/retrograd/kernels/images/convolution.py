@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import loop, multiplies
-from .results import empty
-from .threads import launch
+from .. import loop, multiplies
+from ..machine.threads import launch
+from ..results import empty
 from .windows import Window3, in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
@@ -72,7 +72,7 @@ def _block(channels: int, pieces: int) -> int:
 
 
 def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
-    launch(loop("convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args)
+    launch(loop("images.convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args)
 
 
 def _matrices(w: Any, groups: int, steps: int) -> Any:

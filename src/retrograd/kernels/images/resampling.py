@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from . import SEVERAL, WORTH_SHARING, compiled, loop
-from .threads import launch
+from .. import SEVERAL, WORTH_SHARING, compiled, loop
+from ..machine.threads import launch
 
 SPATIAL = 3  # axes at most
 
@@ -34,7 +34,7 @@ def resample(x: Any, maps: tuple[Any, ...]) -> Any:
     out = np.empty((*before, *shape), x.dtype)
     x = np.ascontiguousarray(x).reshape(planes, *ones, *size)
     least = max(1, WORTH_SHARING // steps)
-    launch(loop("resampling_loops", "resample"), planes, least, x, *tables, out.reshape(planes, *ones, *shape))
+    launch(loop("images.resampling_loops", "resample"), planes, least, x, *tables, out.reshape(planes, *ones, *shape))
     return out
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .native import shared
-from .objects import njit
+from ..machine.native import shared
+from ..machine.objects import njit
 
 _part = njit(error_model="numpy", fastmath={"contract"})
 

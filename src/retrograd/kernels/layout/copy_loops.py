@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .native import shared
+from ..machine.native import shared
 
 u, f = np.uint32, np.float32
 _INFINITY = u(0x7F800000)

@@ -102,13 +102,13 @@ class _Pool:
         functions = foreign("sched_yield", "usleep", "clock_gettime")
         if functions is None:
             return False
-        from .machine import loops
+        from .compiled import loops
 
         self.words[YIELD // 8], self.words[SLEEP // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
         limit(1)
         # Here: a helper that compiles would hold locks when programs fork.
-        self.serve = loops("native").serve.entry(0)
+        self.serve = loops("machine.native").serve.entry(0)
         return True
 
     def _help(self) -> None:

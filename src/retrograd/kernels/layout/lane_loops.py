@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from .native import shared
-from .objects import njit
+from ..machine.native import shared
+from ..machine.objects import njit
 
 
 @njit

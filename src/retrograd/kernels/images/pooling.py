@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from . import SEVERAL, WORTH_SHARING, compiled, loop
-from .results import empty
-from .threads import launch
+from .. import SEVERAL, WORTH_SHARING, compiled, loop
+from ..machine.threads import launch
+from ..results import empty
 from .windows import in_three_axes
 
 TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to them
@@ -26,7 +26,7 @@ def _planes(array: Any) -> Any:
 
 def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
     """A loop over the planes of some arrays, each of which takes so many steps."""
-    launch(loop("pooling_loops", name), len(planes[0]), max(1, WORTH_SHARING // work), *planes, *args)
+    launch(loop("images.pooling_loops", name), len(planes[0]), max(1, WORTH_SHARING // work), *planes, *args)
 
 
 def takes(x: Any, window: Any) -> bool:
@@ -50,7 +50,7 @@ def max_at(x: Any, corner: Any, offsets: Any) -> Any:
     index = np.empty_like(corner)
     least = max(1, WORTH_SHARING // (corner.shape[2] * len(offsets)))
     arrays = np.ascontiguousarray(x).reshape(planes, -1), corner.reshape(planes, -1), offsets
-    launch(loop("pooling_loops", "max_at"), planes, least, *arrays, index.reshape(planes, -1))
+    launch(loop("images.pooling_loops", "max_at"), planes, least, *arrays, index.reshape(planes, -1))
     return index
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import SEVERAL, USEFUL, compiled, loop
-from .threads import launch
+from .. import SEVERAL, USEFUL, compiled, loop
+from ..machine.threads import launch
 
 BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
 
@@ -26,7 +26,7 @@ def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -
         return None
     means, sums = np.empty((2, -(-x.size // length)))
     least = max(1, USEFUL // length)
-    launch(loop("moment_loops", "moments"), len(sums), least, x.reshape(-1), length, centred, means, sums)
+    launch(loop("statistics.moment_loops", "moments"), len(sums), least, x.reshape(-1), length, centred, means, sums)
     if whole:
         total = sums.sum()
         if centred:

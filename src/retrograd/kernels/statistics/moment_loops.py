@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from .loops import _sum, _sum_of_squares
-from .native import shared
+from ..loops import _sum, _sum_of_squares
+from ..machine.native import shared
 
 
 @shared()

@@ -19,9 +19,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .blas import product
-from .native import shared
-from .objects import njit
+from ..machine.blas import product
+from ..machine.native import shared
+from ..machine.objects import njit
 
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})

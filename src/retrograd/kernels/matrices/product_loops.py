@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .blas import AS_IT_IS, TRANSPOSED, gemm
-from .native import shared
-from .objects import njit
+from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
+from ..machine.native import shared
+from ..machine.objects import njit
 
 
 @njit

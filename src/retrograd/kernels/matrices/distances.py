@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import USEFUL, compiled, loop
-from .threads import launch
+from .. import USEFUL, compiled, loop
+from ..machine.threads import launch
 
 
 def takes(x: Any) -> bool:
@@ -24,7 +24,7 @@ def _least(x: Any) -> int:
 def pdist(x: Any) -> Any:
     """The distances of the rows i < j."""
     out = np.empty(len(x) * (len(x) - 1) // 2, x.dtype)
-    launch(loop("distance_loops", "pdist"), len(x), _least(x), np.ascontiguousarray(x), out)
+    launch(loop("matrices.distance_loops", "pdist"), len(x), _least(x), np.ascontiguousarray(x), out)
     return out
 
 
@@ -32,5 +32,5 @@ def pdist_backward(w: Any, x: Any) -> Any:
     """``out_i = sum_j w_ij (x_i - x_j)``."""
     out = np.empty(x.shape, x.dtype)
     arrays = np.ascontiguousarray(w), np.ascontiguousarray(x), out
-    launch(loop("distance_loops", "pdist_backward"), len(x), _least(x), *arrays)
+    launch(loop("matrices.distance_loops", "pdist_backward"), len(x), _least(x), *arrays)
     return out

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.layout import order_like
-from ..core.quiet import silent
-from . import WORTH_SHARING, compiled, loop
+from ...core.layout import order_like
+from ...core.quiet import silent
+from .. import WORTH_SHARING, compiled, loop
+from ..machine.threads import in_shares, launch
 from .lanes import WORDS
-from .threads import in_shares, launch
 
 LARGE = 1 << 17  # elements from which threads pay
 TILE = 128  # elements along each of two dimensions that are copied at once where these lie in different orders
@@ -43,7 +43,7 @@ def _filled(out: Any, x: Any) -> Any:
         matrices = np.swapaxes(x, -1, -2).reshape(-1, x.shape[-1], x.shape[-2]).view(word)
         results = out.view(word).reshape(-1, *x.shape[-2:])
         total, least = len(results) * x.shape[-2], max(1, WORTH_SHARING // x.shape[-1])
-        launch(loop("copy_loops", "transpose"), total, least, matrices, results)
+        launch(loop("layout.copy_loops", "transpose"), total, least, matrices, results)
     else:
         _fill_tiles(out, x)
     return out
@@ -58,7 +58,7 @@ def _fill_flat(out: Any, x: Any) -> None:
     name = _HALF_LOOPS.get(x.dtype.char + out.dtype.char)
     if name is not None and x.flags.aligned and compiled() is not None:
         bits = [array.view(np.uint16) if array.dtype.char == "e" else array for array in (x, out)]
-        launch(loop("copy_loops", name), x.size, WORTH_SHARING, *bits)
+        launch(loop("layout.copy_loops", name), x.size, WORTH_SHARING, *bits)
         return
 
     def share(start: int, stop: int) -> None:

@@ -118,7 +118,7 @@ class Loops:
     """The loops of a module as its attributes, without importing it."""
 
     def __init__(self, module: str) -> None:
-        self._module = f"{__package__}.{module}"
+        self._module = f"retrograd.kernels.{module}"
 
     def __getattr__(self, name: str) -> Loop:
         loop = self.__dict__[name] = Loop(self._module, name)

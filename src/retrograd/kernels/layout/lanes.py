@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import USEFUL, compiled, loop
-from .threads import in_shares, launch
+from .. import USEFUL, compiled, loop
+from ..machine.threads import in_shares, launch
 
 WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}  # as which elements are moved
 
@@ -73,4 +73,4 @@ def _launch(name: str, dim: int, *arrays: Any) -> None:
     index = arrays[1]
     before, length, after = prod(index.shape[:dim]), index.shape[dim], prod(index.shape[dim + 1 :])
     lanes = [np.ascontiguousarray(array).reshape(before, array.shape[dim], after) for array in arrays]
-    launch(loop("lane_loops", name), before * after, max(1, USEFUL // max(1, length)), *lanes)
+    launch(loop("layout.lane_loops", name), before * after, max(1, USEFUL // max(1, length)), *lanes)

@@ -52,9 +52,9 @@ def _numba() -> bytes:
 
 
 def _sources() -> str:
-    """A digest of this folder's files: loops are compiled from several, and one line may change them all."""
+    """A digest of the kernels' files: loops are compiled from several, and one line may change them all."""
     digest = _DIGEST()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from . import WORTH_SHARING, loop, shortest
-from .results import empty
-from .threads import launch
+from .. import WORTH_SHARING, loop, shortest
+from ..machine.threads import launch
+from ..results import empty
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
@@ -36,7 +36,7 @@ class Rows:
         flat = x.reshape(-1, width)
         out, (mean, rstd) = empty(flat.shape, np.float32), empty((2, len(flat), 1), np.float32)
         args = flat, _or(w, 1, width), _or(b, 0, width), float(eps), self.centred, out, mean, rstd
-        launch(loop("norm_loops", "layer_norm"), len(flat), shortest(flat), *args)
+        launch(loop("statistics.norm_loops", "layer_norm"), len(flat), shortest(flat), *args)
         shape = kept + (1,) * self.axes
         return out.reshape(x.shape), mean.reshape(shape) if self.centred else None, rstd.reshape(shape)
 
@@ -48,7 +48,7 @@ class Rows:
         blocks = -(-len(flat) // BLOCK)
         sums = empty((2, blocks, width), float)
         args = dy.reshape(flat.shape), flat, _or(w, 1, width), mean, rstd, self.centred, dx, *sums
-        launch(loop("norm_loops", "layer_norm_backward"), blocks, max(1, shortest(flat) // BLOCK), *args)
+        launch(loop("statistics.norm_loops", "layer_norm_backward"), blocks, max(1, shortest(flat) // BLOCK), *args)
         dw, db = sums.sum(axis=1).astype(np.float32)
         shape = x.shape[x.ndim - self.axes :]
         return dx.reshape(x.shape), dw.reshape(shape), db.reshape(shape)
@@ -65,7 +65,7 @@ class Rows:
         by_w = empty((-(-len(flat) // BLOCK), width), float)
         given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
         args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
-        launch(loop("norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
+        launch(loop("statistics.norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
         shape = x.shape[x.ndim - self.axes :]
         return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
 
@@ -85,7 +85,7 @@ class Groups:
         shape = self.groups, rows.shape[1]
         out, (mean, rstd) = empty(rows.shape, np.float32), empty((2, len(rows)), np.float32)
         args = rows, _or(w, 1, *shape), _or(b, 0, *shape), float(eps), out, mean, rstd
-        launch(loop("norm_loops", "group_norm"), len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
+        launch(loop("statistics.norm_loops", "group_norm"), len(rows), max(1, WORTH_SHARING // rows[0].size), *args)
         return out.reshape(x.shape), mean.reshape(self.statistics), rstd.reshape(self.statistics)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
@@ -94,7 +94,7 @@ class Groups:
         sums = empty((2, *rows.shape[:2]), float)
         args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
         least = max(1, WORTH_SHARING // rows[0].size)
-        launch(loop("norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
+        launch(loop("statistics.norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
         dw, db = sums.reshape(2, len(x), channels).sum(axis=1).astype(np.float32)
         return dx.reshape(x.shape), dw, db
 
@@ -143,4 +143,4 @@ def _planes(x: Any) -> Any:
 
 def _over_channels(name: str, x: Any, *args: Any) -> None:
     least = max(1, WORTH_SHARING * x.shape[1] // x.size)
-    launch(loop("norm_loops", name), x.shape[1], least, _planes(x), *args)
+    launch(loop("statistics.norm_loops", name), x.shape[1], least, _planes(x), *args)

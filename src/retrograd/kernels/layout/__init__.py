@@ -1,0 +1,1 @@
+"""Elements moved: copies and casts, gathered, scattered and sorted lanes."""

@@ -1,0 +1,1 @@
+"""What compiled loops stand on: machine code found on disk or made now, the pool of threads, and BLAS."""

@@ -1,0 +1,1 @@
+"""Means, variances and norms, and what is normalized by them."""
