@@ -5,11 +5,12 @@ The references stand in ops/indexing/indexing.py and, of the same signatures, in
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from .. import SEVERAL, USEFUL, compiled, loop
+from .. import SEVERAL, USEFUL, compiled, loop, shaped
 from ..machine.threads import launch
 from ..results import empty
 
@@ -62,7 +63,7 @@ def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tu
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
-    top, total = empty((2, n, 1), x.dtype)
+    top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
     whole = float(classes if class_weight is None else class_weight.sum())
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
@@ -95,11 +96,14 @@ def _dense(x: Any) -> bool:
 
 
 def _numbers(index: Any) -> Any:
-    return np.ascontiguousarray(index, np.int64).reshape(-1)
+    return np.ascontiguousarray(shaped(index, (index.size,)), np.int64)
+
+
+_no_numbers = cache(partial(np.empty, 0))  # of a dtype
 
 
 def _vector(values: Any, x: Any) -> Any:
-    return np.empty(0, x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
+    return _no_numbers(x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
 
 
 def _least(rows: Any) -> int:
