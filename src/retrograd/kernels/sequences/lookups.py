@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.devices import extent
 from .. import SEVERAL, USEFUL, compiled, loop, shaped
 from ..machine.threads import launch
 from ..results import empty
@@ -17,19 +18,14 @@ from ..results import empty
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 
 
-def takes_table(x: Any, index: Any, values: int) -> bool:
-    """Whether the loops are to be used for so many values at rows of x, or added to them."""
-    return (
-        type(x) is type(index) is np.ndarray
-        and values >= USEFUL
-        and x.ndim > 1
-        and _dense(x)
-        and index.dtype.kind in "iu"
-        and index.size > 0
-        and index.min() >= 0
-        and index.max() < len(x)
-        and compiled() is not None
-    )
+def takes_table(x: Any, index: Any, values: int, least: int) -> bool:
+    """Whether the loops are to be used for so many values at rows of x, or added to them: for at least so many."""
+    if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
+        return False
+    if index.dtype.kind not in "iu" or not index.size:
+        return False
+    low, high = extent(index)
+    return low >= 0 and high < len(x) and compiled() is not None
 
 
 def take_rows(x: Any, index: Any) -> Any:

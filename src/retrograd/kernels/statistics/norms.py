@@ -18,6 +18,7 @@ from ..results import empty
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
+FEW = 1 << 13  # elements of a batch below which the calls of NumPy cost more than slow loops
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:
@@ -115,7 +116,9 @@ class Channels:
     def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
         channels = x.shape[1]
         mean, squares = moments or channel_moments(x)
-        rstd = 1 / np.sqrt(squares * (channels / x.size) + eps)
+        rstd = squares * (channels / x.size)
+        rstd += eps
+        np.divide(1, np.sqrt(rstd, rstd), rstd)
         out = empty(x.shape, x.dtype)
         scale = rstd if w is None else rstd * w
         _over_channels("channel_norm", x, mean, scale, _or(b, 0, channels), _planes(out))
@@ -124,7 +127,7 @@ class Channels:
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
-        dw, db = np.empty((2, channels))
+        dw, db = np.empty(channels), np.empty(channels)
         args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
         _over_channels("channel_norm_backward", dy, _planes(x), *args)
         return dx, dw.astype(np.float32), db.astype(np.float32)
@@ -133,9 +136,14 @@ class Channels:
 CHANNELS = Channels()
 
 
+def along_channels(x: Any) -> bool:
+    """Whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
+    return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
+
+
 def channel_moments(x: Any) -> tuple[Any, Any]:
     """Per channel the mean and the sum of squared deviations from it, in double precision."""
-    mean, squares = np.empty((2, x.shape[1]))
+    mean, squares = np.empty(x.shape[1]), np.empty(x.shape[1])
     _over_channels("channel_moments", x, mean, squares)
     return mean, squares
 
@@ -148,7 +156,8 @@ def channel_sums(x: Any) -> Any:
 
 
 def _planes(x: Any) -> Any:
-    return x.reshape(*x.shape[:2], prod(x.shape[2:]))
+    shape = x.shape
+    return x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
 
 
 def _over_channels(name: str, x: Any, *args: Any) -> None:
