@@ -10,6 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler import Compiled
+from retrograd.compiler.native import machine
 from retrograd.core.tensor import Tensor
 from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
@@ -162,6 +163,24 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
 @pytest.mark.parametrize("seed", range(6))
 def test_rich_random_programs(seed, varied):
     check_fuzzed(seed, varied, rich=True)
+
+
+@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
+def test_random_programs_compiled_as_large_ones_are(way, dtype):
+    for seed in range(1000, 1004):
+        for rich in (False, True):
+            for varied in (False, True):
+                check_fuzzed(seed, varied, rich=rich, dtype=dtype, way=way)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
+def test_hundreds_of_random_programs_compiled_as_large_ones_are(way):
+    for seed in range(1004, 1104):
+        check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
 
 
 def test_sorts_are_stable_in_programs_too():
