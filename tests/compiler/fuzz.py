@@ -64,6 +64,46 @@ class TrainedProgram(FuzzedProgram):
         return found + [np.array(p.detach().numpy()) for p in self.parameters]
 
 
+class ComposedProgram:
+    """Calls of the operator table one behind the other: what one gives scales the arguments of the next a little."""
+
+    varied = False
+
+    def __init__(self, seed: int, steps: int = 4) -> None:
+        rng = np.random.default_rng(seed)
+        self.calls: list[Program] = []
+        while len(self.calls) < steps:
+            name = TABLE[int(rng.integers(len(TABLE)))]
+            found = list(programs(OPERATORS[name], CASES[name], edges=bool(rng.random() < 0.2)))
+            if found:
+                self.calls.append(found[int(rng.integers(len(found)))])
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.calls))
+
+    def function(self, *leaves: rg.Tensor) -> object:
+        rest, factor, results = iter(leaves), rg.ones((), dtype=rg.float64), []
+        for call in self.calls:
+            inputs = [next(rest) * factor.to(x.dtype) for x in call.arrays for x in [call.make(x)]]
+            result = call(*inputs)
+            results.append(result)
+            for x in flatten(result)[0]:
+                if isinstance(x, rg.Tensor) and x.numel():
+                    size = (x.abs() if x.dtype.kind in "cfi" else x).double().mean().nan_to_num(0.0, 0.0, 0.0)
+                    factor = 1.0 - 1e-3 * size.sigmoid()
+        return results
+
+    def run(self, function: Any, number: int) -> list[Any]:
+        rg.manual_seed(number)
+        leaves = [x for call in self.calls for x in call.inputs(call.operator.differentiable)]
+        results = [x for x in flatten(function(*leaves))[0] if isinstance(x, rg.Tensor)]
+        found = [np.array(x.detach().numpy()) for x in results]
+        walked = [x for x in results if x.requires_grad]
+        if walked:
+            rg.autograd.backward(walked, [rg.ones_like(x) for x in walked])
+        return found + [None if x.grad is None else np.array(x.grad.numpy()) for x in leaves]
+
+
 def check_fuzzed(
     seed: int, varied: bool = False, steps: int = 12, rich: bool = False, dtype: Any = np.float64, way: str = "usual"
 ) -> str:

@@ -183,6 +183,11 @@ def test_hundreds_of_random_programs_compiled_as_large_ones_are(way):
         check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
 
 
+def test_numbers_that_stand_for_nan_replace_it_in_a_result_without_dimensions():
+    f = rg.compile(lambda x: x.mean().nan_to_num(0.5))
+    assert [f(rg.tensor([k, 1.0])).item() for k in (np.nan, 3.0, np.nan)] == [0.5, 2.0, 0.5]
+
+
 def test_sorts_are_stable_in_programs_too():
     x = rg.tensor(np.random.default_rng(0).integers(0, 4, (50, 20)) * 1.0)
     for function in (lambda x: x.argsort(-1), lambda x: x.sort(0, descending=True)[1], lambda x: x.median(1)[1]):
