@@ -1,8 +1,9 @@
-"""The long fuzz: ``python -m tests.compiler.fuzz --programs 5000 [--first 0] [--way regions] [--rich] [--float32]``.
+"""The long fuzz: ``python -m tests.compiler.fuzz --programs 5000 [--first 0] [--way regions] [--rich]``.
 
 Every program is compiled with one size, and with several within one program; what differs from the eager numbers is
-reported with its seed. ``--rich`` draws programs with everything there is, and trains parameters in half of them. Ways
-to compile are those of ``ways.py``; ``RETROGRAD_KERNELS=reference`` is what those have who have no Numba.
+reported with its seed. ``--rich`` draws programs with everything there is, and trains parameters in half of them;
+``--composed`` draws calls of the operator table. Ways to compile are those of ``ways.py``; besides them there are
+``--float32``, and ``RETROGRAD_KERNELS=reference``, which is what those have who have no Numba.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import retrograd as rg
 from retrograd import nn, optim
 from retrograd.testing.fuzzing import FuzzedProgram
 
+from .composed import check_composed
 from .ways import WAYS, compiling
 
 OPTIMIZERS = (
@@ -62,46 +64,6 @@ class TrainedProgram(FuzzedProgram):
         self.optimizer.load_state_dict(self.state)  # a copy
         found = super().run(function, number)
         return found + [np.array(p.detach().numpy()) for p in self.parameters]
-
-
-class ComposedProgram:
-    """Calls of the operator table one behind the other: what one gives scales the arguments of the next a little."""
-
-    varied = False
-
-    def __init__(self, seed: int, steps: int = 4) -> None:
-        rng = np.random.default_rng(seed)
-        self.calls: list[Program] = []
-        while len(self.calls) < steps:
-            name = TABLE[int(rng.integers(len(TABLE)))]
-            found = list(programs(OPERATORS[name], CASES[name], edges=bool(rng.random() < 0.2)))
-            if found:
-                self.calls.append(found[int(rng.integers(len(found)))])
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.calls))
-
-    def function(self, *leaves: rg.Tensor) -> object:
-        rest, factor, results = iter(leaves), rg.ones((), dtype=rg.float64), []
-        for call in self.calls:
-            inputs = [next(rest) * factor.to(x.dtype) for x in call.arrays for x in [call.make(x)]]
-            result = call(*inputs)
-            results.append(result)
-            for x in flatten(result)[0]:
-                if isinstance(x, rg.Tensor) and x.numel():
-                    size = (x.abs() if x.dtype.kind in "cfi" else x).double().mean().nan_to_num(0.0, 0.0, 0.0)
-                    factor = 1.0 - 1e-3 * size.sigmoid()
-        return results
-
-    def run(self, function: Any, number: int) -> list[Any]:
-        rg.manual_seed(number)
-        leaves = [x for call in self.calls for x in call.inputs(call.operator.differentiable)]
-        results = [x for x in flatten(function(*leaves))[0] if isinstance(x, rg.Tensor)]
-        found = [np.array(x.detach().numpy()) for x in results]
-        walked = [x for x in results if x.requires_grad]
-        if walked:
-            rg.autograd.backward(walked, [rg.ones_like(x) for x in walked])
-        return found + [None if x.grad is None else np.array(x.grad.numpy()) for x in leaves]
 
 
 def check_fuzzed(
@@ -154,6 +116,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rich", action="store_true")
+    parser.add_argument("--composed", action="store_true")
     parser.add_argument("--float32", action="store_true")
     parser.add_argument("--way", choices=WAYS, default="usual")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no further one is begun")
@@ -165,10 +128,13 @@ def main() -> None:
     for seed in range(options.first, options.first + options.programs):
         if time.process_time() - started > options.seconds:
             break
-        for varied in (False, True):
+        for varied in (False,) if options.composed else (False, True):
             sizes = "several sizes" if varied else "one size"
             try:
-                how = check_fuzzed(seed, varied, options.steps, options.rich, dtype, options.way)
+                if options.composed:
+                    how = check_composed(seed, options.way)
+                else:
+                    how = check_fuzzed(seed, varied, options.steps, options.rich, dtype, options.way)
                 counts[f"{how}, {sizes}"] += 1
             except Exception as error:
                 failed += 1

@@ -15,19 +15,10 @@ from retrograd.core.tensor import Tensor
 from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
 from retrograd.ops.table.registry import OPERATORS
-from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import programs
-from tests.compiler.fuzz import check_fuzzed
 
-CASES = {case.name: case for case in all_cases()}
-# What these read of their arguments decides what they do.
-EAGER = {
-    # some of whose calls read their targets as NumPy arrays
-    "nn.functional.cross_entropy", "nn.functional.ctc_loss", "nn.functional.linear_cross_entropy",
-    "nn.functional.nll_loss",
-    "isin", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "nn.functional.adaptive_max_pool2d",
-    "spmm", "sparse.mm", "sparse_coo_tensor", "sparse_csr_tensor",
-}  # fmt: skip
+from .composed import CASES, EAGER, NAMES, check_composed
+from .fuzz import check_fuzzed
 
 
 def compiled(function: Any) -> Compiled:
@@ -79,9 +70,6 @@ def check_operator(name: str, all_calls: bool) -> None:
         assert function.entries or name in EAGER, function.why
         if not all_calls:
             return
-
-
-NAMES = sorted(name for name in OPERATORS if name in CASES and CASES[name].calls is not None)
 
 
 @pytest.mark.parametrize("name", NAMES[::20])
@@ -173,6 +161,20 @@ def test_random_programs_compiled_as_large_ones_are(way, dtype):
         for rich in (False, True):
             for varied in (False, True):
                 check_fuzzed(seed, varied, rich=rich, dtype=dtype, way=way)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_of_the_operator_table_one_behind_the_other(seed):
+    check_composed(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["usual", "mixed"])
+def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(way):
+    if way == "mixed" and not machine.available():
+        pytest.skip("there is no LLVM to compile regions with")
+    for seed in range(5, 105):
+        check_composed(seed, way)
 
 
 @pytest.mark.slow
