@@ -100,13 +100,6 @@ def _processor() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-@cache
-def width() -> int:
-    """Bytes of a vector register."""
-    features = _processor()[1]
-    return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
-
-
 def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006
     """The processor as a target; an engine takes its own away."""
     import llvmlite.binding as llvm
