@@ -71,11 +71,11 @@ def _packed(matrix: Any, turned: bool) -> Any:
     """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address that whole vectors begin at."""
     (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
     lanes = width() // size
-    columns = -(-columns // lanes) * lanes
-    memory = empty((depth * columns + lanes,), matrix.dtype)
-    panels = memory[-memory.ctypes.data % width() // size :][: depth * columns]
+    vectors = -(-columns // lanes)
+    memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
+    panels = memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
     least = max(1, WORTH_SHARING // (depth * lanes))
-    launch(loop("sequences.tiles", "pack"), columns // lanes, least, _dense(matrix), turned, columns, panels)
+    launch(loop("sequences.tiles", "pack"), vectors, least, _dense(matrix), turned, depth, columns, panels)
     return panels
 
 

@@ -27,7 +27,8 @@ def _block(panels, depth):
 @_compiled()
 def _multiply(a, panels, block):
     """The first rows of the block: ``a @ m`` for the packed m."""
-    multiply(a, panels, block[: a.shape[0], : panels.size // a.shape[1]])
+    depth = a.shape[1]
+    multiply(a, panels, depth, panels.size // depth, block, False)
 
 
 # Loops run from 0 over slices: where they begin elsewhere, negative indices would have to be looked for.

@@ -1,46 +1,50 @@
-"""Products of a few rows with a matrix that is multiplied again and again, as in recurrent layers.
+"""Products with a matrix that is packed once and then multiplied by a few rows again and again.
 
-The matrix is packed once, into panels as wide as three vector registers, in the order in which they are read. A tile
-of the result stays in registers while the loop runs over the inner dimension, in its order, with one rounding for
-product and sum: so a row's numbers do not depend on the rows beside it. BLAS, which has to read the matrix as it lies
-for so few rows, takes up to twice as long. In single precision it flushes denormals, as products by BLAS do.
+So do recurrent layers and attention. A panel holds as many columns as two or three vector registers, in the order in
+which they are read. A tile of the result stays in registers while the loop runs over the inner dimension, in its order,
+with one rounding for product and sum: a row's numbers do not depend on the rows beside it. BLAS, which reads matrices
+as they lie for so few rows, takes up to twice as long. In single precision denormals are flushed, as by BLAS here.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined"
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..loops import _compiled
 from ..machine.blas import flushing
 from ..machine.native import shared
-from ..machine.objects import njit
 from ..machine.vectors import width
 
-_VECTORS = 3  # of a panel
+_MOST = 3  # vectors of a panel
 _ROWS = 8 if width() == 64 else 4  # of a tile, which with a row of the panel and one number fills the registers
 _BYTES = width()
 _WORD = ir.IntType(64)
 
 
 def _tile(rows, vectors):
-    """The function ``tile(a, a_step, panel, depth, out, out_step, like)`` for so many rows and vectors."""
+    """``tile(a, down, along, panel, depth, out, out_step, add)`` for so many rows and vectors.
+
+    All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
+    """
 
     @intrinsic
-    def tile(typing_context, a, a_step, panel, depth, out, out_step, like):
+    def tile(typing_context, a, down, along, panel, depth, out, out_step, add):
         def generate(context, builder, signature, arguments):
-            a, a_step, panel, depth, out, out_step, _ = arguments
-            real, size = context.get_value_type(like), like.bitwidth // 8
+            a, down, along, panel, depth, out, out_step, added = arguments
+            real, size = context.get_value_type(add), add.bitwidth // 8
             lanes = _BYTES // size
             vector, integer = ir.VectorType(real, lanes), ir.IntType(32)
             kind = ir.FunctionType(vector, [vector] * 3)
             fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{lanes}f{8 * size}")
             zeros, nothing = ir.Constant(vector, [0.0] * lanes), ir.Constant(vector, ir.Undefined)
             first = ir.Constant(ir.VectorType(integer, lanes), [0] * lanes)
-            restore = flushing(builder, like)
-            lines = [builder.add(a, builder.mul(a_step, _WORD(row))) for row in range(rows)]
+            restore = flushing(builder, add)
+            lines = [builder.add(a, builder.mul(down, _WORD(row))) for row in range(rows)]
             before = builder.block
             loop, done = builder.append_basic_block(), builder.append_basic_block()
             builder.branch(loop)
@@ -55,11 +59,10 @@ def _tile(rows, vectors):
             following = builder.add(k, _WORD(1))
             k.add_incoming(_WORD(0), before)
             k.add_incoming(following, loop)
+            inside = builder.mul(k, along)
             sums = []
             for line, row in zip(lines, cells, strict=True):
-                number = builder.load(
-                    builder.inttoptr(builder.add(line, builder.mul(k, _WORD(size))), real.as_pointer())
-                )
+                number = builder.load(builder.inttoptr(builder.add(line, inside), real.as_pointer()))
                 spread = builder.shuffle_vector(builder.insert_element(nothing, number, integer(0)), nothing, first)
                 for cell, beside in zip(row, across, strict=True):
                     total = builder.call(fma, [spread, beside, cell])
@@ -68,75 +71,118 @@ def _tile(rows, vectors):
                     sums.append(total)
             builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
             builder.position_at_end(done)
-            for number, total in enumerate(sums):
-                row, vector_of_row = divmod(number, vectors)
-                place = builder.add(out, builder.mul(out_step, _WORD(row)))
-                place = builder.add(place, _WORD(_BYTES * vector_of_row))
-                builder.store(total, builder.inttoptr(place, vector.as_pointer()), align=size)
+            places = []
+            for number in range(rows * vectors):
+                row, part = divmod(number, vectors)
+                place = builder.add(builder.add(out, builder.mul(out_step, _WORD(row))), _WORD(_BYTES * part))
+                places.append(builder.inttoptr(place, vector.as_pointer()))
+            with builder.if_else(builder.fcmp_ordered("!=", added, real(0.0))) as (then, otherwise):
+                with then:
+                    for place, total in zip(places, sums, strict=True):
+                        builder.store(builder.fadd(builder.load(place, align=size), total), place, align=size)
+                with otherwise:
+                    for place, total in zip(places, sums, strict=True):
+                        builder.store(total, place, align=size)
             restore()
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 6, like), generate
+        return types.void(*[types.int64] * 7, add), generate
 
     return tile
 
 
-_wide, _narrow = [[_tile(rows, vectors) for rows in (_ROWS, 1)] for vectors in (_VECTORS, 1)]
-(_wide_rows, _wide_row), (_narrow_rows, _narrow_row) = _wide, _narrow
+_one, _two, _three = [_tile(_ROWS, vectors) for vectors in range(1, _MOST + 1)]
+_one_row, _two_row, _three_row = [_tile(1, vectors) for vectors in range(1, _MOST + 1)]
 
 
-@njit
-def multiply(a, panels, out):
-    """``out = a @ m`` for the m of the panels. ``out`` has as many columns as these: whole vectors."""
+@_compiled()
+def padded(columns, like):
+    """So many columns and what is missing to whole vectors."""
+    lanes = _BYTES // like.itemsize
+    return (columns + lanes - 1) // lanes * lanes
+
+
+@_compiled()
+def _panel(number, vectors):
+    """Where the panel of a vector begins, and how many vectors it has: three, but for the last ones of two."""
+    wide = vectors - (4 if vectors % _MOST == 1 and vectors > 1 else vectors % _MOST)
+    if number < wide:
+        return number - number % _MOST, _MOST
+    first = number - (number - wide) % 2
+    return first, min(2, vectors - first)
+
+
+@_compiled()
+def _pack(matrix, turned, depth, columns, factor, out, low, high):
+    """Write vectors of columns, from one number to another, to their panels; zeros where there are no columns."""
     lanes = _BYTES // out.itemsize
-    depth, zero = a.shape[1], out.dtype.type(0)
-    rows, columns = out.shape
-    a_step, out_step = a.strides[0], out.strides[0]
-    j = 0
-    while j < columns:
-        wide = columns - j >= _VECTORS * lanes
-        panel = panels.ctypes.data + j * depth * out.itemsize
-        a_at, out_at = a.ctypes.data, out.ctypes.data + j * out.itemsize
-        i = 0
-        while i < rows:
-            whole = rows - i >= _ROWS
-            if wide and whole:
-                _wide_rows(a_at, a_step, panel, depth, out_at, out_step, zero)
-            elif wide:
-                _wide_row(a_at, a_step, panel, depth, out_at, out_step, zero)
-            elif whole:
-                _narrow_rows(a_at, a_step, panel, depth, out_at, out_step, zero)
-            else:
-                _narrow_row(a_at, a_step, panel, depth, out_at, out_step, zero)
-            step = _ROWS if whole else 1
-            i, a_at, out_at = i + step, a_at + step * a_step, out_at + step * out_step
-        j += _VECTORS * lanes if wide else lanes
+    vectors = padded(columns, out) // lanes
+    for number in range(low, high):
+        first, count = _panel(number, vectors)
+        panel = out[first * lanes * depth :][: count * lanes * depth].reshape(depth, count * lanes)
+        panel = panel[:, (number - first) * lanes :]
+        begin = number * lanes
+        found = min(lanes, columns - begin)
+        if turned:
+            for j in range(found):
+                line = matrix[begin + j]
+                for k in range(depth):
+                    panel[k, j] = line[k] * factor
+        else:
+            for k in range(depth):
+                line = matrix[k, begin : begin + found]
+                for j in range(found):
+                    panel[k, j] = line[j] * factor
+        for k in range(depth):
+            panel[k, found:lanes] = 0
+
+
+@_compiled()
+def packed(matrix, turned, depth, columns, factor):
+    """The panels of ``factor`` times a matrix of so many rows and columns, which may be given turned."""
+    size = depth * padded(columns, matrix)
+    memory = np.empty(size + _BYTES // matrix.itemsize, matrix.dtype)
+    out = memory[-memory.ctypes.data % _BYTES // matrix.itemsize :][:size]  # where a vector may begin
+    _pack(matrix, turned, depth, columns, factor, out, 0, padded(columns, matrix) * matrix.itemsize // _BYTES)
+    return out
 
 
 @shared()
-def pack(matrix, turned, columns, out, start, stop):
-    """Write the panels of a matrix, which may be given turned, one after the other; zeros where it has no columns.
+def pack(matrix, turned, depth, columns, out, start, stop):
+    """The same into memory that is there, by many threads."""
+    _pack(matrix, turned, depth, columns, out.dtype.type(1), out, start, stop)
 
-    From one vector of columns to another; those of the last wide panel are followed by panels of one vector each.
+
+@_compiled()
+def multiply(a, panels, depth, columns, out, add):
+    """``out = a @ m``, or plus that, for the first columns of m and as many of its rows as ``a`` has columns.
+
+    ``depth`` is how many rows m has. ``out`` has room to the end of a panel, unbroken in a row.
     """
-    depth, lanes = out.size // columns, _BYTES // out.itemsize
-    vectors = columns // lanes
-    for number in range(start, stop):
-        wide = number < vectors - vectors % _VECTORS
-        step = _VECTORS * lanes if wide else lanes
-        inside = number % _VECTORS * lanes if wide else 0
-        low = number * lanes
-        panel = out[(low - inside) * depth :][: step * depth].reshape(depth, step)[:, inside : inside + lanes]
-        found = min(lanes, (matrix.shape[0] if turned else matrix.shape[1]) - low)
-        if turned:
-            for j in range(found):
-                line = matrix[low + j]
-                for k in range(depth):
-                    panel[k, j] = line[k]
-        else:
-            for k in range(depth):
-                line = matrix[k, low : low + found]
-                for j in range(found):
-                    panel[k, j] = line[j]
-        for k in range(depth):
-            panel[k, found:] = 0
+    size = out.itemsize
+    lanes = _BYTES // size
+    down, along, out_step, added = a.strides[0], a.strides[1], out.strides[0], out.dtype.type(add)
+    rows, inner = a.shape
+    number = 0
+    while number * lanes < columns:
+        _, count = _panel(number, panels.size // (depth * lanes))
+        panel = panels.ctypes.data + number * _BYTES * depth
+        a_at, out_at = a.ctypes.data, out.ctypes.data + number * _BYTES
+        i = 0
+        while i < rows:
+            whole = rows - i >= _ROWS
+            if whole and count == 3:
+                _three(a_at, down, along, panel, inner, out_at, out_step, added)
+            elif whole and count == 2:
+                _two(a_at, down, along, panel, inner, out_at, out_step, added)
+            elif whole:
+                _one(a_at, down, along, panel, inner, out_at, out_step, added)
+            elif count == 3:
+                _three_row(a_at, down, along, panel, inner, out_at, out_step, added)
+            elif count == 2:
+                _two_row(a_at, down, along, panel, inner, out_at, out_step, added)
+            else:
+                _one_row(a_at, down, along, panel, inner, out_at, out_step, added)
+            step = _ROWS if whole else 1
+            i, a_at, out_at = i + step, a_at + step * down, out_at + step * out_step
+        number += count
