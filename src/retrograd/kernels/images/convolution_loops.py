@@ -19,9 +19,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..machine.blas import product
 from ..machine.native import shared
 from ..machine.objects import njit
+from ..machine.tiles import product
 
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})
@@ -220,7 +220,7 @@ def forward(x, w, b, window, tile, y, start, stop):
             target[o] = b[group, first_out + o]
         for step in range(steps):
             at = step * window[3][1] * width
-            product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, 1)
+            product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, True)
         if end - n > 1:
             for m in range(n, end):
                 for o in range(len(target)):
@@ -249,7 +249,7 @@ def transposed(y, w, window, tile, x, start, stop):
             last = min(first + lines, all_lines)
             columns = buffer[: matrix.shape[1], : (end - n) * (last - first) * width]
             g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
-            product(matrix.T, g, columns, 0)
+            product(matrix.T, g, columns, False)
             for m in range(n, end):
                 line = first
                 while line < last:
@@ -266,7 +266,7 @@ def transposed(y, w, window, tile, x, start, stop):
 def weight(x, y, window, tile, totals, start, stop):
     """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
 
-    Transposed, since BLAS is faster at tall products.
+    Transposed, since these columns are the ones that lie as they are wanted.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -278,6 +278,7 @@ def weight(x, y, window, tile, totals, start, stop):
     image = np.empty((channels, *_shape(window, lines)), x.dtype)
     buffer = np.empty((channels * size, _room(images * lines * width)), x.dtype)
     gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    turned = np.empty((buffer.shape[1], _room(outs)), x.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
         group, part = rest % groups, rest // groups
@@ -289,7 +290,11 @@ def weight(x, y, window, tile, totals, start, stop):
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
             columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), image, buffer)
             g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
-            product(columns, g.T, total, 1)
+            for o in range(outs):
+                line = g[o]
+                for j in range(len(line)):
+                    turned[j, o] = line[j]
+            product(columns, turned[: g.shape[1], :outs], total, True)
 
 
 # One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.

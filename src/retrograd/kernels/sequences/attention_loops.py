@@ -12,9 +12,9 @@ from ..loops import _dot, _largest, _loop, _sum
 from ..machine.blas import product
 from ..machine.interface import DATA
 from ..machine.native import load, shared
+from ..machine.tiles import multiply, packed
 from .attention import ADDED, CHOOSING
 from .numbers import exp, matrix_at
-from .tiles import multiply, packed
 
 BLOCK = 64  # rows of scores that are in memory at a time
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache

@@ -68,14 +68,14 @@ def _vector(bias: Any, gates: Any) -> Any:
 
 
 def _packed(matrix: Any, turned: bool) -> Any:
-    """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address that whole vectors begin at."""
+    """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address where whole vectors begin."""
     (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
     lanes = width() // size
     vectors = -(-columns // lanes)
     memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
     panels = memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
     least = max(1, WORTH_SHARING // (depth * lanes))
-    launch(loop("sequences.tiles", "pack"), vectors, least, _dense(matrix), turned, depth, columns, panels)
+    launch(loop("machine.tiles", "pack"), vectors, least, _dense(matrix), turned, depth, columns, panels)
     return panels
 
 

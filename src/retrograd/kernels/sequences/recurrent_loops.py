@@ -10,9 +10,9 @@ import numpy as np
 
 from ..loops import _compiled, _loop
 from ..machine.native import shared
+from ..machine.tiles import multiply
 from .numbers import sigmoid, tanh
 from .recurrent import BLOCK
-from .tiles import multiply
 
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
 _MOST = 2 * BLOCK  # rows worked off together: weights, which fill a cache, are read once for all of them
