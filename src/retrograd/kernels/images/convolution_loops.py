@@ -19,6 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..machine import blas
 from ..machine.native import shared
 from ..machine.objects import njit
 from ..machine.tiles import product
@@ -266,7 +267,7 @@ def transposed(y, w, window, tile, x, start, stop):
 def weight(x, y, window, tile, totals, start, stop):
     """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
 
-    Transposed, since these columns are the ones that lie as they are wanted.
+    Transposed, since BLAS is faster at tall products, and by BLAS, since no factor's rows lie as tiles read them.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -278,7 +279,6 @@ def weight(x, y, window, tile, totals, start, stop):
     image = np.empty((channels, *_shape(window, lines)), x.dtype)
     buffer = np.empty((channels * size, _room(images * lines * width)), x.dtype)
     gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
-    turned = np.empty((buffer.shape[1], _room(outs)), x.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
         group, part = rest % groups, rest // groups
@@ -290,11 +290,7 @@ def weight(x, y, window, tile, totals, start, stop):
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
             columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), image, buffer)
             g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
-            for o in range(outs):
-                line = g[o]
-                for j in range(len(line)):
-                    turned[j, o] = line[j]
-            product(columns, turned[: g.shape[1], :outs], total, True)
+            blas.product(columns, g.T, total, 1)
 
 
 # One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.
