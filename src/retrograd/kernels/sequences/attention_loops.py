@@ -14,6 +14,7 @@ from ..machine.interface import DATA
 from ..machine.native import load, shared
 from .attention import ADDED, CHOOSING
 from .numbers import exp, matrix_at
+from .tiles import multiply, packed
 
 BLOCK = 64  # rows of scores that are in memory at a time
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
@@ -28,6 +29,12 @@ def _transposed(x, rows, width, scale):
             for j in range(low, min(low + 8, rows)):
                 out[e, j] = x[j, e] * scale
     return out
+
+
+@_loop
+def _copy(row, out):
+    for e in range(out.size):
+        out[e] = row[e]
 
 
 @_loop
@@ -61,19 +68,19 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
     """
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form
     one = type(scale)(1)
-    scores = np.empty((BLOCK, columns + _APART), type(scale))
+    scores = np.empty((BLOCK, columns + 2 * _APART), type(scale))
+    sums = np.empty((BLOCK, width_v + 2 * _APART), type(scale))
     at = np.empty(len(arrays), np.int64)
     for n in range(start, stop):
         _find(arrays, offsets[n], at)
         q, k = matrix_at(at[0], rows, q_step, scale), matrix_at(at[1], columns, k_step, scale)
         v, out = matrix_at(at[2], columns, v_step, scale), matrix_at(at[5], rows, out_step, scale)
         tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
-        keys = _transposed(k, columns, width, scale)
+        keys, values = packed(k, True, width, columns, scale), packed(v, False, columns, width_v, one)
         for low in range(0, rows, BLOCK):
             high = min(low + BLOCK, rows)
             seen = min(high, columns) if causal else columns
-            s = scores[: high - low, :seen]
-            product(q[low:high, :width], keys[:, :seen], s, 0)
+            multiply(q[low:high, :width], keys, width, seen, scores, False)
             for i in range(low, high):
                 allowed = min(i + 1, seen) if causal else seen
                 row = scores[i - low]
@@ -90,11 +97,11 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
                     chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
                     for j in range(seen):
                         row[j] = row[j] if chosen[j] else type(scale)(0)
-            product(s, v[:seen, :width_v], out[low:high, :width_v], 0)
+            multiply(scores[: high - low, :seen], values, columns, width_v, sums, False)
             for i in range(low, high):
-                share = one / (totals[i] * kept)
+                share, line, row = one / (totals[i] * kept), sums[i - low], out[i]
                 for e in range(width_v):
-                    out[i, e] *= share
+                    row[e] = line[e] * share
 
 
 @shared("contract")
@@ -103,9 +110,12 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form[:11]
     dout_step, dq_step, dk_step, dv_step = form[11:]
     one = type(scale)(1)
-    probabilities = np.empty((BLOCK, columns + _APART), type(scale))
-    slopes = np.empty((BLOCK, columns + _APART), type(scale))
+    probabilities = np.empty((BLOCK, columns + 2 * _APART), type(scale))
+    slopes = np.empty((BLOCK, columns + 2 * _APART), type(scale))
     shares = np.empty((BLOCK, width_v + _APART), type(scale))
+    by_q = np.empty((BLOCK, width + 2 * _APART), type(scale))
+    by_k = np.empty((columns, width + 2 * _APART), type(scale))
+    by_v = np.empty((columns, width_v + 2 * _APART), type(scale))
     at = np.empty(len(arrays), np.int64)
     for n in range(start, stop):
         _find(arrays, offsets[n], at)
@@ -114,25 +124,20 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
         tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
         dout, dq = matrix_at(at[8], rows, dout_step, scale), matrix_at(at[9], rows, dq_step, scale)
         dk, dv = matrix_at(at[10], columns, dk_step, scale), matrix_at(at[11], columns, dv_step, scale)
-        keys = _transposed(k, columns, width, scale)
-        values = _transposed(v, columns, width_v, one)
-        for j in range(columns):
-            dk[j, :width] = 0
-            dv[j, :width_v] = 0
+        keys, values = packed(k, True, width, columns, scale), packed(v, True, width_v, columns, one)
+        across = packed(k, False, columns, width, one)
+        by_k[:] = 0
+        by_v[:] = 0
         for low in range(0, rows, BLOCK):
             high = min(low + BLOCK, rows)
             seen = min(high, columns) if causal else columns
-            p, ds, g = (
-                probabilities[: high - low, :seen],
-                slopes[: high - low, :seen],
-                shares[: high - low, :width_v],
-            )
+            p, ds = probabilities[: high - low, :seen], slopes[: high - low, :seen]
             for i in range(low, high):
                 share = one / totals[i]
                 for e in range(width_v):
                     shares[i - low, e] = dout[i, e] * share
-            product(q[low:high, :width], keys[:, :seen], p, 0)
-            product(g, values[:, :seen], ds, 0)
+            multiply(q[low:high, :width], keys, width, seen, probabilities, False)
+            multiply(shares[: high - low, :width_v], values, width_v, seen, slopes, False)
             for i in range(low, high):
                 allowed = min(i + 1, seen) if causal else seen
                 row, slope, top = probabilities[i - low], slopes[i - low], tops[i]
@@ -151,9 +156,14 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
                         slope[j] = (slope[j] - inner) * row[j] * scale
                 row[allowed:seen] = 0
                 slope[allowed:seen] = 0
-            product(p.T, g, dv[:seen, :width_v], 1)
-            product(ds.T, q[low:high, :width], dk[:seen, :width], 1)
-            product(ds, k[:seen, :width], dq[low:high, :width], 0)
+            multiply(p.T, packed(shares, False, high - low, width_v, one), high - low, width_v, by_v, True)
+            multiply(ds.T, packed(q[low:high], False, high - low, width, one), high - low, width, by_k, True)
+            multiply(ds, across, columns, width, by_q, False)
+            for i in range(low, high):
+                _copy(by_q[i - low], dq[i, :width])
+        for j in range(columns):
+            _copy(by_k[j], dk[j, :width])
+            _copy(by_v[j], dv[j, :width_v])
 
 
 @shared("contract")
