@@ -112,12 +112,8 @@ class Plan:
 
     def frees(self, saved: tuple[Any, ...]) -> bool:
         """Whether a walk has something to free of what a node saved."""
-        if self.keeps_arrays:
-            return True
-        for place in self.kept_values:
-            if is_array(saved[place]):
-                return True
-        return False
+        kept = self.kept_values
+        return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
 
 
 def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:
