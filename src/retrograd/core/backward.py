@@ -147,7 +147,7 @@ class Walk:
                         cotangents[parent] = before + gi
                         summed.add(parent)
                 gi = before = together = None
-                if freed and saved and (plan.keeps_arrays or any(map(is_array, saved))):
+                if freed and saved and plan.frees(saved):
                     node.saved = None
                 saved = None
             if node is reader:
@@ -249,7 +249,7 @@ class Walk:
                     for observer in observers:
                         observer.left(node)
                 gi = given = before = together = None
-                if not retain_graph and saved is not NOTHING and (plan.keeps_arrays or any(map(is_array, saved))):
+                if not retain_graph and saved is not NOTHING and plan.frees(saved):
                     node.saved = None
                 saved = None
             if node is reader:

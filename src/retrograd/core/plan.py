@@ -6,6 +6,8 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Protocol
 
+from .devices import is_array
+
 Rule = Callable[..., Any]
 
 # What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
@@ -63,6 +65,7 @@ class Plan:
         "keeps_arrays",
         "kept_extras",
         "kept_inputs",
+        "kept_values",
         "node_hooks",
         "primitive",
         "rules",
@@ -100,11 +103,17 @@ class Plan:
         self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
         width = len(primitive.inputs)
         self.keep_ans = self.keep[width]
-        # Whether a node is to be freed by a walk; where only parameters are kept, what they are tells.
+        # Whether a node is to be freed by a walk; where only parameters and residuals are kept, what they are tells.
         self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
         self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
         extras = [place for place in range(width + 1, len(self.keep)) if self.keep[place]]
         self.kept_extras = tuple([(place, *_source(primitive, primitive.layout[place])) for place in extras])
+        self.kept_values = tuple([place for place, _, _, shaped in self.kept_extras if shaped is None])
+
+    def frees(self, saved: tuple[Any, ...]) -> bool:
+        """Whether a walk has something to free of what a node saved."""
+        kept = self.kept_values
+        return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
 
 
 def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:

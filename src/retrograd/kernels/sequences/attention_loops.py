@@ -2,7 +2,7 @@
 
 The mathematics and its notation are those of ops/nn/attention/scaled_dot_product.py.
 """
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, call-arg"
 
 from __future__ import annotations
 
