@@ -86,6 +86,25 @@ def test_dropout_and_where_are_their_references_bit_for_bit(dtype, monkeypatch):
         np.testing.assert_array_equal(np.signbit(ours), np.signbit(reference))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_where_a_mask_holds_are_the_references_bit_for_bit(dtype, monkeypatch):
+    def run():
+        x, y = [rg.from_numpy(value).requires_grad_() for value in numbers(dtype)]
+        mask = y > 0
+        found = [x.where(mask, 2.0), rg.where(mask, -1.5, x), x.masked_fill(mask, float("-inf"))]
+        found.append(x.masked_fill(mask[:, :1], rg.tensor(3.0, dtype=x.dtype)))
+        written = x.detach().clone()
+        address = written.data_ptr()
+        written.masked_fill_(mask, 4.0)
+        assert written.data_ptr() == address
+        rg.autograd.backward(found, [y.detach()] * 4)
+        return [value.detach().numpy() for value in (*found, written, x.grad)]
+
+    for ours, reference in zip(*both(monkeypatch, run), strict=True):
+        np.testing.assert_array_equal(ours, reference)
+        assert ours.dtype == dtype
+
+
 def test_second_derivatives_go_by_the_references():
     x, y = [rg.from_numpy(np.abs(value) + 1).requires_grad_() for value in numbers(np.float64)]
     (g,) = rg.autograd.grad(F.mse_loss(x[2:], y[2:], reduction="sum"), x, create_graph=True)

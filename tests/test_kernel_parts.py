@@ -8,7 +8,8 @@ import pytest
 import retrograd as rg
 from retrograd import kernels
 from retrograd.core.summation import LARGE
-from retrograd.kernels import parts
+from retrograd.kernels import parts, ufuncs
+from retrograd.kernels.machine import threads
 
 needs_loops = pytest.mark.skipif(not kernels.available(), reason="Numba is not installed")
 SHAPE = (700, 501)
@@ -175,3 +176,16 @@ def test_no_warning_comes_from_a_part():
     x = rg.zeros(*SHAPE, requires_grad=True)
     (1 / x).sum().backward()
     assert rg.isinf(x.grad).all()
+
+
+@needs_loops
+@pytest.mark.slow
+def test_helpers_are_counted_as_asleep_once_however_loops_and_shares_take_turns():
+    assert kernels.compiled() is not None
+    x, run = matrix(1), parts.by_parts(lambda x: x + 1)
+    negative = ufuncs.spread(np.negative, np.negative)
+    for _ in range(20):
+        negative(x)
+        run(x)
+    pool = threads._pool
+    assert len(pool.asleep) < pool.size

@@ -157,6 +157,56 @@ def test_copies_are_numpys_and_lie_in_memory_as_its(dtype):
                 assert not np.may_share_memory(ours, y)
 
 
+@by_loops
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex128])
+def test_what_is_written_over_large_arrays_is_numpys(dtype):
+    shape = (70, 60, 90)
+    x = (np.random.default_rng(0).standard_normal(shape) * 9).astype(dtype)
+    values = [
+        x,
+        x[:1],
+        x[..., :1],
+        x[0, 0],
+        x[0, 0, 0],
+        2,
+        np.float32(3),
+        x.real.astype(np.int8),
+        x[:1, :1, :1],
+        x[::-1],
+    ]
+    for order in permutations(range(3)):
+        turned = [shape[axis] for axis in order]
+        for value in [*values, np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))]:
+            for part in ((), np.s_[5:], np.s_[:, ::-1]):
+                ours, its = (np.zeros(turned, dtype).transpose(np.argsort(order)) for _ in range(2))
+                fits = value[5:] if np.shape(value)[:1] == (70,) and part == np.s_[5:] else value
+                copies.write(ours[part], fits)
+                its[part] = fits
+                np.testing.assert_array_equal(ours, its)
+    copies.write(x[1:], x[:-1])  # what is read lies where it is written
+    np.testing.assert_array_equal(x[1:], values[0][1:])
+
+
+@by_loops
+def test_large_tensors_are_filled_and_copied_over_in_place():
+    kernels.compiled()
+    values = numbers(np.float32, (600, 501), "special")
+    x = rg.zeros(600, 501)
+    address, view = x.data_ptr(), x[1:]
+    for source in (rg.from_numpy(values), rg.from_numpy(np.ascontiguousarray(values.T)).t(), values[:1]):
+        np.testing.assert_array_equal(x.copy_(source).numpy(), np.broadcast_to(source, x.shape))
+    assert (x.fill_(3.0) == 3).all() and (x.zero_() == 0).all()
+    x[:, 2:] = rg.from_numpy(values[:, 2:])
+    np.testing.assert_array_equal(view.numpy(), np.hstack([np.zeros((600, 2)), values[:, 2:]])[1:])
+    assert x.data_ptr() == address and (rg.full((600, 501), 7, dtype=rg.int64) == 7).all()
+    before = (x * 1).requires_grad_()
+    product = before * before
+    with rg.no_grad():
+        before.zero_()
+    product.sum().backward()  # of what was there when the product was made
+    np.testing.assert_array_equal(before.grad.numpy(), 2 * x.numpy())
+
+
 def test_a_cast_of_large_numbers_that_are_none_warns_on_no_thread():
     x = rg.full((600, 500), float("nan"))
     assert x.to(rg.int32).shape == (600, 500)

@@ -1,5 +1,7 @@
 """NumPy's ufuncs on all threads of the pool: the same numbers as on one."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,30 @@ def test_a_ufunc_of_a_large_array_is_numpys_bit_for_bit(ufunc):
 )
 def test_what_cannot_be_shared_or_is_not_worth_it_is_left_to_numpy(arguments):
     assert ufuncs.spread(np.add, lambda *arrays: "numpy")(*arguments) == "numpy"
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 6e-8), (np.float64, 1e-15)])
+@pytest.mark.parametrize(
+    "shape", [(1 << 18,), (700, 501), (3, 200001), (20, 130, 300), (8, 10, 30, 141), (1, 300, 1000)]
+)
+def test_large_sums_over_any_dimensions_are_those_in_extended_precision(shape, dtype, tolerance):
+    kernels.compiled()
+    x = np.random.default_rng(1).standard_normal(shape).astype(dtype) + dtype(100)
+    for count in range(1, x.ndim + 1):
+        for dim in combinations(range(x.ndim), count):
+            for keepdim in (False, True):
+                ours = rg.from_numpy(x).sum(dim, keepdim=keepdim).numpy()
+                exact = x.astype(np.longdouble).sum(axis=dim, keepdims=keepdim)
+                assert ours.shape == exact.shape and ours.dtype == dtype
+                np.testing.assert_allclose(ours, exact, rtol=tolerance if x.ndim - 1 in dim else 20 * tolerance)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_large_sum_is_not_finite_where_an_element_is_not(value):
+    x = matrix(1, np.float32)
+    x[600, 300] = value
+    np.testing.assert_array_equal(rg.from_numpy(x).sum().numpy(), np.float32(value))
+    np.testing.assert_array_equal(rg.from_numpy(x).sum(1).isfinite().numpy(), np.arange(700) != 600)
 
 
 def test_sums_of_large_arrays_are_accurate_and_do_not_depend_on_the_number_of_threads(monkeypatch):

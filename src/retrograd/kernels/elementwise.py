@@ -41,13 +41,40 @@ def kept(x: Any, keep: Any, scale: float) -> Any:
 
 
 def chosen(condition: Any, x: Any, y: Any) -> Any:
-    """``np.where``."""
-    if not _takes(x, y, condition) or y.dtype != x.dtype or condition.dtype != np.bool_:
+    """``np.where``, of two arrays or of one and a number."""
+    wanted = getattr(x, "ndim", 0) > 0
+    array, other = (x, y) if wanted else (y, x)
+    of_arrays = getattr(other, "ndim", 0) > 0
+    if not _takes(array, condition, *((other,) if of_arrays else ())) or condition.dtype != np.bool_:
         return None
-    out = empty(x.shape, x.dtype)
-    flat = [array.reshape(-1) for array in (condition, x, y, out)]
-    launch(loop("elementwise_loops", "chosen"), x.size, WORTH_SHARING, *flat)
+    if getattr(other, "dtype", array.dtype) != array.dtype:
+        return None
+    out = empty(array.shape, array.dtype)
+    mask, values, results = [each.reshape(-1) for each in (condition, array, out)]
+    if of_arrays:
+        launch(loop("elementwise_loops", "chosen"), out.size, WORTH_SHARING, mask, values, other.reshape(-1), results)
+    else:
+        number = array.dtype.type(other)
+        launch(
+            loop("elementwise_loops", "chosen_or_number"),
+            out.size,
+            WORTH_SHARING,
+            mask,
+            wanted,
+            values,
+            number,
+            results,
+        )
     return out
+
+
+def filled(out: Any, condition: Any, number: Any) -> bool:
+    """Write the number over a large array where the condition is true; whether that was done."""
+    if not _takes(out, condition) or condition.dtype != np.bool_ or not out.flags.writeable:
+        return False
+    args = out.reshape(-1), condition.reshape(-1), out.dtype.type(number)
+    launch(loop("elementwise_loops", "filled"), out.size, WORTH_SHARING, *args)
+    return True
 
 
 def loss(kind: int, x: Any, y: Any, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:

@@ -29,6 +29,22 @@ def chosen(condition, x, y, out, start, stop):
         out[j] = x[j] if condition[j] else y[j]
 
 
+@shared()
+def chosen_or_number(condition, wanted, x, number, out, start, stop):
+    """``x`` where the condition is as wanted, else the number."""
+    condition, x, out = condition[start:stop], x[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = x[j] if condition[j] == wanted else number
+
+
+@shared()
+def filled(out, condition, number, start, stop):
+    """The number written over the elements where the condition is true."""
+    out, condition = out[start:stop], condition[start:stop]
+    for j in range(out.size):
+        out[j] = number if condition[j] else out[j]
+
+
 @njit(inline="always")
 def _quadratic_then_linear(d, half, bound):
     a = abs(d)

@@ -20,7 +20,7 @@ from ..core.modes import modes, watchers
 from ..core.quiet import silent
 from ..core.summation import LARGE
 from . import suits
-from .machine.threads import in_shares
+from .machine.threads import count, in_shares
 from .results import empty
 
 PART = 1 << 19  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
@@ -81,13 +81,14 @@ def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[
     out = empty(shape, one.dtype)
     step = max(1, PART * total // max(x.nbytes for x in (out, *arrays)))
 
-    def share(first: int, last: int) -> None:
-        with silent():
-            for start in range(first * step, min(last * step, total), step):
-                stop = min(start + step, total)
-                part(out, start, stop)[...] = of_part(start, stop)
+    starts = iter(range(0, total, step))
 
-    in_shares(share, -(-total // step), 1)
+    def take_parts(*_: int) -> None:
+        with silent():
+            for start in starts:
+                part(out, start, start + step)[...] = of_part(start, start + step)
+
+    in_shares(take_parts, min(count(), -(-total // step)), 1)
     return out
 
 

@@ -209,7 +209,7 @@ def _reduced_rows(ufunc: np.ufunc, x: Any) -> Any:
 
 
 def _reduced_whole(ufunc: np.ufunc, x: Any) -> Any:
-    """By blocks, so that a sum does not depend on the number of threads."""
+    """By blocks, so that a result does not depend on the number of threads."""
     blocks = x.size // BLOCK
     whole = ufunc.reduce(_reduced_rows(ufunc, x[: blocks * BLOCK].reshape(blocks, BLOCK)))
     rest = x[blocks * BLOCK :]

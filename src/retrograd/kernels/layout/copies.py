@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,22 @@ def cloned(x: Any) -> Any:
 def converted(x: Any, dtype: Any) -> Any:
     """The copy in another dtype, in memory as ``cloned`` has it."""
     return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
+
+
+def write(out: Any, value: Any) -> None:
+    """``out[...] = value``: an array that broadcasts, or a number."""
+    if type(out) is not np.ndarray or out.size < LARGE:
+        out[...] = value
+        return
+    x = np.asarray(value)
+    if np.may_share_memory(out, x) or x.ndim > out.ndim:
+        out[...] = x
+    elif x.size > 1:
+        _filled(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))
+    else:
+        longest = max(range(out.ndim), key=out.shape.__getitem__)
+        parts = np.moveaxis(out, longest, 0)
+        in_shares(lambda start, stop: np.copyto(parts[start:stop], x.reshape(()), casting="unsafe"), len(parts), 1)
 
 
 def _filled(out: Any, x: Any) -> Any:
@@ -100,7 +117,8 @@ def _fill_flat(out: Any, x: Any) -> None:
 
 def _fill_tiles(out: Any, x: Any) -> None:
     """By tiles of the two dimensions along which neighbours in x and in ``out`` lie, so that both stay in the cache."""
-    near, far = (min(range(x.ndim), key=[abs(step) for step in array.strides].__getitem__) for array in (out, x))
+    steps = [[abs(step) or inf for step in array.strides] for array in (out, x)]  # what is repeated is no neighbour
+    near, far = [min(range(x.ndim), key=found.__getitem__) for found in steps]
     longest = max(range(x.ndim), key=x.shape.__getitem__)
     step = TILE if near != far else x.shape[near]
 

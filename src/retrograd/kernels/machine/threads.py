@@ -60,6 +60,7 @@ class _Job:
         self.owners: dict[int, int] = {}
         self.results: dict[int, BaseException | None] = {}  # of the shares that helpers have ended, their errors
         self.ended: SimpleQueue[None] = SimpleQueue()  # an item for each of these, to wake the caller
+        self.calls = False  # whether it was given to a helper that was not asleep
 
     def help(self) -> None:
         work, me = self.work, get_ident()
@@ -112,12 +113,20 @@ class _Pool:
         return True
 
     def _help(self) -> None:
+        counted = False  # whether somebody has taken the item of this helper's next sleep
         while True:
-            self.asleep.append(None)
+            if not counted:
+                self.asleep.append(None)
             if self.words[OPEN // 8]:  # a launch began while this helper went, and could not wake it
                 self.wake()
             job = self.jobs.get()
+            counted = False
             if job is not None:
+                if job.calls:
+                    try:
+                        self.asleep.pop()
+                    except IndexError:
+                        counted = True
                 job.help()
             elif self.serve is not None:
                 self.serve(self.address)
@@ -135,6 +144,7 @@ class _Pool:
         try:
             self.asleep.pop()
         except IndexError:
+            job.calls = True
             self.words[CALLED // 8] = 1
         self.jobs.put(job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from ...core.mutation import COPY, apply_inplace, memory_of_its_own
 from ...core.primitive import ZEROS, Primitive, apply, operand
 from ...core.storage import overlaps_itself
 from ...core.tensor import Tensor
+from ...kernels import at_first_use
+from ...kernels.layout import copies
 from ..shape.shape import apply_view
 from ..table.arguments import number
 from ..table.registry import inplace_method, operator
@@ -21,9 +24,20 @@ from ..table.types import Number, Operand
 from . import batching
 from .indexing import GETITEM, written_value
 
+# What writes over memory, which is NumPy's alone until there is a use for threads.
+_fill_memory: Callable[[Any, Any], None] = np.ndarray.fill
+_copy_memory: Callable[[Any, Any], None] = np.copyto
+
+
+@at_first_use.append
+def _share() -> None:
+    global _fill_memory, _copy_memory
+    _fill_memory = _copy_memory = copies.write
+    COPY.write = _fill
+
 
 def _fill(out: Any, x: Any, value: Any) -> None:
-    out[...] = value
+    copies.write(out, value)
 
 
 def _filled(x: Any, value: Any) -> Any:
@@ -76,7 +90,7 @@ def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
     if (kind is float or kind is int) and not watchers and self.array.dtype.kind == "f":
         array = memory_of_its_own(self)
         if array is not None:
-            array.fill(value)
+            _fill_memory(array, value)
             return self
     written = self
     if overlaps_itself(self.array):  # One value fits all that share a place: write to one of each.
@@ -126,7 +140,7 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     if not watchers and type(x) is np.ndarray and x.shape == self.array.shape and x.dtype is self.array.dtype:
         array = None if src._requires and modes.grad_enabled else memory_of_its_own(self)
         if array is not None:
-            np.copyto(array, x)
+            _copy_memory(array, x)
             return self
     if src.device != self.device:
         src = src.to(device=self.device)

@@ -28,7 +28,7 @@ from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
 from ...kernels import SEVERAL, USEFUL
-from ...kernels.layout import lanes
+from ...kernels.layout import copies, lanes
 from ...kernels.results import empty
 from ...kernels.sequences import lookups
 from ..shape.shape import apply_view
@@ -306,6 +306,8 @@ def _write_at(out: Any, index: Index, values: Any) -> None:
     along = index.along
     if along is not None and lanes.writes(out, index.key[along], along):
         lanes.put(out, index.key[along], values, along)
+    elif index.basic and type(out) is np.ndarray and out.size >= copies.LARGE:
+        copies.write(out[index.key], values)
     else:
         out[index.key] = values
 

@@ -10,6 +10,9 @@ from ...core.dtypes import result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor, tensor_method
+from ...kernels import USEFUL
+from ...kernels.elementwise import chosen, filled
+from ...kernels.layout import copies
 from ..shape.conversion import CAST
 from ..table.masks import KEEP, WHERE
 from ..table.registry import inplace_method, operator
@@ -95,15 +98,21 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     return where(condition, self, other)
 
 
+def _filled_where(x: Any, mask: Any, value: Any) -> Any:
+    out = chosen(mask, value, x) if type(x) is np.ndarray and x.size >= USEFUL else None
+    return np.where(mask, value, x) if out is None else out
+
+
 def _fill_where(out: Any, x: Any, mask: Any, value: Any) -> None:
     if out is not x:
-        out[...] = x
-    np.copyto(out, value, where=mask)
+        copies.write(out, x)
+    if out.size < USEFUL or not filled(out, mask, value):
+        np.copyto(out, value, where=mask)
 
 
 MASKED_FILL = Primitive(
     "masked_fill",
-    lambda x, mask, value: np.where(mask, value, x),
+    _filled_where,
     "x mask value",
     [lambda g, mask: KEEP(g, ~mask), None, lambda g, mask: KEEP(g, mask)],
     elementwise=True,

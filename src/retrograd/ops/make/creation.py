@@ -11,7 +11,9 @@ from ...core.devices import Device, Wrapping, backend_for, is_array
 from ...core.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.errors import InvalidValue, describe
 from ...core.modes import modes
+from ...core.summation import LARGE
 from ...core.tensor import Tensor, new_tensor, to_array
+from ...kernels import compiled
 from ..table.arguments import integers, number
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
@@ -33,7 +35,15 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
             array = make(xp)
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
+    if array.size >= LARGE:
+        _announce(array)
     return with_grad(new_tensor(array), requires_grad)
+
+
+def _announce(array: Any) -> None:
+    """There is an array for which loops and threads are worth their beginning."""
+    if type(array) is np.ndarray and array.dtype.kind == "f":
+        compiled()
 
 
 def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
@@ -109,7 +119,10 @@ def tensor(
     tensor([[1., 2.],
             [3., 4.]])
     """
-    return with_grad(new_tensor(to_array(data, dtype, device, copy=True)), requires_grad)
+    array = to_array(data, dtype, device, copy=True)
+    if array.size >= LARGE:
+        _announce(array)
+    return with_grad(new_tensor(array), requires_grad)
 
 
 @operator(method=False, differentiable=False)
@@ -206,6 +219,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
+    if array.size >= LARGE:
+        _announce(array)
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 

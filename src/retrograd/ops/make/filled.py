@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...core.dtypes import DType, as_dtype, scalar_dtype
 from ...core.layout import order_like
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.layout import copies
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
@@ -25,7 +27,15 @@ def _filled(
         return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
     if type(fill) is int and fill == 0:
         return create(lambda xp: xp.zeros(shape, dtype), device, requires_grad)
-    return create(lambda xp: xp.full(shape, fill, dtype), device, requires_grad)
+    return create(lambda xp: _full(xp, shape, fill, dtype), device, requires_grad)
+
+
+def _full(xp: Any, shape: tuple[int, ...], fill: Number, dtype: DType) -> Any:
+    if xp is not np or prod(shape) < copies.LARGE:
+        return xp.full(shape, fill, dtype)
+    out = np.empty(shape, dtype)
+    copies.write(out, fill)
+    return out
 
 
 def _filled_like(

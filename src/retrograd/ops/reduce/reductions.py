@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import accurate_sum, shared
 from ...core.tensor import Tensor, new_tensor
-from ...kernels.ufuncs import reduced_along
+from ...kernels.statistics.sums import summed
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.blocks import in_single
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 # Sums
 
-shared[:] = [partial(reduced_along, np.add)]
+shared[:] = [summed]
 
 
 def _repeated(g: Any, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Any:

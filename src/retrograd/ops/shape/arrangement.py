@@ -15,6 +15,7 @@ from ...core.errors import describe
 from ...core.layout import order_like
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.layout import copies
 from ..indexing.indexing import Index, reading
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
@@ -180,7 +181,8 @@ def repeat_interleave(
 
 def _flip(x: Any, dims: tuple[int, ...]) -> Any:
     backwards, same = slice(None, None, -1), slice(None)
-    return x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])].copy(order=order_like(x))
+    view = x[tuple([backwards if dim in dims else same for dim in range(x.ndim)])]
+    return copies.cloned(view) if type(x) is np.ndarray and x.size >= copies.LARGE else view.copy(order=order_like(x))
 
 
 def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:

@@ -1,0 +1,22 @@
+"""The compiled loop of sums."""
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from ..loops import _sum
+from ..machine.native import shared
+
+_BLOCK = 256  # elements that are added up in any order
+
+
+@shared()
+def sums(x, length, out, start, stop):
+    """Of the parts of so many elements of each row, the last of which may be shorter."""
+    parts = out.shape[1]
+    for at in range(start, stop):
+        row, first = at // parts, at % parts * length
+        part = x[row, first : min(x.shape[1], first + length)]
+        total = 0.0
+        for begin in range(0, part.size, _BLOCK):
+            total += _sum(part[begin : begin + _BLOCK])
+        out[row, at % parts] = total
