@@ -132,7 +132,7 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
-        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies)
+        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies, program.cleared)
         self.forward: Any = self.replay  # or the graph that it becomes
         if self.kernels is not None:
             gives = [*handed_out, *self.kept]

@@ -53,12 +53,13 @@ import numpy as np
 
 
 class Value:
-    """One array, or number, of a program (see above)."""
+    """One array, or number, of a program (see above); ``name`` is what it is where no instruction of the trace made it."""
 
-    __slots__ = ("device", "dtype", "index", "root", "shape", "strides")
+    __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
-    def __init__(self, index: int, array: Any, root: Value | None = None) -> None:
+    def __init__(self, index: int, array: Any, root: Value | None = None, name: str = "") -> None:
         self.index = index
+        self.name = name
         self.root = self if root is None else root
         self.shape: Any = getattr(array, "shape", None)
         self.dtype: Any = getattr(array, "dtype", type(array))
@@ -124,8 +125,8 @@ class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths",
-        "primitive", "several", "site", "view", "writes",
+        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "number", "operator", "outs", "parts",
+        "paths", "primitive", "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +156,7 @@ class Instruction:
         self.primitive = primitive
         self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
         self.asked: tuple[Asked, ...] = ()
+        self.number = -1  # of the trace, in its order
         self.operator = ""
         self.site: Any = None
         self.backward = False
@@ -247,6 +249,7 @@ class Program:
         outputs: values that a replay hands out, each in memory of its own.
         varies: whether shapes and strides are those of one size among several, so that no pass may rely on them.
         written: the values of inputs in whose memory the program writes.
+        cleared: the number of the instruction before which gradients were last cleared.
     """
 
     def __init__(self) -> None:
@@ -255,6 +258,7 @@ class Program:
         self.outputs: list[Value] = []
         self.split: int | None = None
         self.varies = False
+        self.cleared = 0
         self.count = 0
 
     def value(self, array: Any, root: Value | None = None) -> Value:

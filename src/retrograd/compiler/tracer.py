@@ -124,10 +124,12 @@ class Tracer(Observer):
             recording = False
         self._busy += 1
         try:
+            if not recording:  # what it asks for, a call around it is noted to ask for
+                return function(*bare_args, **bare_kwargs)
             result, asked = noted(function, *bare_args, **bare_kwargs)
         finally:
             self._busy -= 1
-        if not recording or not self.recording:
+        if not self.recording:
             return result
         if not kind:
             whole = not isinstance(function, np.ufunc) and is_ours(function)
@@ -163,6 +165,7 @@ class Tracer(Observer):
         else:
             instruction.site = user_site(3)
             instruction.operator = instruction.name
+        instruction.number = len(self.program.instructions)
         self.program.instructions.append(instruction)
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
@@ -366,6 +369,15 @@ class Tracer(Observer):
             for item in nest.values():
                 self.lift_nest(item)
 
+    def reads_grad(self, leaf: Tensor) -> None:
+        """A leaf's gradient is read: whether it has one is guarded, where that is not of the program's making."""
+        if self.recording:
+            self.lift(leaf)
+            self.lift_grad(leaf)
+            entry = self.outside.get(id(leaf))
+            if entry is not None and leaf._grad is entry.start_grad and not (entry.accumulated or entry.cleared):
+                entry.read = True
+
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
         """A leaf's gradient is about to be set."""
         if self.recording:
@@ -375,6 +387,7 @@ class Tracer(Observer):
                 self.lift_grad(leaf)
             elif entry is not None and not entry.accumulated:
                 entry.cleared = True
+                self.program.cleared = len(self.program.instructions)
 
     def sync(self) -> None:
         """Write down what happened to the Tensors from outside as objects: their memory and their gradients."""
