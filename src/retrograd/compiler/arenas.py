@@ -3,8 +3,9 @@
 An instruction says which arrays its call asks for (``Instruction.asked``). Each of them that does not leave the program
 has a place in one arena, apart from all that live at the same time: from its instruction to the last one that reads it,
 by whatever view. What leaves has memory of its own: results, what the backward part is given, and what effects are,
-such as gradients and parameters. A leaf's new gradient has the memory of its last one, where nobody else holds that. A replay has an arena to itself while it runs, so that threads replay one program at
-once; programs that run one after the other share one. Where a replay ends in an error its arena is let go.
+such as parameters; a leaf's new gradient has that of its last one, where nobody else holds it. A replay has an arena to
+itself while it runs, so that threads replay one program at once; programs that run one after the other share one. Where
+a replay ends in an error its arena is let go.
 """
 
 from __future__ import annotations

@@ -51,6 +51,10 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     program = entry.trace.program
     out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
     out += [f"inputs: {_inputs(program.inputs)}"]
+    if entry.folded.instructions:
+        names = dict.fromkeys(step.operator or step.name for step in entry.folded.instructions)
+        size = _bytes(sum(value.nbytes for value in entry.folded.kept))
+        out.append(f"computed once: {', '.join(names)}; {len(entry.folded.kept)} constants are kept ({size})")
     out += _lines(entry.replay.instructions, costs)
     if entry.pull is not None:
         out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
@@ -94,7 +98,13 @@ def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     by_kind: dict[str, list[Value]] = {}
     for value, source in inputs:
         by_kind.setdefault(source[0], []).append(value)
-    words = {"argument": "arguments", "tensor": "Tensors from outside", "grad": "gradients", "place": "numbers"}
+    words = {
+        "argument": "arguments",
+        "tensor": "Tensors from outside",
+        "grad": "gradients",
+        "place": "numbers",
+        "constant": "constants",
+    }
     parts = [
         f"{len(values)} {words.get(kind, kind + 's')} ({_bytes(sum(v.nbytes for v in values))})"
         for kind, values in by_kind.items()

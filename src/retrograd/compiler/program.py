@@ -38,8 +38,8 @@ tuples, lists, dicts and slices too; all else there is constant.
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
 the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
 ``("grad", tensor)`` that of its gradient, ``("place", place)`` a number that a variable holds, ``("object", index)`` an
-argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("cotangent", index)`` what a
-walk brings to the backward part.
+argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("constant", array)`` what was
+computed when the program was made, ``("cotangent", index)`` what a walk brings to the backward part.
 Outputs are values; ``Program.results`` says what is made of them.
 """
 
@@ -53,7 +53,7 @@ import numpy as np
 
 
 class Value:
-    """One array, or number, of a program (see above); ``name`` is what it is where no instruction of the trace made it."""
+    """One array, or number, of a program (see above); ``name`` says what it is where the trace has no word of it."""
 
     __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
@@ -249,6 +249,7 @@ class Program:
         outputs: values that a replay hands out, each in memory of its own.
         varies: whether shapes and strides are those of one size among several, so that no pass may rely on them.
         written: the values of inputs in whose memory the program writes.
+        snapshots: copies of NumPy arrays that the trace took, by their ids.
         cleared: the number of the instruction before which gradients were last cleared.
     """
 
@@ -259,6 +260,7 @@ class Program:
         self.split: int | None = None
         self.varies = False
         self.cleared = 0
+        self.snapshots: dict[int, Any] = {}
         self.count = 0
 
     def value(self, array: Any, root: Value | None = None) -> Value:

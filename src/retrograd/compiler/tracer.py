@@ -237,7 +237,9 @@ class Tracer(Observer):
             if id(x) in self.known or x.nbytes > 1 << 20:
                 self.known[id(x)] = x
                 return x
-            return x.copy(order="K")
+            snapshot = x.copy(order="K")
+            self.program.snapshots[id(snapshot)] = snapshot
+            return snapshot
         if kind is Storage:  # a node's, of which replays have no need
             return _STORAGE
         if isinstance(x, Tensor):
