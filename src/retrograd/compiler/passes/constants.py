@@ -3,7 +3,8 @@
 Such are masks, tables of positions and of one-hot rows, ``eye``, and what is made of them. They become inputs of the
 program, whose source is the array itself, so that nobody may write to them or be given them: what is written or leaves
 the program is made anew in each replay. A snapshot that the trace took of a NumPy array is a constant; an array that
-the program reads by reference is none, since its owner may write to it.
+the program reads by reference is none, since its owner may write to it. What is one number throughout, and made of
+such, stays where it is: loops need no memory for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.quiet import silent
-from ..arenas import LEAST
 from ..program import Instruction, Program, Value, replaced
 
 LARGEST = 1 << 22  # bytes of one constant
@@ -45,7 +45,7 @@ def folded(program: Program, gives: Sequence[Value]) -> Folded:
     leaving.update(value.root for step in steps for value in step.writes)
     leaving.update(value.root for step in steps if step.kind == "effect" for value in step.reads())
     known: dict[Value, Any] = {}
-    cheap: set[Value] = set()  # roots that a loop fills with one number, which is as good as a constant
+    cheap: set[Value] = set()  # roots of one number throughout, made of such: a loop needs no memory for them
     left: list[Instruction] = []
     gone: list[Instruction] = []
     with silent():
@@ -56,7 +56,7 @@ def folded(program: Program, gives: Sequence[Value]) -> Folded:
                 continue
             known.update(found)
             made = [out for out in step.outs if out.root is out]
-            if next(step.reads(), None) is None and all(_is_fill(out, found[out]) for out in made):
+            if all(x.root in cheap for x in step.reads()) and all(_is_uniform(found[out]) for out in made):
                 cheap.update(made)
             (left if step.outs and all(out.root in cheap for out in step.outs) else gone).append(step)
     read = dict.fromkeys(value for step in left for value in step.reads())
@@ -123,7 +123,5 @@ def _arrays_in(nest: Any) -> list[Any]:
     return found
 
 
-def _is_fill(value: Value, array: Any) -> bool:
-    if value.shape is None or value.nbytes >= LEAST or not array.size:
-        return False
-    return bool((array == array.flat[0]).all())
+def _is_uniform(x: Any) -> bool:
+    return getattr(x, "size", 1) > 0 and bool(np.all(x == np.ravel(x)[0]))
