@@ -254,8 +254,7 @@ def test_compiled_loops_keep_every_bit_of_eager_kernels():
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
-@pytest.mark.parametrize("rows", [96, 700])
-def test_gradients_that_go_on_are_added_to_by_products(dtype, rows):
+def test_gradients_that_go_on_are_added_to_by_products(dtype):
     def made(wrap):
         rg.manual_seed(0)
         model = rg.nn.Sequential(rg.nn.Linear(320, 200), rg.nn.ReLU(), rg.nn.Linear(200, 320)).to(dtype)
@@ -269,7 +268,7 @@ def test_gradients_that_go_on_are_added_to_by_products(dtype, rows):
 
     (one, compiled), (two, eager) = made(rg.compile), made(lambda f: f)
     for k in range(5):
-        x = rg.from_numpy(np.random.default_rng(k).standard_normal((rows, 320))).to(dtype)
+        x = rg.from_numpy(np.random.default_rng(k).standard_normal((700, 320))).to(dtype)
         compiled(x), eager(x)
         for p, q in zip(one.parameters(), two.parameters(), strict=True):
             np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-4, atol=1e-6)

@@ -103,7 +103,9 @@ def accumulated(instructions: Sequence[Instruction], gives: Sequence[Value]) -> 
             continue
         last = steps[places[0]]
         total = last.kwargs.get("out")
-        if last.function is not np.add or last.args != (total, product.out) or len(last.kwargs) != 1 or last.outs:
+        if last.function is not np.add or last.args != (total, product.out) or last.outs:
+            continue
+        if type(total) is not Value or not set(last.kwargs) <= {"out", "casting"}:
             continue
         written = {value.root for between in steps[index + 1 : places[0]] for value in between.writes}
         read = {product.x.root, product.y.root}
