@@ -125,6 +125,23 @@ def test_an_argument_that_is_written_meanwhile_is_what_it_was():
         assert second(y, x) == ([24.0, 96.0], [48.0, 96.0])
 
 
+def test_an_argument_whose_memory_the_backward_does_not_read_is_not_run_again_with_other_numbers():
+    @rg.compile
+    def f(x):
+        y = x * 2.0
+        return (y**3).sum()
+
+    for number in range(3):
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = f(x)
+        x.detach().mul_(-3.0)
+        if number:
+            with pytest.raises(RuntimeError, match="no longer what it was"):
+                second(y, x)
+        else:
+            assert second(y, x) == ([24.0, 96.0], [48.0, 96.0])
+
+
 def test_a_second_derivative_that_cannot_be_had_is_an_error():
     k = rg.ones(2)
     f = rg.compile(lambda x: (x**3 * k.exp()).sum())

@@ -185,6 +185,81 @@ def test_programs_are_bounded():
     assert len(f.entries) == 3
 
 
+def test_a_function_whose_programs_never_fit_again_runs_eagerly():
+    table = {}
+
+    @rg.compile(limit=3)
+    def f(x):
+        return x * len(table)
+
+    with pytest.warns(UserWarning, match="runs eagerly: hardly any call fits .*: a dict has other contents"):
+        for number in range(30):
+            assert f(rg.ones(1)).item() == number
+            table[number] = object()
+    assert f.traces < 10
+
+    @rg.compile(limit=3, dynamic=False)
+    def g(x):
+        return x * 2
+
+    for size in range(1, 30):  # but not where some of them do
+        for x in (rg.ones(size), rg.ones(40)):
+            assert g(x).tolist() == [2.0] * len(x)
+    assert not g.eager and g.traces == 30
+
+
+def test_a_list_that_a_module_collects_in_is_no_part_of_its_program():
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 2)
+            self.actions = []
+
+        def forward(self, x):
+            return self.linear(x)
+
+    policy = Policy()
+    compiled = rg.compile(policy)
+    for _ in range(5):
+        policy.actions.append(compiled(rg.ones(3)))
+        policy.actions.append(len(policy.actions))
+    assert compiled.compiled.traces == 1
+
+
+def test_what_stands_in_the_class_of_a_module_is_seen_to_change():
+    class Scaled(nn.Module):
+        scale = 2.0
+
+        def forward(self, x):
+            return self.scaled(x)
+
+        def scaled(self, x):
+            return x * self.scale
+
+    compiled = rg.compile(Scaled())
+    assert [compiled(rg.ones(1)).item() for _ in range(2)] == [2, 2]
+    Scaled.scale = 3.0
+    assert [compiled(rg.ones(1)).item() for _ in range(2)] == [3, 3]
+    Scaled.scaled = lambda self, x: x * 5
+    assert [compiled(rg.ones(1)).item() for _ in range(2)] == [5, 5]
+    Scaled.forward = lambda self, x: x * 7
+    assert [compiled(rg.ones(1)).item() for _ in range(2)] == [7, 7]
+
+
+def test_an_attribute_that_only_code_behind_another_module_names_is_seen():
+    tools, options = types.ModuleType("other_tools"), types.SimpleNamespace(level=2.0)
+    exec("def level_of(options): return options.level", vars(tools))
+
+    @rg.compile
+    def f(x):
+        found = options
+        return x * tools.level_of(found)
+
+    assert [f(rg.ones(1)).item() for _ in range(2)] == [2, 2]
+    options.level = 5.0
+    assert [f(rg.ones(1)).item() for _ in range(2)] == [5, 5]
+
+
 def test_a_program_belongs_to_its_casts():
     a, b = rg.randn(8, 8), rg.randn(8, 8)
 

@@ -7,45 +7,25 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
-from retrograd.compiler import Compiled, entry
-from retrograd.compiler.passes import groups, loops, products
+from retrograd.compiler import Compiled
 from retrograd.nn import functional as F
 from retrograd.testing.fuzzing import FuzzedProgram
 
+from .ways import NO_REGIONS, loops_of_every_size
+
 pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="needs Numba")
-
-
-def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int) -> None:
-    """What ``kernels.matrices.product_loops`` does to a block of rows, or of columns."""
-    product = (x.T if x_turned else x) @ (y.T if y_turned else y)
-    block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))
-    out[block] = product[block]
 
 
 @pytest.fixture
 def everything_fuses(monkeypatch):
     """Loops of every size, run by Python itself, so that none has to be compiled."""
-
-    def shared(**options: Any) -> Any:
-        def loop(body: Any) -> Any:
-            return lambda words, threads, start, total, part, *args: body(*args, start, total)
-
-        return loop
-
-    def run(source: str) -> Any:
-        scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
-        exec(source.replace("from retrograd.kernels.machine.native import apart, shared\n", ""), scope)
-        scope |= {"_sum": np.sum, "multiply": multiplied}
-        counts["loops"] += 1
-        return scope["loop"]
-
     counts = {"loops": 0}
-    for module, name, value in [
-        (groups, "LEAST", 2), (groups, "NARROW", 1), (loops, "PART", 4), (products, "USEFUL", 0),
-        (loops, "compiled_loop", run), (products, "compiled_loop", run),
-        (entry, "compiled_regions", lambda steps, *rest: list(steps)),
-    ]:  # fmt: skip
-        monkeypatch.setattr(module, name, value)
+
+    def made(source: str) -> None:
+        counts["loops"] += 1
+
+    for holder, name, value in [*loops_of_every_size(made), NO_REGIONS]:
+        monkeypatch.setattr(holder, name, value)
     return counts
 
 

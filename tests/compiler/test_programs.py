@@ -10,23 +10,15 @@ import pytest
 
 import retrograd as rg
 from retrograd.compiler import Compiled
+from retrograd.compiler.native import machine
 from retrograd.core.tensor import Tensor
 from retrograd.func.nests import flatten
 from retrograd.ops.make.generators import manual_seed
 from retrograd.ops.table.registry import OPERATORS
-from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import programs
-from tests.compiler.fuzz import check_fuzzed
 
-CASES = {case.name: case for case in all_cases()}
-# What these read of their arguments decides what they do.
-EAGER = {
-    # some of whose calls read their targets as NumPy arrays
-    "nn.functional.cross_entropy", "nn.functional.ctc_loss", "nn.functional.linear_cross_entropy",
-    "nn.functional.nll_loss",
-    "isin", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "nn.functional.adaptive_max_pool2d",
-    "spmm", "sparse.mm", "sparse_coo_tensor", "sparse_csr_tensor",
-}  # fmt: skip
+from .composed import CASES, EAGER, NAMES, check_composed
+from .fuzz import check_fuzzed
 
 
 def compiled(function: Any) -> Compiled:
@@ -78,9 +70,6 @@ def check_operator(name: str, all_calls: bool) -> None:
         assert function.entries or name in EAGER, function.why
         if not all_calls:
             return
-
-
-NAMES = sorted(name for name in OPERATORS if name in CASES and CASES[name].calls is not None)
 
 
 @pytest.mark.parametrize("name", NAMES[::20])
@@ -162,6 +151,43 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
 @pytest.mark.parametrize("seed", range(6))
 def test_rich_random_programs(seed, varied):
     check_fuzzed(seed, varied, rich=True)
+
+
+@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
+def test_random_programs_compiled_as_large_ones_are(way, dtype):
+    for seed in range(1000, 1004):
+        for rich in (False, True):
+            for varied in (False, True):
+                check_fuzzed(seed, varied, rich=rich, dtype=dtype, way=way)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_of_the_operator_table_one_behind_the_other(seed):
+    check_composed(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["usual", "mixed"])
+def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(way):
+    if way == "mixed" and not machine.available():
+        pytest.skip("there is no LLVM to compile regions with")
+    for seed in range(5, 105):
+        check_composed(seed, way)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
+@pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
+def test_hundreds_of_random_programs_compiled_as_large_ones_are(way):
+    for seed in range(1004, 1104):
+        check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
+
+
+def test_numbers_that_stand_for_nan_replace_it_in_a_result_without_dimensions():
+    f = rg.compile(lambda x: x.mean().nan_to_num(0.5))
+    assert [f(rg.tensor([k, 1.0])).item() for k in (np.nan, 3.0, np.nan)] == [0.5, 2.0, 0.5]
 
 
 def test_sorts_are_stable_in_programs_too():

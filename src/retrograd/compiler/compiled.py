@@ -56,6 +56,7 @@ class Compiled(Wrapper):
         self.seconds = 0.0  # spent on compiling
         self.traces = 0
         self._failures = 0
+        self._wasted = 0, 0  # programs that made room before any call replayed them or another; and replays then
         self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)
@@ -171,8 +172,7 @@ class Compiled(Wrapper):
             self._failures += 1
             self.why = why
             if self._failures >= 3:
-                self.eager = why
-                warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=3)
+                self._give_up(why)
         else:
             self._failures = 0
             if other_sizes is None:
@@ -208,10 +208,24 @@ class Compiled(Wrapper):
             marked: Varying = {index: marks(leaf) for index, leaf in enumerate(trace.leaves)}
             trace = Sizes(trace, None if every else marked).made()
         if full:
-            self.entries.remove(min(self.entries, key=lambda entry: entry.calls))
+            least = min(self.entries, key=lambda entry: entry.calls)
+            self.entries.remove(least)
+            replays = sum(entry.calls for entry in (*self.own, *self.entries))
+            wasted, before = self._wasted
+            self._wasted = (wasted if replays == before else 0) + (least.calls == 0), replays
+            if self._wasted[0] > self.limit:
+                changed = least.trace.surroundings.changed() or "arguments, modes or sizes"
+                self._give_up(f"hardly any call fits a program that was made before: {changed}")
+                return
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart = casts, apart
         self.entries.insert(0, entry)
+
+    def _give_up(self, why: str) -> None:
+        """Run eagerly from now on."""
+        self.eager = why
+        self.entries, self.own = [], []
+        warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
     def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
@@ -377,7 +391,8 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
 def forget() -> None:
     """Let all compiled functions trace again."""
     for compiled in list(_all):
-        compiled.entries, compiled.own, compiled.eager, compiled._failures = [], [], "", 0
+        compiled.entries, compiled.own, compiled.eager = [], [], ""
+        compiled._failures, compiled._wasted = 0, (0, 0)
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:

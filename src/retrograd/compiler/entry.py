@@ -429,8 +429,8 @@ class Entry:
         read = set(map(self._key, self.read))
         self.is_read = [key in read for key in known]
         places = {key: index for index, key in enumerate(known)}
-        leaves, own = self.trace.leaves, {what for kind, what in self.operands if kind == "argument"}
-        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in own]
+        leaves, kept = self.trace.leaves, {what for kind, what in self.read if kind == "argument"}
+        self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in kept]
         arguments = set(map(id, leaves))
         self.outer = [x for x, _, _ in self.trace.outside if id(x) not in arguments]
 

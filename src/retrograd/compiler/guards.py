@@ -108,14 +108,16 @@ class Surroundings:
         self.arrays: list[np.ndarray[Any, Any]] = []
         self._seen: dict[int, Any] = {}
         self._codes: set[Any] = set()
-        self._names: set[str] = set()
+        self._names: set[str] = {"forward"}
         self._objects: list[Any] = []
         self._visit(function, 0)
         for x in arguments:
             if not (isinstance(x, Tensor) or is_array(x)):
                 self._visit(x, 1)
-        for x in self._objects:  # attributes by the names that any of the codes mentions
-            self._attributes(x)
+        known = -1
+        while known != (known := len(self._names)):  # what is found by a name may mention further ones
+            for x in self._objects:  # attributes by the names that any of the codes mentions
+                self._attributes(x)
 
     # Finding
 
@@ -193,13 +195,18 @@ class Surroundings:
     def _methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
             if not base.__module__.startswith(_PACKAGE) and base is not object:
-                for member in vars(base).values():
+                for name, member in vars(base).items():
+                    if name == "__init__":
+                        continue
                     found = getattr(member, "__func__", getattr(member, "fget", member))
                     if type(found) is types.FunctionType:
                         self._visit(found, depth + 1)
 
     def _module(self, module: Any, depth: int) -> None:
-        """A module: its parameters and buffers by identity, its plain attributes, its children."""
+        """A module: its parameters and buffers by identity, its plain attributes, its children.
+
+        A list or dict is seen only where the code names it: some programs collect there what their steps return.
+        """
         fields = vars(module)
         for table in ("_parameters", "_buffers", "_modules"):
             entries = fields[table]
@@ -215,9 +222,12 @@ class Surroundings:
                 self.lists.append((value, _contents(value)))
                 for hook in list(value.values()):
                     self._visit(hook, depth + 1)
+            elif type(value) in (list, dict, set, deque) and not type(module).__module__.startswith(_PACKAGE):
+                continue
             elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent"):
                 self.places.setdefault((id(fields), name), (Place(fields, name), value))
                 self._visit(value, depth + 1)
+        self._objects.append(module)
         self._methods(module, depth)
 
     def _attributes(self, x: Any) -> None:
@@ -226,7 +236,8 @@ class Surroundings:
         if isinstance(x, type) or not hasattr(x, "__dict__"):
             return
         fields = vars(x)
-        if hasattr(type(x), "__getattr__"):  # which may read whatever there is
+        if hasattr(type(x), "__getattr__") and "_modules" not in fields and id(fields) not in self._seen:
+            self._seen[id(fields)] = fields  # which may read whatever there is
             self.lists.append((fields, _contents(fields)))
         for name in sorted(self._names.intersection(fields)):
             value = fields[name]

@@ -95,6 +95,7 @@ class FuzzedProgram:
         steps: how many operators are drawn.
         varied: whether its calls come with other sizes.
         rich: whether it has everything there is.
+        dtype: of its arguments.
 
     >>> from retrograd.testing.fuzzing import FuzzedProgram
     >>> program = FuzzedProgram(3)
@@ -102,8 +103,11 @@ class FuzzedProgram:
     True
     """
 
-    def __init__(self, seed: int, steps: int = 12, varied: bool = False, rich: bool = False) -> None:
+    def __init__(
+        self, seed: int, steps: int = 12, varied: bool = False, rich: bool = False, dtype: Any = np.float64
+    ) -> None:
         self.seed = seed
+        self.dtype = dtype
         self.steps = steps
         self.varied = varied
         self.rich = rich
@@ -125,7 +129,7 @@ class FuzzedProgram:
         rng = np.random.default_rng([self.seed, number])
         base = [int(rng.integers(1, 7)) for _ in self.base] if self.varied else self.base
         shapes = [[1 if dim is None else base[dim] for dim in dims] for dims in self.dims]
-        tensors = [new_tensor(rng.standard_normal(shape)) for shape in shapes]
+        tensors = [new_tensor(rng.standard_normal(shape).astype(self.dtype)) for shape in shapes]
         for x, requires in zip(tensors, self.requires, strict=True):
             x.requires_grad = requires
         return tensors

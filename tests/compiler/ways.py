@@ -1,0 +1,118 @@
+"""Ways to compile in tests: what only large programs have, in small ones; and quickly, so that thousands are made.
+
+``usual``     as users compile;
+``regions``   from the first elements on regions share loops among threads, call BLAS, and have results in arenas;
+``loops``     no regions; loops of every size, run by Python itself, so that none has to be compiled;
+``mixed``     regions that end at random instructions, and such loops between them; each size soon has its own program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from retrograd.compiler import arenas, entry, sizes
+from retrograd.compiler.native import fusing, lowering, machine, regions
+from retrograd.compiler.native import products as native_products
+from retrograd.compiler.native.steps import Unlowered
+from retrograd.compiler.passes import destinations, groups, loops, products
+
+Change = tuple[Any, str, Any]  # a module or class, a name in it, and what it is meanwhile
+
+WAYS = ("usual", "regions", "loops", "mixed")
+
+
+@contextmanager
+def compiling(way: str, seed: int = 0) -> Iterator[None]:
+    """Compile this way meanwhile."""
+    changes: list[Change] = []
+    if way != "usual":
+        changes += ARENAS
+    if way in ("regions", "mixed"):
+        changes += REGIONS
+    if way in ("loops", "mixed"):
+        changes += loops_of_every_size()
+    if way == "loops":
+        changes.append(NO_REGIONS)
+    if way == "mixed":
+        changes += [(lowering.Lowering, "lower", ending_at_random(seed)), (sizes, "OFTEN", 2)]
+    patches = [patch.object(holder, name, value) for holder, name, value in changes]
+    for change in patches:
+        change.start()
+    try:
+        yield
+    finally:
+        for change in reversed(patches):
+            change.stop()
+
+
+def ending_at_random(seed: int) -> Callable[..., Any]:
+    """``Lowering.lower``, which refuses one instruction in five."""
+    rng, lower = np.random.default_rng(seed), lowering.Lowering.lower
+
+    def run(self: Any, instruction: Any) -> None:
+        if rng.random() < 0.2:
+            raise Unlowered("by chance")
+        lower(self, instruction)
+
+    return run
+
+
+NO_REGIONS: Change = (entry, "compiled_regions", lambda steps, *rest: list(steps))
+
+# Loops run by Python
+
+
+def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int) -> None:
+    """What ``kernels.matrices.product_loops`` does to a block of rows, or of columns."""
+    product = (x.T if x_turned else x) @ (y.T if y_turned else y)
+    block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))
+    out[block] = product[block]
+
+
+def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> list[Change]:
+    """Loops from the second element on, which Python runs; ``made`` is told their sources."""
+
+    def shared(**options: Any) -> Any:
+        def loop(body: Any) -> Any:
+            return lambda words, threads, start, total, part, *args: body(*args, start, total)
+
+        return loop
+
+    def run(source: str) -> Any:
+        scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
+        exec(source.replace("from retrograd.kernels.machine.native import apart, shared\n", ""), scope)
+        scope |= {"_sum": np.sum, "multiply": multiplied}
+        made(source)
+        return scope["loop"]
+
+    return [
+        (groups, "LEAST", 2), (groups, "NARROW", 1), (loops, "PART", 4), (products, "USEFUL", 0),
+        (loops, "compiled_loop", run), (products, "compiled_loop", run),
+    ]  # fmt: skip
+
+
+# LLVM without optimization
+
+
+def _quickly(text: str, _: Any) -> bytes:
+    import llvmlite.binding as llvm
+
+    cpu, features = machine._processor()
+    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=0, jit=True)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = target.triple, str(target.target_data)
+    module.verify()
+    return bytes(target.emit_object(module))
+
+
+ARENAS: list[Change] = [(arenas, "LEAST", 9), (destinations, "LEAST", 9)]  # bytes; a single number may be a scalar
+REGIONS: list[Change] = [
+    (machine, "_compiled", _quickly), (machine, "read_region", lambda key: None),
+    (machine, "write_region", lambda key, code: None), (fusing, "LONG", 8), (fusing, "BLOCK", 4),
+    (native_products, "SMALL", 8), (regions, "QUICK", 0.0),
+]  # fmt: skip
