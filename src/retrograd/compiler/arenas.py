@@ -122,7 +122,7 @@ class Plan:
             for shape, dtype, out in step.asked:
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root
-                spent.append(leaves.get((number, root)) if nbytes >= LEAST else None)
+                spent.append(None if root is None or nbytes < LEAST else leaves.get((number, root)))
                 if nbytes < LEAST or root in leaving or dtype.hasobject:
                     found.append(None)
                 else:
