@@ -51,6 +51,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Functions whose results have shapes that depend on elements, whatever these are.
+SHAPED_BY_DATA = frozenset(
+    (
+        "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
+        "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
+        "repeat",
+    )
+)  # fmt: skip
+
 
 class Value:
     """One array, or number, of a program (see above); ``name`` says what it is where the trace has no word of it."""
@@ -267,6 +276,12 @@ class Program:
         """A new value for an array."""
         self.count += 1
         return Value(self.count - 1, array, root)
+
+    def snapshot(self, array: Any) -> Any:
+        """A copy of an array as it is now, which is a constant of the program."""
+        made = array.copy(order="K")
+        self.snapshots[id(made)] = made
+        return made
 
     @property
     def written(self) -> list[Value]:

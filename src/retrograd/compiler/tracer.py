@@ -28,7 +28,7 @@ from ..core.tensor import Tensor
 from ..kernels.results import noted
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
-from .program import Asked, Instruction, Program, Value, replaced
+from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
 from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
@@ -37,15 +37,6 @@ _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
-
-# Functions whose results have shapes that depend on elements, whatever these are.
-SHAPED_BY_DATA = frozenset(
-    (
-        "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
-        "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
-        "repeat",
-    )
-)  # fmt: skip
 
 
 class DataDependent(RuntimeError):
@@ -73,9 +64,7 @@ class Tracer(Observer):
         self._busy = 0
         self._attempts = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
-        self._allocations: dict[
-            int, Value
-        ] = {}  # of Tensors from outside on a GPU, where views may not know their base
+        self._allocations: dict[int, Value] = {}  # of Tensors on a GPU, where views may not know their base
         self._plans: dict[int, tuple[Plan, Plan]] = {}
         self._sites: dict[int, Site] = {}
         self._node: Any = None
@@ -237,9 +226,7 @@ class Tracer(Observer):
             if id(x) in self.known or x.nbytes > 1 << 20:
                 self.known[id(x)] = x
                 return x
-            snapshot = x.copy(order="K")
-            self.program.snapshots[id(snapshot)] = snapshot
-            return snapshot
+            return self.program.snapshot(x)
         if kind is Storage:  # a node's, of which replays have no need
             return _STORAGE
         if isinstance(x, Tensor):
