@@ -65,7 +65,7 @@ def test_a_block_takes_the_smallest_gap_it_fits_in():
     assert late.offset == narrow.offset
 
 
-def test_a_replay_allocates_gradients_alone(large):
+def test_a_replay_allocates_nothing(large):
     model = made_model()
     step = rg.compile(made_step(model))
 
@@ -78,11 +78,10 @@ def test_a_replay_allocates_gradients_alone(large):
         compiled(large)
     with allocations() as found:
         compiled(large)
-    gradients = sorted(p.grad.numpy().nbytes for p in model.parameters() if p.grad.numpy().nbytes >= 1 << 12)
-    assert sorted(found) == gradients
+    assert not found
     with allocations() as eagerly:
         training(large)
-    assert sum(eagerly) > 3 * sum(found)
+    assert eagerly
 
 
 def test_what_the_user_holds_is_not_overwritten(large):

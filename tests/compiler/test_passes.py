@@ -230,3 +230,63 @@ def test_compiled_loops_keep_every_bit_of_eager_kernels():
     leaves = [normal(*shape, dtype=np.float32) for shape in [(512, 256), (256, 256), (256,)]]
     step = compared(step, *leaves)
     assert any(names[0] == "linear" and "gelu" in names for names in parts_of(step))
+
+
+@pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+def test_gradients_that_go_on_are_added_to_by_products(dtype):
+    def made(wrap):
+        rg.manual_seed(0)
+        model = rg.nn.Sequential(rg.nn.Linear(320, 200), rg.nn.ReLU(), rg.nn.Linear(200, 320)).to(dtype)
+
+        def step(x):
+            loss = ((model(x) - x) ** 2).mean()
+            loss.backward()
+            return loss.detach()
+
+        return model, wrap(step)
+
+    (one, compiled), (two, eager) = made(rg.compile), made(lambda f: f)
+    for k in range(5):
+        x = rg.from_numpy(np.random.default_rng(k).standard_normal((700, 320))).to(dtype)
+        compiled(x), eager(x)
+        for p, q in zip(one.parameters(), two.parameters(), strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-4, atol=1e-6)
+    names = [step.name for step in compiled.entries[0].replay.instructions]
+    assert names.count("add_product") == 2 and "linear_weight" not in names
+
+
+@pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+def test_a_product_that_somebody_else_reads_is_not_added_to_what_it_reads():
+    w = rg.from_numpy(np.eye(200, dtype=np.float32))
+
+    def alone(x, total):
+        total += x @ w
+        return total.sum()
+
+    def read(x, total):
+        product = x @ w
+        total += product
+        return product.sum()
+
+    def written(x, total):
+        product = x @ w
+        x += 1
+        total += product
+        return x.sum()
+
+    def factor(x, total):
+        x += x @ w
+        return (x + total).sum()
+
+    for f, expected in ((alone, 1), (read, 0), (written, 0), (factor, 0)):
+        compiled, states = rg.compile(f), []
+        for run in (compiled, f):
+            x = rg.from_numpy(np.random.default_rng(0).standard_normal((200, 200)).astype(np.float32))
+            total = rg.ones(200, 200)
+            found = [run(x, total).item() for _ in range(4)]
+            states.append((found, x.numpy(), total.numpy()))
+        for got, wanted in zip(*states, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
+        names = [step.name for step in compiled.entries[0].replay.instructions]
+        assert names.count("add_product") == expected, f.__name__

@@ -3,8 +3,9 @@
 An instruction says which arrays its call asks for (``Instruction.asked``). Each of them that does not leave the program
 has a place in one arena, apart from all that live at the same time: from its instruction to the last one that reads it,
 by whatever view. What leaves has memory of its own: results, what the backward part is given, and what effects are,
-such as gradients and parameters. A replay has an arena to itself while it runs, so that threads replay one program at
-once; programs that run one after the other share one. Where a replay ends in an error its arena is let go.
+such as parameters; a leaf's new gradient has that of its last one, where nobody else holds it. A replay has an arena to
+itself while it runs, so that threads replay one program at once; programs that run one after the other share one. Where
+a replay ends in an error its arena is let go.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 
 from ..core.memory import caches
+from .effects import run_step, set_grad
 from .program import Instruction, Value
 
 LINE = 64  # bytes that arrays are aligned to
@@ -89,15 +91,19 @@ class Plan:
         instructions: what runs, in this order.
         takes: the values from outside.
         gives: the values that leave.
+        cleared: the number of the instruction before which the program clears gradients.
 
     Attributes:
         slots: by instruction, a slot for each array that it asks for, None where that is new memory.
+        again: by instruction, for each array that it asks for the leaf whose spent gradient may be its memory, or None.
         leaving: by instruction, the values that leave, where others have slots.
         size: the bytes of the arena.
         outside: the roots of what is in memory outside of the program, or leaves it.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value], cleared: int = 0
+    ) -> None:
         last: dict[Value, int] = {}
         leaving = {value.root for value in (*takes, *gives)}
         for number, step in enumerate(instructions):
@@ -105,19 +111,25 @@ class Plan:
                 last[value.root] = number
             if step.kind == "effect":
                 leaving.update(value.root for value in step.reads())
+        leaves = _gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
         self.slots: dict[int, tuple[Slot | None, ...]] = {}
+        self.again: dict[int, tuple[Any, ...]] = {}
         self.leaving: dict[int, list[Value]] = {}
         blocks: list[Block] = []
         for number, step in enumerate(instructions):
             found: list[Slot | None] = []
+            spent: list[Any] = []
             for shape, dtype, out in step.asked:
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root
+                spent.append(None if root is None or nbytes < LEAST else leaves.get((number, root)))
                 if nbytes < LEAST or root in leaving or dtype.hasobject:
                     found.append(None)
                 else:
                     blocks.append(Block(nbytes, number, number if root is None else last[root]))
                     found.append(Slot(blocks[-1], shape, dtype))
+            if any(leaf is not None for leaf in spent):
+                self.again[number] = tuple(spent)
             if any(found):
                 self.slots[number] = tuple(found)
                 self.leaving[number] = [x for x in step.outs if x.root in leaving and x.shape is not None]
@@ -152,6 +164,30 @@ class Plan:
             tuple([None if x is None else np.ndarray(x.shape, x.dtype, memory, x.block.offset) for x in slots])
             for slots in self.slots.values()
         )
+
+
+def _gradients(instructions: Sequence[Instruction], outer: set[Value], cleared: int) -> dict[tuple[int, Value], Any]:
+    """The leaves whose new gradients nobody else is given, by the instruction that makes one, and its memory.
+
+    Only what comes after the checks made before gradients are cleared counts: a call that is given up there leaves
+    what it found. A region makes its checks first.
+    """
+    first = 0
+    for number, step in enumerate(instructions):
+        region = step.kind == "native"
+        for part in step.parts if region else (step,):
+            if part.number < cleared and (part.kind == "guard" or part.checks):
+                first = number + (not region)
+    makers = {out.root: n for n, step in enumerate(instructions[first:], first) for out in step.outs if out.root is out}
+    effects = [step for step in instructions if step.kind == "effect"]
+    given = [(step.args[0], step.args[1].root) for step in effects if step.function is set_grad]
+    roots = [root for _, root in given]
+    seen = {v.root for step in effects if step.function not in (set_grad, run_step) for v in step.reads()} | outer
+    return {
+        (makers[root], root): leaf
+        for leaf, root in given
+        if root in makers and root not in seen and roots.count(root) == 1
+    }
 
 
 def empty_arenas() -> None:

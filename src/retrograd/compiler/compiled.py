@@ -288,7 +288,7 @@ class Compiled(Wrapper):
         for entry in tracer.outside.values():
             if sources[entry.first][0] in ("tensor", "argument"):
                 trace.outside.append((entry.tensor, entry.first, entry.requires))
-                if entry.accumulated and not entry.cleared:
+                if entry.read or entry.accumulated and not entry.cleared:
                     trace.grads.append((entry.tensor, entry.start_grad is not None))
         return value, trace, ""
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
-from ..core.storage import leave
+import numpy as np
+
+from ..core.storage import LOCAL_ONLY, is_saved, leave, sharers
 from ..core.tensor import Tensor, new_tensor
 from .program import Value
 
@@ -12,7 +16,7 @@ from .program import Value
 class Outside:
     """A Tensor from outside of the function: what it was when it was lifted, and what the program knows of it."""
 
-    __slots__ = ("accumulated", "array", "cleared", "first", "grad", "node", "requires", "start_grad", "tensor")
+    __slots__ = ("accumulated", "array", "cleared", "first", "grad", "node", "read", "requires", "start_grad", "tensor")
 
     def __init__(self, tensor: Tensor, node: Value) -> None:
         self.tensor = tensor
@@ -22,11 +26,36 @@ class Outside:
         self.start_grad = self.grad = tensor._grad
         self.cleared = False  # its gradient, before anybody read or added to it
         self.accumulated = False
+        self.read = False  # its gradient, as it was before the function
 
 
 def set_grad(leaf: Tensor, array: Any) -> None:
     """Give a leaf a new gradient."""
     leaf._grad = new_tensor(array)
+
+
+def spent_grad(leaf: Tensor) -> Any:
+    """The memory of a leaf's gradient that is about to be another, where nobody else can see it; else None.
+
+    It is taken off the leaf first: whoever holds it by then is counted, on whatever thread.
+    """
+    grad, leaf._grad = leaf._grad, None
+    if grad is None:
+        return None
+    array = grad.array
+    if getrefcount(grad) == LOCAL_ONLY and type(array) is np.ndarray and getrefcount(array) == LOCAL_ONLY + 1:
+        flags = array.flags
+        if flags.owndata and flags.writeable and not (grad._requires or is_saved(grad) or len(sharers(grad)) > 1):
+            return array
+    leaf._grad = grad
+    return None
+
+
+def give_back(leaves: Sequence[Tensor | None], arrays: Sequence[Any]) -> None:
+    """Let leaves have the gradients again that were taken off them for their memory."""
+    for leaf, array in zip(leaves, arrays, strict=True):
+        if leaf is not None and array is not None:
+            set_grad(leaf, array)
 
 
 def clear_grad(leaf: Tensor) -> None:

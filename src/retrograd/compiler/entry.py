@@ -25,6 +25,7 @@ from .effects import run_step
 from .guards import Surroundings
 from .native import compiled_regions
 from .passes import optimized
+from .passes.constants import Folded, folded
 from .program import Instruction, Program, Value
 from .replay import Miss, Replay, live
 from .scalars import no_scalar
@@ -102,6 +103,7 @@ class Entry:
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]
         program.outputs = handed_out + [value for value, _ in trace.gradients if value is not None]
         late = set(map(id, program.instructions[split:]))
+        self.folded = Folded((), {}) if program.varies else folded(program, program.outputs)
         program.instructions = live(program.instructions, program.outputs, {value for value, _ in program.inputs})
         forward = [step for step in program.instructions if id(step) not in late]
         backward = [step for step in program.instructions if id(step) in late]
@@ -111,8 +113,12 @@ class Entry:
         self.notes: list[str] = []  # why instructions are in no region
         self.kernels: Kernels | None = None  # of a program on a GPU
         if not program.varies:
-            compared = [value for value, source in program.inputs if source[0] in ("argument", "tensor", "grad")]
-            sure = {value for value in compared if value.shape is not None}
+            sure = {
+                value
+                for value, (kind, what) in program.inputs
+                if value.shape is not None
+                and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
+            }
             forward = optimized(compiled_regions(forward, needed, sure, self.notes), needed)
             backward = optimized(compiled_regions(backward, handed_over, sure, self.notes), handed_over)
             if any(step.on_gpu for step in program.instructions):
@@ -132,7 +138,7 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
-        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies)
+        self.replay = Replay(forward, takes, [*handed_out, *self.kept], label, not program.varies, program.cleared)
         self.forward: Any = self.replay  # or the graph that it becomes
         if self.kernels is not None:
             gives = [*handed_out, *self.kept]
@@ -256,6 +262,8 @@ class Entry:
                 takes.append(f"x{what}")
             elif kind == "place":
                 takes.append(f"{named(what)}.value")
+            elif kind == "constant":
+                takes.append(named(what))
             elif kind == "slot":
                 takes.append(f"slots[{what}]")
         if key:

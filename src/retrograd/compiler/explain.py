@@ -51,6 +51,10 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
     program = entry.trace.program
     out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
     out += [f"inputs: {_inputs(program.inputs)}"]
+    if entry.folded.instructions:
+        names = dict.fromkeys(step.operator or step.name for step in entry.folded.instructions)
+        size = _bytes(sum(value.nbytes for value in entry.folded.kept))
+        out.append(f"computed once: {', '.join(names)}; {len(entry.folded.kept)} constants are kept ({size})")
     out += _lines(entry.replay.instructions, costs)
     if entry.pull is not None:
         out += ["backward, when a walk comes to the result:", *_lines(entry.pull.instructions, costs)]
@@ -84,7 +88,7 @@ def _memory(what: str, replay: Replay) -> list[str]:
         for asked, slot in zip(step.asked, slots, strict=True):
             if slot is not None:
                 block = slot.block
-                name = "scratch" if asked.out is None else repr(step.outs[asked.out])
+                name = "scratch" if asked.out is None else _named(step.outs[asked.out])
                 where = f"at {block.offset}: {_bytes(block.nbytes)}"
                 out.append(f"  {where} for {name}, instructions {block.first} to {block.last}")
     return out
@@ -94,7 +98,13 @@ def _inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
     by_kind: dict[str, list[Value]] = {}
     for value, source in inputs:
         by_kind.setdefault(source[0], []).append(value)
-    words = {"argument": "arguments", "tensor": "Tensors from outside", "grad": "gradients", "place": "numbers"}
+    words = {
+        "argument": "arguments",
+        "tensor": "Tensors from outside",
+        "grad": "gradients",
+        "place": "numbers",
+        "constant": "constants",
+    }
     parts = [
         f"{len(values)} {words.get(kind, kind + 's')} ({_bytes(sum(v.nbytes for v in values))})"
         for kind, values in by_kind.items()
@@ -113,7 +123,7 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
             out.append(f"{where}: {step.site.code if step.site is not None else ''}")
         cost = f"{1e6 * costs[id(step)]:9.1f} us  " if id(step) in costs else ""
         backward = "backward of " if step.backward else ""
-        made = ", ".join(f"{v!r} {v.describe()}" for v in step.outs)
+        made = ", ".join(f"{_named(v)} {v.describe()}" for v in step.outs)
         what = step.name
         if step.kind == "native":
             note = getattr(step.function, "note", step.name)
@@ -124,12 +134,16 @@ def _lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list
         elif hasattr(step.function, "note"):
             what = step.function.note
         elif step.kind == "guard":
-            what = "a check: the elements are as in the trace"
+            what = f"a check: {'the elements are' if step.args else 'the optimizer is'} as in the trace"
         named = (
             f" ({backward}{step.operator})" if step.operator and (step.backward or step.operator != step.name) else ""
         )
         out.append(f"  {cost}{what}{named}{' -> ' + made if made else ''}")
     return out
+
+
+def _named(value: Value) -> str:
+    return value.name or repr(value)
 
 
 def _bytes(count: float) -> str:

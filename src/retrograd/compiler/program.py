@@ -38,8 +38,8 @@ tuples, lists, dicts and slices too; all else there is constant.
 Inputs of a program are ``Source``s: how to fetch an array when a replay begins. ``("argument", index)`` is the leaf of
 the arguments with that number, ``("tensor", tensor)`` the array that a Tensor outside of the function has then,
 ``("grad", tensor)`` that of its gradient, ``("place", place)`` a number that a variable holds, ``("object", index)`` an
-argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("cotangent", index)`` what a
-walk brings to the backward part.
+argument as a Tensor, for effects, ``("slot", k)`` a constant that follows the sizes, ``("constant", array)`` what was
+computed when the program was made, ``("cotangent", index)`` what a walk brings to the backward part.
 Outputs are values; ``Program.results`` says what is made of them.
 """
 
@@ -51,14 +51,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Functions whose results have shapes that depend on elements, whatever these are.
+SHAPED_BY_DATA = frozenset(
+    (
+        "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
+        "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
+        "repeat",
+    )
+)  # fmt: skip
+
 
 class Value:
-    """One array, or number, of a program (see above)."""
+    """One array, or number, of a program (see above); ``name`` says what it is where the trace has no word of it."""
 
-    __slots__ = ("device", "dtype", "index", "root", "shape", "strides")
+    __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
-    def __init__(self, index: int, array: Any, root: Value | None = None) -> None:
+    def __init__(self, index: int, array: Any, root: Value | None = None, name: str = "") -> None:
         self.index = index
+        self.name = name
         self.root = self if root is None else root
         self.shape: Any = getattr(array, "shape", None)
         self.dtype: Any = getattr(array, "dtype", type(array))
@@ -124,8 +134,8 @@ class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "operator", "outs", "parts", "paths",
-        "primitive", "several", "site", "view", "writes",
+        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "number", "operator", "outs", "parts",
+        "paths", "primitive", "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +165,7 @@ class Instruction:
         self.primitive = primitive
         self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
         self.asked: tuple[Asked, ...] = ()
+        self.number = -1  # of the trace, in its order
         self.operator = ""
         self.site: Any = None
         self.backward = False
@@ -247,6 +258,8 @@ class Program:
         outputs: values that a replay hands out, each in memory of its own.
         varies: whether shapes and strides are those of one size among several, so that no pass may rely on them.
         written: the values of inputs in whose memory the program writes.
+        snapshots: copies of NumPy arrays that the trace took, by their ids.
+        cleared: the number of the instruction before which gradients were last cleared.
     """
 
     def __init__(self) -> None:
@@ -255,12 +268,20 @@ class Program:
         self.outputs: list[Value] = []
         self.split: int | None = None
         self.varies = False
+        self.cleared = 0
+        self.snapshots: dict[int, Any] = {}
         self.count = 0
 
     def value(self, array: Any, root: Value | None = None) -> Value:
         """A new value for an array."""
         self.count += 1
         return Value(self.count - 1, array, root)
+
+    def snapshot(self, array: Any) -> Any:
+        """A copy of an array as it is now, which is a constant of the program."""
+        made = array.copy(order="K")
+        self.snapshots[id(made)] = made
+        return made
 
     @property
     def written(self) -> list[Value]:

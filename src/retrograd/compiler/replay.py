@@ -15,6 +15,7 @@ from numpy import may_share_memory
 
 from ..kernels.results import into
 from .arenas import Plan
+from .effects import give_back, spent_grad
 from .program import Instruction, Method, Value, values_in
 
 _names = count()
@@ -33,6 +34,7 @@ class Replay:
         gives: the values it returns, in a tuple.
         label: what tracebacks call it.
         planned: whether it keeps the memory of what it makes, which is of one size in all calls.
+        cleared: the number of the instruction before which the program clears gradients.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class Replay:
         gives: Iterable[Value],
         label: str,
         planned: bool = False,
+        cleared: int = 0,
     ) -> None:
         self.instructions = list(instructions)
         gives = tuple(gives)
-        self.plan = Plan(self.instructions if planned else (), takes, gives)
+        self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
         self.lines: list[Instruction | None] = [None, None]  # by line number
         self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
+        self._constants |= {"spent": spent_grad, "give_back": give_back}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
         source = self._source(takes, gives)
@@ -95,8 +99,14 @@ class Replay:
             lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
             self.lines += [None, None]
         for index, instruction in enumerate(self.instructions):
-            where = slots.get(index, "")
-            for line in self._lines_of(instruction, ending.get(index, ()), where, self.plan.leaving.get(index, ())):
+            where, again = slots.get(index, ""), self.plan.again.get(index)
+            made = [f"given = {self._given(again, where)}"] if again else []
+            leaving = self.plan.leaving.get(index, ())
+            made += self._lines_of(instruction, ending.get(index, ()), "given" if again else where, leaving)
+            if again and instruction.kind == "native":  # in which a check may fail
+                made[1] = f"try: {made[1]}"
+                made.insert(2, f"except Miss: give_back({self._tuple(map(self._expression, again))}, given); raise")
+            for line in made:
                 lines.append("    " + line)
                 self.lines.append(instruction)
         if slots:
@@ -113,7 +123,7 @@ class Replay:
         Args:
             instruction: it.
             ending: the values that nobody reads afterwards.
-            slots: the name of the arrays that it puts results into, if there are any.
+            slots: the arrays that it puts results into, if there are any.
             leaving: values that must not lie in the arena then.
         """
         call = self._call(instruction, slots)
@@ -142,6 +152,13 @@ class Replay:
                 yield f"if {wrong}: raise Miss"
             if gone:
                 yield gone[2:]
+
+    def _given(self, again: Sequence[Any], slots: str) -> str:
+        """The arrays that an instruction puts results into, where spent gradients are among them."""
+        return self._tuple(
+            f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"
+            for number, leaf in enumerate(again)
+        )
 
     @staticmethod
     def _tuple(parts: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from ..core.tensor import Tensor
 from ..kernels.results import noted
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
-from .program import Asked, Instruction, Program, Value, replaced
+from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
 from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of
 from .scalars import as_array
 from .traced import Number, Traced, TracedModule
@@ -37,15 +37,6 @@ _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
-
-# Functions whose results have shapes that depend on elements, whatever these are.
-SHAPED_BY_DATA = frozenset(
-    (
-        "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
-        "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
-        "repeat",
-    )
-)  # fmt: skip
 
 
 class DataDependent(RuntimeError):
@@ -73,9 +64,7 @@ class Tracer(Observer):
         self._busy = 0
         self._attempts = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
-        self._allocations: dict[
-            int, Value
-        ] = {}  # of Tensors from outside on a GPU, where views may not know their base
+        self._allocations: dict[int, Value] = {}  # of Tensors on a GPU, where views may not know their base
         self._plans: dict[int, tuple[Plan, Plan]] = {}
         self._sites: dict[int, Site] = {}
         self._node: Any = None
@@ -124,10 +113,12 @@ class Tracer(Observer):
             recording = False
         self._busy += 1
         try:
+            if not recording:  # what it asks for, a call around it is noted to ask for
+                return function(*bare_args, **bare_kwargs)
             result, asked = noted(function, *bare_args, **bare_kwargs)
         finally:
             self._busy -= 1
-        if not recording or not self.recording:
+        if not self.recording:
             return result
         if not kind:
             whole = not isinstance(function, np.ufunc) and is_ours(function)
@@ -163,6 +154,7 @@ class Tracer(Observer):
         else:
             instruction.site = user_site(3)
             instruction.operator = instruction.name
+        instruction.number = len(self.program.instructions)
         self.program.instructions.append(instruction)
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
@@ -234,7 +226,7 @@ class Tracer(Observer):
             if id(x) in self.known or x.nbytes > 1 << 20:
                 self.known[id(x)] = x
                 return x
-            return x.copy(order="K")
+            return self.program.snapshot(x)
         if kind is Storage:  # a node's, of which replays have no need
             return _STORAGE
         if isinstance(x, Tensor):
@@ -366,6 +358,15 @@ class Tracer(Observer):
             for item in nest.values():
                 self.lift_nest(item)
 
+    def reads_grad(self, leaf: Tensor) -> None:
+        """A leaf's gradient is read: whether it has one is guarded, where that is not of the program's making."""
+        if self.recording:
+            self.lift(leaf)
+            self.lift_grad(leaf)
+            entry = self.outside.get(id(leaf))
+            if entry is not None and leaf._grad is entry.start_grad and not (entry.accumulated or entry.cleared):
+                entry.read = True
+
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
         """A leaf's gradient is about to be set."""
         if self.recording:
@@ -375,6 +376,7 @@ class Tracer(Observer):
                 self.lift_grad(leaf)
             elif entry is not None and not entry.accumulated:
                 entry.cleared = True
+                self.program.cleared = len(self.program.instructions)
 
     def sync(self) -> None:
         """Write down what happened to the Tensors from outside as objects: their memory and their gradients."""

@@ -286,6 +286,8 @@ class Tensor(Copies, TensorMethods):
         >>> x.grad
         tensor([3., 3.])
         """
+        if watchers and modes.tracer is not None:
+            modes.tracer.reads_grad(self)
         return self._grad
 
     @grad.setter

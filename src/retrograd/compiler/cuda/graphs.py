@@ -21,9 +21,8 @@ import numpy as np
 
 from ...core.devices import cupy_backend
 from ..effects import clear_grad, give_array, run_step, set_grad
-from ..program import Instruction, Value
+from ..program import SHAPED_BY_DATA, Instruction, Value
 from ..replay import Replay
-from ..tracer import SHAPED_BY_DATA
 from .kernels import Copies, Module
 
 CAPTURES = 3  # after which it is given up to follow memory that moves

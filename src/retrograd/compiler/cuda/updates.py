@@ -52,11 +52,11 @@ class CudaUpdate(Update):
         moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
         if not all(x.on_gpu for pair in pairs.values() for x in pair):
             raise Unlowered("on the processor")
-        super().__init__(optimizer, moved)
+        super().__init__(optimizer, moved, pairs)
         self.module = module
         arrays = [optimizer.state[parameter][name].array for parameter, name in self._wanted]
         self._held = [at for at, (_, name) in enumerate(self._wanted) if name != "step"]
-        self.states = [Value(next(_indices), arrays[at]) for at in self._held]
+        self.states = [Value(next(_indices), arrays[at], name=self._names[at]) for at in self._held]
         rows: list[list[Value]] = []
         updates: list[tuple[Any, int, int]] = []  # of a parameter: form, where its group's numbers and its rates begin
         rest, at = iter(self.states), 0
@@ -72,7 +72,7 @@ class CudaUpdate(Update):
                 updates.append((form, at, rates))
                 rates += 2
             at += len(form.numbers)
-        self.numbers = Value(next(_indices), cupy_backend().xp.empty(rates))
+        self.numbers = self._numbers_as(cupy_backend().xp.empty(rates))
         self.rows = rows
         self.launches: list[tuple[str, Kernel, int, int]] = []  # the name, the kernel, and which of the rows it takes
         begin = 0

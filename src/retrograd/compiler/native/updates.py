@@ -21,6 +21,7 @@ from .steps import Place, Step, Unlowered, kernel_of
 
 LARGEST = 1 << 20  # numbers of all parameters from which the optimizer's own loop, shared by threads, is as good
 _DOUBLE = np.dtype(np.float64)
+Pairs = dict[int, tuple[Value, Value]]  # of a parameter by its id: its value and that of its gradient
 _indices = count(1 << 32)  # of values beside those of the trace
 
 
@@ -32,7 +33,7 @@ class Update:
         states: the values of its state's arrays, by parameter in the order of the form's names.
     """
 
-    def __init__(self, optimizer: Any, moved: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, optimizer: Any, moved: Sequence[Sequence[Any]], pairs: Pairs) -> None:
         self.optimizer = optimizer
         self.forms = [optimizer.update_form(group) for group in optimizer.param_groups]
         if None in self.forms or not _plain(optimizer):
@@ -44,13 +45,19 @@ class Update:
             (parameter, name) for form, some in zip(self.forms, moved, strict=True) for parameter in some
             for name in form.state
         ]  # fmt: skip
-        self.numbers = Value(next(_indices), np.empty(sum(len(form.numbers) for form in self.forms)))
+        count = sum(len(form.numbers) for form in self.forms)
+        self.numbers = self._numbers_as(np.empty(count))
         entries: list[Any] = [optimizer.state[parameter].get(name) for parameter, name in self._wanted]
         arrays = [getattr(entry, "array", None) for entry in entries]
         if any(x is None for x in arrays):
             raise Unlowered("an optimizer's state that is not there yet")
-        self.states = [Value(next(_indices), x) for x in arrays]
+        self._names = [f"{name} of {pairs[id(parameter)][0]!r}" for parameter, name in self._wanted]
+        self.states = [Value(next(_indices), x, name=name) for x, name in zip(arrays, self._names, strict=True)]
         self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
+
+    @staticmethod
+    def _numbers_as(array: Any) -> Value:
+        return Value(next(_indices), array, name="learning rate and other numbers")
 
     def ready(self) -> bool:
         """Whether the step that the optimizer would make now is still of this form."""
@@ -98,10 +105,10 @@ def _plain(optimizer: Any) -> bool:
     return not optimizer.step_is_watched()
 
 
-def gradients_of(instruction: Instruction) -> dict[int, tuple[Value, Value]]:
+def gradients_of(instruction: Instruction) -> Pairs:
     """The parameters that an optimizer's step moves, by their ids, each as it is read and with its gradient."""
     optimizer, _, nodes = instruction.args
-    pairs: dict[int, tuple[Value, Value]] = {}
+    pairs: Pairs = {}
     written, held = set(instruction.writes), None
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     order = iter(parameters)
@@ -118,7 +125,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
     """The steps of an optimizer's update."""
     optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
-    update = Update(optimizer, moved)
+    update = Update(optimizer, moved, pairs)
     if sum(p.array.size for some in moved for p in some) > LARGEST:
         raise Unlowered("large")
     numbers, states = lowering.place(update.numbers), iter(update.states)

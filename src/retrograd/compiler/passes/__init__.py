@@ -21,12 +21,14 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     from .expressions import keeps_shapes
     from .groups import grouped
     from .order import versions
+    from .products import accumulated
     from .repeats import without_repeats
 
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
     steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
-    return asking(grouped(versions(without_repeats(steps, takes, gives), takes), gives))
+    steps = accumulated(without_repeats(steps, takes, gives), gives)
+    return asking(grouped(versions(steps, takes), gives))
 
 
 __all__ = ["optimized"]

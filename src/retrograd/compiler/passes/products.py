@@ -5,6 +5,7 @@ The loop multiplies as ``kernels.matrices`` does, in the same blocks, and goes o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...kernels import multiplies
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import USEFUL, prepared
+from ...kernels.matrices.products import USEFUL, add_dot, prepared
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
@@ -80,6 +81,54 @@ def _is_matrix(value: Value) -> bool:
     if row_major(value):
         return True
     return len(value.shape) == 2 and value.strides == (value.dtype.itemsize, value.dtype.itemsize * value.shape[0])
+
+
+def accumulated(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
+    """The instructions with ``out += x @ y`` for a product that is only added to an array: gradients that go on.
+
+    The sum is taken by BLAS, as it multiplies, so it may be rounded in another way.
+    """
+    steps = list(instructions)
+    readers: dict[Value, list[int]] = {value: [-1] for value in gives}
+    for index, step in enumerate(steps):
+        for value in (*step.reads(), *[out.root for out in step.outs if out.root is not out]):
+            readers.setdefault(value, []).append(index)
+    gone: set[int] = set()
+    for index, step in enumerate(steps):
+        product = None if step.on_gpu else product_of(step)
+        if product is None or product.steps or len(product.out.shape) != 2:
+            continue
+        places = readers.get(product.out, [])
+        if len(places) != 1 or places[0] < index:
+            continue
+        last = steps[places[0]]
+        total = last.kwargs.get("out")
+        if last.function is not np.add or last.args != (total, product.out) or last.outs:
+            continue
+        if type(total) is not Value or not set(last.kwargs) <= {"out", "casting"}:
+            continue
+        written = {value.root for between in steps[index + 1 : places[0]] for value in between.writes}
+        read = {product.x.root, product.y.root}
+        if (total.shape, total.dtype) != (product.out.shape, product.out.dtype) or not row_major(total):
+            continue
+        if total.root in read or written & read:
+            continue
+        run = Accumulation(product)
+        steps[places[0]] = last.changed(function=run, kind="whole", args=(total, product.x, product.y), kwargs={})
+        gone.add(index)
+    return [step for index, step in enumerate(steps) if index not in gone]
+
+
+class Accumulation:
+    """A product as a function that adds it to an array."""
+
+    __name__ = "add_product"
+
+    def __init__(self, product: Product) -> None:
+        self.product = product
+
+    def __call__(self, total: Any, x: Any, y: Any) -> None:
+        add_dot(total, *self.product.matrices(x, y))
 
 
 class ProductLoop:

@@ -11,8 +11,8 @@ from ..machine.objects import njit
 
 
 @njit
-def part(x, x_turned, y, y_turned, out, first, last):
-    """The rows from ``first`` to ``last`` of the result, or its columns where it is wide."""
+def _part(x, x_turned, y, y_turned, out, first, last, times):
+    """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
     m, n = out.shape
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
@@ -27,8 +27,13 @@ def part(x, x_turned, y, y_turned, out, first, last):
         out_at += first * size
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
-    zero = out.dtype.type(0)
-    gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], zero, out_at, out.shape[1])
+    gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], times, out_at, out.shape[1])
+
+
+@njit
+def part(x, x_turned, y, y_turned, out, first, last):
+    """Rows of ``out = x @ y``, or columns."""
+    _part(x, x_turned, y, y_turned, out, first, last, out.dtype.type(0))
 
 
 @shared()
@@ -38,6 +43,16 @@ def product(x, x_turned, y, y_turned, out, block, alone, start, stop):
     step = block if alone else last - start * block
     for first in range(start * block, last, step):
         part(x, x_turned, y, y_turned, out, first, min(last, first + step))
+
+
+@shared()
+def add_product(x, x_turned, y, y_turned, out, block, alone, start, stop):
+    """``out += x @ y``, in the parts of ``product``."""
+    last = min(max(out.shape), stop * block)
+    step = block if alone else last - start * block
+    one = out.dtype.type(1)
+    for first in range(start * block, last, step):
+        _part(x, x_turned, y, y_turned, out, first, min(last, first + step), one)
 
 
 @shared()

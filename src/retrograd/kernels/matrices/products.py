@@ -88,7 +88,17 @@ def _shared_dot(x: Any, y: Any) -> Any:
     return args[4]
 
 
-def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
+def add_dot(out: Any, x: Any, y: Any) -> None:
+    """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
+    given = prepared(x, y, out)
+    if given is None:
+        np.add(out, x.dot(y), out=out)
+    else:
+        blocks, least, args = given
+        launch(loop("matrices.product_loops", "add_product"), blocks, least, *args)
+
+
+def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
     """
@@ -99,7 +109,8 @@ def prepared(x: Any, y: Any) -> tuple[int, int, tuple[Any, ...]] | None:
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
     if not (rows.flags.c_contiguous and columns.flags.c_contiguous):
         return None
-    out = empty((x.shape[0], y.shape[1]), x.dtype)
+    if out is None:
+        out = empty((x.shape[0], y.shape[1]), x.dtype)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
     if block:
