@@ -13,6 +13,8 @@ from sys import getrefcount
 from threading import RLock
 from typing import Any
 
+from numpy import ndarray
+
 from .devices import Wrapping, array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
@@ -28,6 +30,8 @@ from .tensor import Tensor, new_tensor, tensor_method
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
+    if g.shape == shape:
+        return g
     extra = len(g.shape) - len(shape)
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
@@ -333,6 +337,8 @@ def without_history(x: Any) -> Any:
 
 def owned(g: Any, unshared: bool) -> Any:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
+    if type(g) is ndarray:
+        return g if unshared and g.base is None and g.flags.c_contiguous else g.copy()
     g = as_array(g.array if isinstance(g, Tensor) else g)
     if isinstance(g, Wrapping):
         return g if unshared and g.unshared(2) else g.copy()
@@ -364,7 +370,7 @@ def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> No
         g = conjugate(g)
         leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
     else:
-        if leaf.dtype.kind == "c":
+        if leaf.array.dtype.kind == "c":
             g, unshared = g.conj(), True
         if grad is None:
             leaf._grad = new_tensor(owned(g, unshared))
@@ -417,6 +423,8 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
             f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
             "computed by a recorded operator"
         )
+    if cotangent is None and output.array.size == 1 and output.array.dtype.kind != "c":
+        return new_tensor(array_module(output).ones(output.array.shape, output.array.dtype))
     name = "leaf" if output._node is None else output._node.operator
     if cotangent is None:
         if output.array.size != 1:
@@ -424,16 +432,16 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
                 f"{caller}: grad can be implicitly created only for scalar outputs; the output of {name} is "
                 f"{describe(output)}, so a gradient of that shape is needed"
             )
-        if output.dtype.kind == "c":
-            raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
-        return new_tensor(array_module(output).ones(output.shape, output.dtype))
+        raise RuntimeError(f"{caller}: grad can be implicitly created only for real outputs, not {output.dtype}")
     if not isinstance(cotangent, Tensor):
         raise TypeError(f"{caller}: the gradient of {name} must be a Tensor or None, got {type(cotangent).__name__}")
-    if cotangent.shape != output.shape:
+    if cotangent.array.shape != output.array.shape:
         raise RuntimeError(
             f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, "
             f"the output of {name} {describe(output)}"
         )
+    if cotangent.array.dtype is output.array.dtype and cotangent.array.dtype.kind != "c":
+        return cotangent
     if cotangent.dtype != output.dtype:
         if cotangent.dtype.kind == "c" and output.dtype.kind != "c":
             raise RuntimeError(

@@ -28,6 +28,7 @@ class Recordable(Protocol):
     elementwise: bool
     piecewise_linear: bool
     rules: tuple[Rule | None, ...] | None
+    called: Callable[[Rule], Rule] | None
     joint: Rule | None
     jvp: Rule | None
     jvps: tuple[Any, ...] | None
@@ -83,7 +84,7 @@ class Plan:
         rules: list[tuple[int, Any, int]] = []
         if primitive.joint is not None:
             wanted.update(rule_arguments(primitive.joint))
-            self.joint = _called(_bind_joint(primitive.joint, primitive.position))
+            self.joint = _called(_bind_joint(primitive.joint, primitive.position), primitive)
             rules = [(index, None, WHOLE) for index in needed]
         elif primitive.rules is not None:
             for index in needed:
@@ -91,7 +92,7 @@ class Plan:
                 if rule is not None:
                     wanted.update(rule_arguments(rule))
                     bound, place = bind(rule, primitive.position)
-                    rules.append((index, _called(bound), place))
+                    rules.append((index, _called(bound, primitive), place))
         self.rules = tuple(rules)
         self.keep = tuple(name in wanted for name in primitive.layout)
         self.saves = any(self.keep)
@@ -114,7 +115,9 @@ def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | No
     return name, None, primitive.inputs.index(shaped) if shaped != name and shaped in primitive.inputs else None
 
 
-def _called(rule: Rule) -> Rule:
+def _called(rule: Rule, primitive: Recordable) -> Rule:
+    if primitive.called is not None:
+        rule = primitive.called(rule)
     for change in calling:
         rule = change(rule)
     return rule

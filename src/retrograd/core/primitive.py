@@ -69,6 +69,7 @@ class Primitive:
 
     __slots__ = (
         "batch",
+        "called",
         "elementwise",
         "fills",
         "floats",
@@ -120,6 +121,7 @@ class Primitive:
         self.variadic = inputs.startswith("*")
         self.inputs = tuple(inputs.lstrip("*").split())
         self.rules = tuple(vjps) if vjps is not None else None
+        self.called: Callable[[Rule], Rule] | None = None  # what is made of a rule before it is called
         self.joint = vjp
         self.jvp: Rule | None = None  # of a Function with a forward mode of its own
         self.promote = promote

@@ -109,7 +109,9 @@ def is_saved(x: Member) -> bool:
     storage = x._storage
     if storage is None:
         return False
-    return storage.origin is not None or sys.getrefcount(storage) - LOCAL_ONLY > len(sharers(x))
+    if storage.origin is not None:
+        return True
+    return sys.getrefcount(storage) - LOCAL_ONLY > (1 if storage.members is None else len(sharers(x)))
 
 
 def unshare(x: Member, *, keep_values: bool) -> None:

@@ -53,8 +53,11 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
             out = total(x, axis=dim, keepdims=keepdim)
         return out
     if x.ndim - 1 in dim:
-        out = np.matmul(x, np.ones(x.shape[-1], dtype))
+        out = np.matmul(x, _ones(x.shape[-1], dtype))
         return out[..., None] if keepdim else out
+    if x.ndim == 2 and len(x) <= BLOCK:
+        out = _ones(len(x), dtype).dot(x)
+        return out[None] if keepdim else out
     out = x
     for axis in sorted(dim, reverse=True):
         out = _sum_rows(out.reshape(prod(out.shape[:axis]), out.shape[axis], -1)).reshape(
@@ -89,8 +92,8 @@ def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The sum over the middle one of three dimensions."""
     before, rows, width = x.shape
     if rows <= BLOCK:
-        return np.matmul(np.ones(rows, x.dtype), x)
+        return np.matmul(_ones(rows, x.dtype), x)
     blocks, rest = divmod(rows, BLOCK)
     whole = x[:, : rows - rest].reshape(before, blocks, BLOCK, width)
-    total = _sum_rows(np.matmul(np.ones(BLOCK, x.dtype), whole))
+    total = _sum_rows(np.matmul(_ones(BLOCK, x.dtype), whole))
     return total + x[:, rows - rest :].sum(axis=1) if rest else total

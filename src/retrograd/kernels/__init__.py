@@ -20,12 +20,13 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.devices import Wrapping
+from ..core.dtypes import float32
 from ..core.tracing import whole
 from .machine.threads import launch
 from .results import empty
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
-SEVERAL = 1 << 8  # those from which one does that stands for several calls of NumPy
+SEVERAL = 1 << 5  # those from which one does that stands for several calls of NumPy
 REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
@@ -84,21 +85,25 @@ def multiplies() -> bool:
 
 
 def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
-    """Whether the loops are to be used on these arrays; the first one's size says whether it pays."""
-    if isinstance(x, Wrapping):
-        return x.takes_loops()
-    return (
-        type(x) is np.ndarray
-        and x.size >= least
-        and suits(x)
-        and (not others or all(map(suits, others)))
-        and compiled() is not None
-    )
+    """Whether the loops are to be used on these arrays, of which None is none; the first one's size says whether it
+    pays.
+    """
+    if type(x) is not ndarray:
+        return isinstance(x, Wrapping) and x.takes_loops()
+    if x.size < least or not suits(x):
+        return False
+    for other in others:
+        if other is not None and not suits(other):
+            return False
+    return compiled() is not None
 
 
 def suits(x: Any) -> bool:
     """Whether an array is of the kind that loops are compiled for."""
-    return type(x) is np.ndarray and x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned
+    if type(x) is not ndarray or x.dtype != float32:
+        return False
+    flags = x.flags
+    return flags.c_contiguous and flags.aligned
 
 
 MAPPED: set[str] = set()  # the loops that work element by element
@@ -169,8 +174,9 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
                 return reference(*arrays, dim=dim)
             loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
-            rows = [array.reshape(-1, x.shape[-1]) for array in (*arrays, out)]
-            launch(loop, len(rows[0]), shortest(x), *rows)
+            width = x.shape[-1]
+            rows = x.size // width, width
+            launch(loop, rows[0], shortest(width), *[shaped(array, rows) for array in (*arrays, out)])
             return out
 
         return run
@@ -178,6 +184,11 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     return enter
 
 
-def shortest(x: Any) -> int:
-    """How many rows a thread should at least be given."""
-    return max(1, WORTH_SHARING // x.shape[-1])
+def shaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """The array in a shape: itself where that is its own, since a view is one more array to make and to hold."""
+    return x if x.shape == shape else x.reshape(shape)
+
+
+def shortest(width: int) -> int:
+    """How many rows of so many elements a thread should at least be given."""
+    return max(1, WORTH_SHARING // width)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba.extending import intrinsic
 
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
 from .machine.native import shared
@@ -233,12 +234,23 @@ def keep_where_not_zero(x, y):
 # Along rows. Where the order of a sum is free, it too becomes vector instructions.
 
 
-@_compiled("reassoc", "nnan", "nsz")
+@intrinsic
+def _larger(typing_context, x, y):
+    """The larger one. The choice itself has to say that order and NaN do not matter, to become a vector instruction."""
+
+    def generate(context, builder, signature, arguments):
+        above = builder.fcmp_ordered(">", *arguments, flags=("nnan", "nsz"))
+        return builder.select(above, *arguments, flags=("nnan", "nsz"))
+
+    return x(x, y), generate
+
+
+@_compiled()
 def _largest(row):
     """The maximum; any number where there is a NaN."""
     top = row[0]
     for j in range(row.size):
-        top = row[j] if row[j] > top else top
+        top = _larger(row[j], top)  # type: ignore[call-arg]
     return top
 
 

@@ -7,18 +7,19 @@ The references are the ``_update`` methods of ``retrograd.optim``, and stand bes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from . import USEFUL, WORTH_SHARING, compiled, loop
+from . import SEVERAL, WORTH_SHARING, compiled, loop
 from .machine.threads import launch
 
 BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
 
 
-def takes(rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether the loops are to be used on these rows of arrays, each of one size."""
+def takes(rows: Sequence[Sequence[Any]], least: int = SEVERAL) -> bool:
+    """Whether the loops are to be used on these rows of arrays, each of one size, of so many elements altogether."""
     total, dtype = 0, None
     for row in rows:
         for array in row:
@@ -28,7 +29,7 @@ def takes(rows: Sequence[Sequence[Any]]) -> bool:
             if array.dtype is not dtype:
                 return False
         total += row[0].size
-    return total >= USEFUL and compiled() is not None
+    return total >= least and compiled() is not None
 
 
 def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequence[float]) -> None:
@@ -41,18 +42,19 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequen
         factors: the numbers for all.
     """
     dtype = rows[0][0].dtype
-    table, bounds = _table(rows), _bounds([row[0].size for row in rows])
+    bounds = [0, *accumulate([row[0].size for row in rows])]
     numbers = np.array(rates, dtype).reshape(len(rows), -1), tuple(map(dtype.type, factors))
-    launch(loop("update_loops", name), int(bounds[-1]), WORTH_SHARING, table, bounds, *numbers)
+    table = _table(rows), np.array(bounds, np.intp)
+    launch(loop("update_loops", name), bounds[-1], WORTH_SHARING, *table, *numbers)
 
 
 def sum_of_squares(arrays: Sequence[Any]) -> float:
     """Of all elements together, in double precision; the same for any number of threads."""
-    sizes = np.array([array.size for array in arrays])
-    bounds = _bounds(-(-sizes // BLOCK))
+    sizes = [array.size for array in arrays]
+    bounds = [0, *accumulate([-(-size // BLOCK) for size in sizes])]
     out = np.empty(bounds[-1])
-    table = _table([[array] for array in arrays])
-    launch(loop("update_loops", "squares"), len(out), 1, table, bounds, sizes, out, arrays[0].dtype.type(0))
+    table = _table([[array] for array in arrays]), np.array(bounds, np.intp), np.array(sizes, np.intp)
+    launch(loop("update_loops", "squares"), len(out), 1, *table, out, arrays[0].dtype.type(0))
     return float(out.sum())
 
 
@@ -62,9 +64,3 @@ def _table(rows: Sequence[Sequence[Any]]) -> Any:
     A row has four; what a loop has no use for is given as the first.
     """
     return np.array([[*map(id, row), *[id(row[0])] * (4 - len(row))] for row in rows], np.int64)
-
-
-def _bounds(sizes: Any) -> Any:
-    bounds = np.zeros(len(sizes) + 1, np.intp)
-    np.cumsum(sizes, out=bounds[1:])
-    return bounds

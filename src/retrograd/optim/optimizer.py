@@ -22,7 +22,7 @@ from ..core.modes import enable_grad, modes, watchers
 from ..core.quiet import silent
 from ..core.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor import Tensor, new_tensor, to_array
-from ..kernels import updates
+from ..kernels import USEFUL, updates
 from .hyperparameters import number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -316,7 +316,7 @@ class Optimizer:
                 if parameter._grad._requires:
                     parameter._grad = parameter._grad.detach()
                 kept.append([writable(parameter._grad)])
-        if kept and updates.takes(kept):
+        if kept and updates.takes(kept, USEFUL):
             updates.update("filled", kept, (), (0.0,))
         else:
             for (array,) in kept:
@@ -361,8 +361,9 @@ class Optimizer:
             return False
         rates = [self._rates(parameter, group) for parameter in moved]
         for parameter, row in zip(moved, rows, strict=True):
-            row[2:] = [self._state_array(parameter, key) for key in states]
-            writable(parameter)
+            if len(row) < 2 + len(states):
+                row[2:] = [self._state_array(parameter, key) for key in states]
+            storage_of(parameter).version += 1  # the array itself is writable, as whatever the loops take
         weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
         if group.get("decoupled_weight_decay"):
             weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .hyperparameters import LearningRate, NotNegative, hyperparameters, numbers
+from .hyperparameters import LearningRate, NotNegative, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, descent
 
 
@@ -96,9 +96,9 @@ class SGD(Optimizer):
         return "sgd", ("momentum_buffer",) if momentum else (), (lr, momentum, bool(group["nesterov"]))
 
     def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
-        momentum, dampening = numbers(group, "momentum", "dampening")
-        first = not momentum or self.state[parameter].get("momentum_buffer") is None
-        return [1.0 if first else 1 - dampening]
+        if not group["momentum"] or self.state[parameter].get("momentum_buffer") is None:
+            return (1.0,)
+        return (1 - number(group["dampening"]),)
 
 
 class ASGD(Optimizer):

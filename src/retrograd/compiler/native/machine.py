@@ -19,6 +19,7 @@ import numpy as np
 
 from ...kernels import compiled, multiplies
 from ...kernels.machine.store import read_region, write_region
+from ...kernels.machine.vectors import wide
 
 HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
@@ -97,14 +98,7 @@ def _compiled(text: str, machine: Any) -> bytes:
 def _processor() -> tuple[str, str]:
     import llvmlite.binding as llvm
 
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
-@cache
-def width() -> int:
-    """Bytes of a vector register."""
-    features = _processor()[1]
-    return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
+    return llvm.get_host_cpu_name(), wide(llvm.get_host_cpu_features().flatten())
 
 
 def _machine(fresh: bool = False, made: list[Any] = []) -> Any:  # noqa: B006

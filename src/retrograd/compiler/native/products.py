@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...kernels.machine.cblas import FLUSH, flushes
+from ...kernels.machine.vectors import width
 from ...kernels.matrices.products import BLOCK, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of
-from .machine import gemm, width
+from .machine import gemm
 from .steps import Place, Step, Unlowered, kernel_of
 
 SMALL = 1 << 13  # multiplications up to which a loop is faster than a call of BLAS

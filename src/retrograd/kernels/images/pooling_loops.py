@@ -46,11 +46,52 @@ def max_at(x, corner, offsets, index, start, stop):
             index[p, window] = won
 
 
+@_inlined
+def _larger(new, number, best, won):
+    """The larger of two, and its number: the first one of equals; the last NaN."""
+    better = (new > best) | (new != new)
+    return new if better else best, number if better else won
+
+
+@_inlined
+def _in_pairs(window, shape):
+    """Whether the windows are of 2 x 2 side by side, and all of them inside."""
+    kernel, stride, padding, dilation, count = window
+    side_by_side = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
+    return side_by_side and 2 * count[1] <= shape[2] and 2 * count[2] <= shape[3]
+
+
+# Rows of images are short, so that vector instructions along them gain nothing: these two go element by element.
+
+
+@_part
+def _max_pool_in_pairs(x, out, winners):
+    for row in range(len(out)):
+        top, bottom, best, won = x[2 * row], x[2 * row + 1], out[row], winners[row]
+        for j in range(len(best)):
+            one, first = _larger(top[2 * j + 1], np.int32(1), top[2 * j], np.int32(0))
+            two, second = _larger(bottom[2 * j + 1], np.int32(3), bottom[2 * j], np.int32(2))
+            best[j], won[j] = _larger(two, second, one, first)
+
+
+@_part
+def _max_pool_backward_in_pairs(g, winners, dx):
+    dx[:] = 0
+    for row in range(len(g)):
+        new, chosen = g[row], winners[row]
+        for j in range(len(new)):
+            dx[2 * row + (chosen[j] >> 1), 2 * j + (chosen[j] & 1)] = new[j]
+
+
 @_loop
 def max_pool(x, out, winners, window, start, stop):
     kernel, stride, padding, dilation, count = window
+    if _in_pairs(window, x.shape):
+        for p in range(start, stop):
+            for plane in range(count[0]):
+                _max_pool_in_pairs(x[p, plane], out[p, plane], winners[p, plane])
+        return
     won = np.empty(count[2], np.int32)
-    in_pairs = (kernel[2], stride[2], padding[2], dilation[2]) == (2, 2, 0, 1) and 2 * count[2] <= x.shape[3]
     for p in range(start, stop):
         for plane in range(count[0]):
             for row in range(count[1]):
@@ -64,12 +105,6 @@ def max_pool(x, out, winners, window, start, stop):
                         if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2]:
                             continue
                         number = np.int32((u * kernel[1] + v) * kernel[2])
-                        if in_pairs:
-                            source = x[p, d, h, : 2 * len(best)]
-                            for j in range(len(best)):
-                                one, which = _better(source[2 * j], number, best[j], won[j])
-                                best[j], won[j] = _better(source[2 * j + 1], np.int32(number + 1), one, which)
-                            continue
                         for w in range(kernel[2]):
                             at = w * dilation[2] - padding[2]
                             first, last = _inside(at, stride[2], count[2], x.shape[3])
@@ -83,26 +118,10 @@ def max_pool(x, out, winners, window, start, stop):
                     line[j] = max(won[j], 0)
 
 
-@_part
-def _max_pool_backward_in_pairs(g, winners, dx):
-    """That of windows of 2 x 2 side by side: every element is written once, whether a window chose it or not."""
-    zero, width = g.dtype.type(0), 2 * g.shape[1]
-    for row in range(len(g)):
-        new, chosen = g[row], winners[row]
-        for v in range(2):
-            line = dx[2 * row + v]
-            for j in range(len(new)):
-                line[2 * j] = new[j] if chosen[j] == 2 * v else zero
-                line[2 * j + 1] = new[j] if chosen[j] == 2 * v + 1 else zero
-            line[width:] = zero
-    dx[2 * len(g) :] = zero
-
-
 @_loop
 def max_pool_backward(g, winners, dx, window, start, stop):
     kernel, stride, padding, dilation, count = window
-    in_pairs = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
-    if in_pairs and 2 * count[1] <= dx.shape[2] and 2 * count[2] <= dx.shape[3]:
+    if _in_pairs(window, dx.shape):
         for p in range(start, stop):
             for plane in range(count[0]):
                 _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])

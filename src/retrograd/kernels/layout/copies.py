@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ...core.layout import order_like
 from ...core.quiet import silent
@@ -13,6 +14,7 @@ from ..machine.threads import in_shares, launch
 from .lanes import WORDS
 
 LARGE = 1 << 17  # elements from which threads pay
+LINE = 16  # elements that must lie together for a copy to go line by line
 TILE = 128  # elements along each of two dimensions that are copied at once where these lie in different orders
 _HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
 
@@ -44,6 +46,11 @@ def _filled(out: Any, x: Any) -> Any:
         results = out.view(word).reshape(-1, *x.shape[-2:])
         total, least = len(results) * x.shape[-2], max(1, WORTH_SHARING // x.shape[-1])
         launch(loop("layout.copy_loops", "transpose"), total, least, matrices, results)
+    elif x.dtype == out.dtype and out.flags.c_contiguous and (found := _lines(x)) and compiled() is not None:
+        memory, shape, steps = found
+        results = out.view(memory.dtype).reshape(shape)
+        least = max(1, WORTH_SHARING // shape[-1])
+        launch(loop("layout.copy_loops", "lines"), out.size // shape[-1], least, memory, steps, results)
     else:
         _fill_tiles(out, x)
     return out
@@ -52,6 +59,29 @@ def _filled(out: Any, x: Any) -> Any:
 def _is_transposed(x: Any) -> bool:
     """Whether matrices lie in memory with their columns one behind the other."""
     return x.ndim > 1 and np.swapaxes(x, -1, -2).flags.c_contiguous and x.dtype.itemsize in WORDS and x.flags.aligned
+
+
+def _lines(x: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]] | None:
+    """The memory of an array of unbroken lines, its shape with three axes before them, and the steps along these."""
+    word = WORDS.get(x.dtype.itemsize)
+    if word is None or not x.flags.aligned or x.strides[-1] != x.itemsize or x.shape[-1] < LINE:
+        return None
+    axes: list[tuple[int, int]] = []
+    for length, step in zip(x.shape[:-1], x.strides, strict=False):
+        if step < 0 or step % x.itemsize:
+            return None
+        if length == 1:
+            continue
+        if axes and axes[-1][1] == length * step:
+            length *= axes.pop()[0]
+        axes.append((length, step))
+    if len(axes) > 3:
+        return None
+    axes = [(1, 0)] * (3 - len(axes)) + axes
+    extent = sum((length - 1) * step for length, step in axes) // x.itemsize + x.shape[-1]
+    memory: Any = as_strided(x, (extent,), (x.itemsize,), writeable=False)
+    shape = (*[length for length, _ in axes], x.shape[-1])
+    return memory.view(word), shape, tuple([step // x.itemsize for _, step in axes])
 
 
 def _fill_flat(out: Any, x: Any) -> None:

@@ -1,4 +1,4 @@
-"""The compiled loops that copy: to and from float16, which is given as its bits, and transposed.
+"""The compiled loops that copy: to and from float16, which is given as its bits, transposed, and line by line.
 
 Conversions are after Giesen's "Half to float done quic". In numbers below the least normal one the sum with a power of
 two rounds: its last bit is that of the least float16.
@@ -80,3 +80,16 @@ def transpose(x, out, start, stop):
                 for r in range(i, min(i + TILE, high)):
                     for c in range(j, min(j + TILE, columns)):
                         result[r, c] = matrix[c, r]
+
+
+@shared()
+def lines(x, steps, out, start, stop):
+    """Rows of ``out[i, j, k]``, counted through all axes but the last; in x lines begin at sums of steps along them."""
+    _, rows, columns, length = out.shape
+    for number in range(start, stop):
+        above, k = divmod(number, columns)
+        i, j = divmod(above, rows)
+        line = x[i * steps[0] + j * steps[1] + k * steps[2] :][:length]
+        result = out[i, j, k]
+        for c in range(length):
+            result[c] = line[c]

@@ -8,6 +8,7 @@ floating-point mode is back before the call returns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -35,17 +36,18 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
         name = PREFIX + ("sgemm" if real == _REAL else "dgemm")
         function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
         ways = [builder.trunc(way, _WORD) for way in arguments[:2]]
-        restore = _flush(builder) if real == _REAL and flushes() else None
+        restore = flushing(builder, beta)
         builder.call(function, [_WORD(_ROWS), *ways, *arguments[2:5], real(1.0), *arguments[5:]])
-        if restore:
-            restore()
+        restore()
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 9, beta, types.int64, types.int64), generate
 
 
-def _flush(builder: Any) -> Any:
-    """Let the processor flush; returns what makes the code that restores its mode."""
+def flushing(builder: Any, number: Any) -> Callable[[], None]:
+    """Let the processor flush, for numbers of a single precision's type; returns what makes the code that ends it."""
+    if number != types.float32 or not flushes():
+        return lambda: None
     byte = ir.IntType(8).as_pointer()
 
     def access(name: str, place: Any) -> None:

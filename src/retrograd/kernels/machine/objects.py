@@ -24,6 +24,7 @@ from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
 from . import interface as at
+from .vectors import wide
 
 _WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
@@ -59,6 +60,9 @@ class _Library(JITCodeLibrary):
 
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
+
+    def _customize_tm_features(self) -> str:
+        return wide(super()._customize_tm_features())
 
     def _add_module(self, module: Any) -> None:
         pass

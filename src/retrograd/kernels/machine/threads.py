@@ -172,8 +172,7 @@ def take_mode(mode: int, set_mode: int) -> None:
 
 def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
     """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``."""
-    size = count()
-    if size == 1 or total <= least:
+    if total <= least or (size := count()) == 1:
         loop(0, 1, 0, total, 0, *args)
         return
     address = _awake(size)

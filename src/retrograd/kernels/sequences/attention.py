@@ -16,7 +16,7 @@ from ..machine.threads import launch
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 
-MANY = 1 << 12  # scores from which the loops gain more than their call costs
+MANY = 1 << 5  # scores from which the loops gain more than their call costs
 
 
 def takes(q: Any, k: Any, v: Any, mask: Any) -> bool:
@@ -46,7 +46,7 @@ def forward(
     """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
     q, k, v = map(_by_rows, (q, k, v))
     mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
-    table = _addresses((q, k, v, mask, keep, out, top, total), out.shape[:-2])
+    table = _problems((q, k, v, mask, keep, out, top, total), out.shape[:-2])
     form = _form(q, k, v, out, mask, keep)
     _run("attention", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
@@ -72,7 +72,7 @@ def backward(
     q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
-    table = _addresses((q, k, v, mask, keep, out, top, total, dout, dq, dk, dv), dq.shape[:-2])
+    table = _problems((q, k, v, mask, keep, out, top, total, dout, dq, dk, dv), dq.shape[:-2])
     form = _form(q, k, v, out, mask, keep, dout, dq, dk, dv)
     _run("attention_backward", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
@@ -100,7 +100,7 @@ def second(
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
     others = gq, gk, gv, by_q, by_k, by_v, by_dout
-    table = _addresses((q, k, v, mask, keep, dout, top, total, *others), by_q.shape[:-2])
+    table = _problems((q, k, v, mask, keep, dout, top, total, *others), by_q.shape[:-2])
     form = _form(q, k, v, dout, mask, keep, *others)
     _run("attention_second", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
 
@@ -122,23 +122,26 @@ def _over_columns(mask: Any, columns: int) -> Any:
     return mask if mask.strides[-1] == mask.itemsize and mask.flags.aligned else np.ascontiguousarray(mask)
 
 
-def _addresses(arrays: tuple[Any, ...], lead: tuple[int, ...]) -> Any:
-    """Per problem the addresses of its matrices; whatever for None."""
-    steps = [[0] * len(lead) if x is None else _steps_of(x, len(lead)) for x in arrays]
-    starts = [0 if x is None else x.ctypes.data for x in arrays]
-    return _places(lead) @ np.array(steps, np.int64).T + np.array(starts, np.int64)
-
-
-def _steps_of(x: Any, axes: int) -> list[int]:
-    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
-    own = [step if length > 1 else 0 for length, step in zip(x.shape[:-2], x.strides[:-2], strict=True)]
-    return [0] * (axes - len(own)) + own
+def _problems(arrays: tuple[Any, ...], lead: tuple[int, ...]) -> tuple[Any, Any]:
+    """The arrays' own addresses, where the loop finds those of their numbers, and per problem how far its matrices lie
+    from these; whatever for None.
+    """
+    first = arrays[0]
+    ids = np.array([id(first if x is None else x) for x in arrays], np.int64)
+    return ids, _offsets(lead, tuple([None if x is None else (x.shape[:-2], x.strides[:-2]) for x in arrays]))
 
 
 @lru_cache(16)
-def _places(lead: tuple[int, ...]) -> Any:
-    """The problems' numbers along each leading axis."""
-    return np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
+def _offsets(lead: tuple[int, ...], axes: tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, ...]) -> Any:
+    steps = [[0] * len(lead) if own is None else _steps_of(*own, len(lead)) for own in axes]
+    places = np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
+    return np.ascontiguousarray(places @ np.array(steps, np.int64).T)
+
+
+def _steps_of(lengths: tuple[int, ...], strides: tuple[int, ...], axes: int) -> list[int]:
+    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
+    own = [step if length > 1 else 0 for length, step in zip(lengths, strides, strict=True)]
+    return [0] * (axes - len(own)) + own
 
 
 def _form(q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, *others: Any) -> tuple[int, ...]:
@@ -153,6 +156,6 @@ def _step(mask: Any) -> int:
     return 0 if mask is None or mask.shape[-2] == 1 else mask.strides[-2]
 
 
-def _run(name: str, table: Any, form: tuple[int, ...], *numbers: Any) -> None:
+def _run(name: str, table: tuple[Any, Any], form: tuple[int, ...], *numbers: Any) -> None:
     least = max(1, USEFUL // (form[0] * form[1]))
-    launch(loop("sequences.attention_loops", name), len(table), least, table, form, *numbers)
+    launch(loop("sequences.attention_loops", name), len(table[1]), least, *table, form, *numbers)

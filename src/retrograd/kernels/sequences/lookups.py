@@ -5,30 +5,27 @@ The references stand in ops/indexing/indexing.py and, of the same signatures, in
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from .. import SEVERAL, USEFUL, compiled, loop
+from ...core.devices import extent
+from .. import SEVERAL, USEFUL, compiled, loop, shaped
 from ..machine.threads import launch
 from ..results import empty
 
 LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
 
 
-def takes_table(x: Any, index: Any, values: int) -> bool:
-    """Whether the loops are to be used for so many values at rows of x, or added to them."""
-    return (
-        type(x) is type(index) is np.ndarray
-        and values >= USEFUL
-        and x.ndim > 1
-        and _dense(x)
-        and index.dtype.kind in "iu"
-        and index.size > 0
-        and index.min() >= 0
-        and index.max() < len(x)
-        and compiled() is not None
-    )
+def takes_table(x: Any, index: Any, values: int, least: int) -> bool:
+    """Whether the loops are to be used for so many values at rows of x, or added to them: for at least so many."""
+    if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
+        return False
+    if index.dtype.kind not in "iu" or not index.size:
+        return False
+    low, high = extent(index)
+    return low >= 0 and high < len(x) and compiled() is not None
 
 
 def take_rows(x: Any, index: Any) -> Any:
@@ -62,7 +59,7 @@ def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tu
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
-    top, total = empty((2, n, 1), x.dtype)
+    top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
     whole = float(classes if class_weight is None else class_weight.sum())
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
@@ -95,11 +92,14 @@ def _dense(x: Any) -> bool:
 
 
 def _numbers(index: Any) -> Any:
-    return np.ascontiguousarray(index, np.int64).reshape(-1)
+    return np.ascontiguousarray(shaped(index, (index.size,)), np.int64)
+
+
+_no_numbers = cache(partial(np.empty, 0))  # of a dtype
 
 
 def _vector(values: Any, x: Any) -> Any:
-    return np.empty(0, x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
+    return _no_numbers(x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
 
 
 def _least(rows: Any) -> int:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from ..loops import _compiled, _loop
-from ..machine.blas import product
 from ..machine.native import shared
 from .numbers import sigmoid, tanh
 from .recurrent import BLOCK
+from .tiles import multiply
 
-_DEPTH, _WIDTH = 256, 64  # with so much of a matrix, a product of few rows runs without copies inside BLAS
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
+_MOST = 2 * BLOCK  # rows worked off together: weights, which fill a cache, are read once for all of them
 
 
 @_compiled()
-def _multiply(a, b, c, beta):
-    """``c = a @ b + beta * c`` for few rows."""
-    for k in range(0, b.shape[0], _DEPTH):
-        for j in range(0, b.shape[1], _WIDTH):
-            part, columns = b[k : k + _DEPTH, j : j + _WIDTH], c[:, j : j + _WIDTH]
-            product(a[:, k : k + _DEPTH], part, columns, beta if k == 0 else 1)
+def _block(panels, depth):
+    """Room for a product of some rows with a packed matrix of this depth."""
+    return np.empty((_MOST, panels.size // depth + _APART), panels.dtype)
+
+
+@_compiled()
+def _multiply(a, panels, block):
+    """The first rows of the block: ``a @ m`` for the packed m."""
+    depth = a.shape[1]
+    multiply(a, panels, depth, panels.size // depth, block, False)
 
 
 # Loops run from 0 over slices: where they begin elsewhere, negative indices would have to be looked for.
@@ -50,12 +54,12 @@ def _add_tanh(a, more, bias):
 @shared("contract")
 def lstm(gates, h, across, bias, cells, out, start, stop):
     steps, batch, size = out.shape
-    rows = np.empty((BLOCK, 4 * size + _APART), out.dtype)
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    rows = _block(across, size)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, rows[: high - low, : 4 * size], 0)
+            _multiply(before, across, rows)
             for r in range(low, high):
                 a, more, c = gates[t, r], rows[r - low], cells[t + 1, r]
                 _add_sigmoid(a[: 2 * size], more[: 2 * size], bias[: 2 * size])
@@ -73,9 +77,9 @@ def lstm(gates, h, across, bias, cells, out, start, stop):
 def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
     steps, batch, size = dout.shape
     one = dout.dtype.type(1)
-    rows = np.empty((BLOCK, 4 * size + _APART), dout.dtype)
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    rows, back = np.empty((_MOST, 4 * size + _APART), dout.dtype), _block(w_hh, 4 * size)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
                 i, f, g = _thirds(gates[t, r], size)
@@ -94,7 +98,9 @@ def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
                     df[j] = cell[j] * old[j] * f[j] * (one - f[j])
                     cell[j] *= f[j]
                 _copy(rows[r - low], da[t, r])
-            _multiply(rows[: high - low, : 4 * size], w_hh, dh[low:high], 0)
+            _multiply(rows[: high - low, : 4 * size], w_hh, back)
+            for r in range(low, high):
+                _copy(back[r - low], dh[r])
 
 
 @_loop
@@ -107,14 +113,14 @@ def _copy(row, out):
 def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
     steps, batch, size = out.shape
     one = out.dtype.type(1)
-    rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
+    rows = _block(across, size)
     bias = b_ih[: 2 * size] + b_hh[: 2 * size]
     b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, rows[: high - low, : 3 * size], 0)
+            _multiply(before, across, rows)
             for q in range(high - low):
                 a, recurrent, new, old = gates[t, low + q], recurrent_n[t, low + q], out[t, low + q], before[q]
                 _add_sigmoid(a[: 2 * size], rows[q], bias)
@@ -132,9 +138,9 @@ def gru(gates, h, across, b_ih, b_hh, recurrent_n, out, start, stop):
 def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates, start, stop):
     steps, batch, size = out.shape
     one = out.dtype.type(1)
-    rows = np.empty((BLOCK, 3 * size + _APART), out.dtype)
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    rows, back = np.empty((_MOST, 3 * size + _APART), out.dtype), _block(w_hh, 3 * size)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
             for q in range(high - low):
@@ -152,19 +158,23 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
                     dn[j] = inward[j] * r[j]
                 _copy(rows[q], dx_gates[t, low + q, : 2 * size])
                 _copy(rows[q], dh_gates[t, low + q])
-            _multiply(rows[: high - low, : 3 * size], w_hh, dh[low:high], 1)
+            _multiply(rows[: high - low, : 3 * size], w_hh, back)
+            for q in range(high - low):
+                more, hidden = back[q], dh[low + q]
+                for j in range(size):
+                    hidden[j] += more[j]
 
 
 @shared("contract")
 def rnn(out, h, across, bias, relu, start, stop):
     steps, batch, size = out.shape
     zero = out.dtype.type(0)
-    rows = np.empty((BLOCK, size + _APART), out.dtype)
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    rows = _block(across, size)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps):
             before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, rows[: high - low, :size], 0)
+            _multiply(before, across, rows)
             for r in range(low, high):
                 new, more = out[t, r], rows[r - low]
                 if relu:
@@ -179,9 +189,9 @@ def rnn(out, h, across, bias, relu, start, stop):
 def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
     steps, batch, size = out.shape
     one, zero = out.dtype.type(1), out.dtype.type(0)
-    rows = np.empty((BLOCK, size + _APART), out.dtype)
-    for low in range(start * BLOCK, min(stop * BLOCK, batch), BLOCK):
-        high = min(low + BLOCK, batch)
+    rows, back = np.empty((_MOST, size + _APART), out.dtype), _block(w_hh, size)
+    for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
+        high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
                 level, along, hidden, new = out[t, r], dout[t, r], dh[r], rows[r - low]
@@ -189,4 +199,6 @@ def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
                     slope = (one if level[j] > zero else zero) if relu else one - level[j] * level[j]
                     new[j] = slope * (along[j] + hidden[j])
                 _copy(new, da[t, r])
-            _multiply(rows[: high - low, :size], w_hh, dh[low:high], 0)
+            _multiply(rows[: high - low, :size], w_hh, back)
+            for r in range(low, high):
+                _copy(back[r - low], dh[r])

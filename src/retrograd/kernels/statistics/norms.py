@@ -6,22 +6,31 @@ bias and eps, the result with mean and 1 / sqrt(var + eps); and the gradients of
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .. import WORTH_SHARING, loop, shortest
+from .. import WORTH_SHARING, loop, shaped, shortest
 from ..machine.threads import launch
 from ..results import empty
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
 SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
+FEW = 1 << 13  # elements of a batch below which the calls of NumPy cost more than slow loops
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:
     """A weight or bias, or the one that changes nothing, in a shape."""
-    return np.full(shape, number, np.float32) if value is None else np.ascontiguousarray(value).reshape(shape)
+    return _constant(number, shape) if value is None else np.ascontiguousarray(shaped(value, shape))
+
+
+@lru_cache(maxsize=64)
+def _constant(number: float, shape: tuple[int, ...]) -> Any:
+    array = np.full(shape, number, np.float32)
+    array.flags.writeable = False
+    return array
 
 
 class Rows:
@@ -32,26 +41,28 @@ class Rows:
         self.centred = centred
 
     def normalize(self, x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
-        kept, width = x.shape[: x.ndim - self.axes], prod(x.shape[x.ndim - self.axes :])
-        flat = x.reshape(-1, width)
-        out, (mean, rstd) = empty(flat.shape, np.float32), empty((2, len(flat), 1), np.float32)
-        args = flat, _or(w, 1, width), _or(b, 0, width), float(eps), self.centred, out, mean, rstd
-        launch(loop("statistics.norm_loops", "layer_norm"), len(flat), shortest(flat), *args)
-        shape = kept + (1,) * self.axes
-        return out.reshape(x.shape), mean.reshape(shape) if self.centred else None, rstd.reshape(shape)
+        kept, width = x.shape[: -self.axes], prod(x.shape[-self.axes :])
+        rows, shape = (prod(kept), width), kept + (1,) * self.axes
+        out, mean, rstd = empty(x.shape, np.float32), empty(shape, np.float32), empty(shape, np.float32)
+        found = shaped(out, rows), shaped(mean, (rows[0], 1)), shaped(rstd, (rows[0], 1))
+        given = shaped(x, rows), _or(w, 1, width), _or(b, 0, width), float(eps), self.centred
+        launch(loop("statistics.norm_loops", "layer_norm"), rows[0], shortest(width), *given, *found)
+        return out, mean if self.centred else None, rstd
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-        width = prod(x.shape[x.ndim - self.axes :])
-        flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
-        mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
-        dx = empty(flat.shape, np.float32)
-        blocks = -(-len(flat) // BLOCK)
+        shape = x.shape[-self.axes :]
+        width = prod(shape)
+        rows = rstd.size, width
+        rstd = shaped(rstd, (rows[0], 1))
+        mean = shaped(mean, (rows[0], 1)) if self.centred else _constant(0, (rows[0], 1))
+        dx = empty(x.shape, np.float32)
+        blocks = -(-rows[0] // BLOCK)
         sums = empty((2, blocks, width), float)
-        args = dy.reshape(flat.shape), flat, _or(w, 1, width), mean, rstd, self.centred, dx, *sums
-        launch(loop("statistics.norm_loops", "layer_norm_backward"), blocks, max(1, shortest(flat) // BLOCK), *args)
-        dw, db = sums.sum(axis=1).astype(np.float32)
-        shape = x.shape[x.ndim - self.axes :]
-        return dx.reshape(x.shape), dw.reshape(shape), db.reshape(shape)
+        given = shaped(dy, rows), shaped(x, rows), _or(w, 1, width), mean, rstd, self.centred
+        least = max(1, shortest(width) // BLOCK)
+        launch(loop("statistics.norm_loops", "layer_norm_backward"), blocks, least, *given, shaped(dx, rows), *sums)
+        dw, db = [(total[0] if blocks == 1 else total.sum(axis=0)).astype(np.float32) for total in sums]
+        return dx, shaped(dw, shape), shaped(db, shape)
 
     def normalize_second(
         self, g: tuple[Any, Any, Any], dy: Any, x: Any, w: Any, mean: Any, rstd: Any
@@ -60,12 +71,12 @@ class Rows:
         width = prod(x.shape[x.ndim - self.axes :])
         gx, gw, gb = g
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
-        mean = mean.reshape(-1, 1) if self.centred else np.zeros_like(rstd)
+        mean = mean.reshape(-1, 1) if self.centred else _constant(0, rstd.shape)
         by_dy, by_x = empty(flat.shape, np.float32), empty(flat.shape, np.float32)
         by_w = empty((-(-len(flat) // BLOCK), width), float)
         given = _or(gx, 0, *flat.shape), _or(gw, 0, width), _or(gb, 0, width), _or(dy, 0, *flat.shape), flat
         args = *given, _or(w, 1, width), mean, rstd, self.centred, by_dy, by_x, by_w
-        launch(loop("statistics.norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(flat) // BLOCK), *args)
+        launch(loop("statistics.norm_loops", "layer_norm_second"), len(by_w), max(1, shortest(width) // BLOCK), *args)
         shape = x.shape[x.ndim - self.axes :]
         return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
 
@@ -105,7 +116,9 @@ class Channels:
     def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
         channels = x.shape[1]
         mean, squares = moments or channel_moments(x)
-        rstd = 1 / np.sqrt(squares * (channels / x.size) + eps)
+        rstd = squares * (channels / x.size)
+        rstd += eps
+        np.divide(1, np.sqrt(rstd, rstd), rstd)
         out = empty(x.shape, x.dtype)
         scale = rstd if w is None else rstd * w
         _over_channels("channel_norm", x, mean, scale, _or(b, 0, channels), _planes(out))
@@ -114,7 +127,7 @@ class Channels:
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
-        dw, db = np.empty((2, channels))
+        dw, db = np.empty(channels), np.empty(channels)
         args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
         _over_channels("channel_norm_backward", dy, _planes(x), *args)
         return dx, dw.astype(np.float32), db.astype(np.float32)
@@ -123,9 +136,14 @@ class Channels:
 CHANNELS = Channels()
 
 
+def along_channels(x: Any) -> bool:
+    """Whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
+    return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
+
+
 def channel_moments(x: Any) -> tuple[Any, Any]:
     """Per channel the mean and the sum of squared deviations from it, in double precision."""
-    mean, squares = np.empty((2, x.shape[1]))
+    mean, squares = np.empty(x.shape[1]), np.empty(x.shape[1])
     _over_channels("channel_moments", x, mean, squares)
     return mean, squares
 
@@ -138,7 +156,8 @@ def channel_sums(x: Any) -> Any:
 
 
 def _planes(x: Any) -> Any:
-    return x.reshape(*x.shape[:2], prod(x.shape[2:]))
+    shape = x.shape
+    return x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
 
 
 def _over_channels(name: str, x: Any, *args: Any) -> None:

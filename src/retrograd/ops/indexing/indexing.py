@@ -27,6 +27,7 @@ from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor import Tensor, new_tensor, to_array
+from ...kernels import SEVERAL, USEFUL
 from ...kernels.layout import lanes
 from ...kernels.results import empty
 from ...kernels.sequences import lookups
@@ -196,7 +197,7 @@ def read_at(x: Any, index: Index) -> Any:
         return out.copy() if index.basic else out  # of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
-    if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:])):
+    if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:]), USEFUL):
         return lookups.take_rows(x, index.key[0])
     return x.take(index.key[place], axis=place)  # several times faster than indexing, in NumPy
 
@@ -260,7 +261,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
     first = index.key[0]
     if (
         only_positions(index.key) == 0
-        and lookups.takes_table(out, first, values.size)
+        and lookups.takes_table(out, first, values.size, SEVERAL)
         and values.shape == first.shape + out.shape[1:]
     ):
         lookups.add_rows(out, first, values)

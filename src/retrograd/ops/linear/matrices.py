@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ from ...core.dtypes import INEXACT
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
+from ...kernels.layout import copies
 from ..table.types import Operand
 
 
@@ -22,7 +24,15 @@ def transposed(x: Any) -> Any:
 
 def as_rows(x: Any) -> Any:
     """All axes but the last as one. Where there are no elements, -1 would not say how long it is."""
+    if type(x) is np.ndarray and x.size >= copies.LARGE and not are_rows(x):
+        x = copies.copied(x)
     return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
+
+
+def are_rows(x: Any) -> bool:
+    """Whether a step along all axes but the last leads from row to row in memory, each as far apart."""
+    axes = [(length, step) for length, step in zip(x.shape[:-1], x.strides, strict=False) if length > 1]
+    return all(outer == length * inner for (_, outer), (length, inner) in pairwise(axes))
 
 
 def finite(x: Any) -> Any:

@@ -248,7 +248,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """``input`` with neighbouring dimensions merged into one, in row-major order.
 
-    A view where the strides allow it, else a copy.
+    A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
 
     Derivative: ``g`` in the input's shape.
     Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
@@ -271,6 +271,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = dimension(start_dim, len(shape)), dimension(end_dim, len(shape))
     if start > end:
         raise RuntimeError(f"start_dim {start_dim} comes after end_dim {end_dim} on {describe(x)}")
+    if start == end and shape:
+        return x
     return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
 
 

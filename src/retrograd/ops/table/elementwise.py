@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,14 @@ from ...core.primitive import Primitive
 from ...kernels import at_first_use
 
 
-def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, **options: Any) -> Primitive:
-    """A primitive that works element by element, with broadcasting, and can write its result in place."""
+def elementwise(
+    name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, *, compiled: bool = False, **options: Any
+) -> Primitive:
+    """A primitive that works element by element, with broadcasting, and can write its result in place.
+
+    Large arrays are shared among threads: forward and rules are called with parts of them, unless they are ``compiled``
+    loops, which share by themselves.
+    """
 
     def write(out: Any, *arrays: Any, **params: Any) -> None:
         out[...] = forward(*arrays, **params)
@@ -20,18 +27,23 @@ def elementwise(name: str, forward: Any, inputs: str, vjps: list[Rule | None] | 
     if not isinstance(forward, np.ufunc):
         options.update(write=write, overwrites=True)
     primitive = Primitive(name, forward, inputs, vjps, elementwise=True, **options)
-    if isinstance(forward, np.ufunc):
-        at_first_use.append(lambda: _share(primitive, forward))
+    at_first_use.append(lambda: _share(primitive, forward, compiled))
     return primitive
 
 
-def _share(primitive: Primitive, ufunc: np.ufunc) -> None:
+def _share(primitive: Primitive, forward: Any, compiled: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
+    from ...kernels.parts import by_parts
     from ...kernels.ufuncs import spread
 
-    primitive.forward = spread(ufunc, primitive.forward)
-    if primitive.ufunc is not None and ufunc.nin == 2:
-        primitive.ufunc = spread(ufunc, primitive.ufunc)
+    if isinstance(forward, np.ufunc):
+        primitive.forward = spread(forward, primitive.forward)
+        if primitive.ufunc is not None and forward.nin == 2:
+            primitive.ufunc = spread(forward, primitive.ufunc)
+    else:
+        primitive.forward = by_parts(primitive.forward, compiled or hasattr(forward, "loop"))
+    primitive.called = partial(by_parts, compiled=compiled)
+    primitive.plans.clear()
 
 
 def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:

@@ -26,7 +26,14 @@ def _relu_forward(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-RELU = unary("relu", _relu_forward, lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans), promote="same", piecewise_linear=True)
+RELU = unary(
+    "relu",
+    _relu_forward,
+    lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans),
+    promote="same",
+    piecewise_linear=True,
+    compiled=True,
+)
 
 
 @operator(direct=True, inplace=RELU)

@@ -126,7 +126,7 @@ def _weights_again(s: Any, first: int | None, top: Any) -> Any:
 
 def _like(x: Any, shape: tuple[int, ...]) -> Any:
     """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
-    if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize:
+    if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize and not x.flags.c_contiguous:
         return empty_like(x)
     return empty(shape, x.dtype, x)
 
@@ -207,7 +207,7 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     """The output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
-    top, total = empty((2, *lead, q.shape[-2], 1), q.dtype, q)
+    top, total = [empty((*lead, q.shape[-2], 1), q.dtype, q) for _ in range(2)]
     fill = loops.forward if loops.takes(q, k, v, mask) else _forward
     fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
     return out, top, total
@@ -229,7 +229,9 @@ def _attention_backward(
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     """The gradients of the wanted ones among q, k, v and mask."""
-    lead = np.broadcast_shapes(dout.shape[:-2], out.shape[:-2])  # inside vmap dout alone may have the examples
+    lead = out.shape[:-2]
+    if dout.shape[:-2] != lead:  # inside vmap dout alone may have the examples
+        lead = np.broadcast_shapes(dout.shape[:-2], lead)
     found = [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
     fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
     if wanted[3]:

@@ -201,7 +201,9 @@ def _over_rows(g: Any, classes: Classes) -> Any:
         return g
     g = g / classes.divisor
     if classes.counted is None:
-        return array_module(g).full(classes.index.shape, g)
+        rows = array_module(g).empty(classes.index.shape, g.dtype)
+        rows[...] = g
+        return rows
     return np.where(classes.counted, g, g.dtype.type(0))
 
 

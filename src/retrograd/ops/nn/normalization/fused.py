@@ -50,13 +50,13 @@ class Layout(NamedTuple):
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
     """What normalizes so by compiled loops, if these are to be used on the arrays."""
-    if not takes(x, *[array for array in others if array is not None], least=SEVERAL):
+    if not takes(x, *others, least=SEVERAL):
         return None
     view, axes = layout.view, layout.axes
     if view is None and axes[0] < 0:
         return norms.Rows(len(axes), layout.centred)
     if view is None and axes == (0, *range(2, x.ndim)):
-        return norms.CHANNELS if count(x.shape[2:], None) >= norms.SHORTEST else None
+        return norms.CHANNELS if norms.along_channels(x) else None
     if view is None and axes == tuple(range(2, x.ndim)):
         return norms.Groups(x.shape[1], (*x.shape[:2], *[1] * len(axes)))
     if view is not None and len(view) == 4 and axes == (2, 3):

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.dtypes import precision
 from ....core.errors import InvalidValue, describe
-from ....core.modes import no_grad
+from ....core.mutation import apply_inplace
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
@@ -18,6 +18,7 @@ from ....core.tensor import Tensor, new_tensor
 from ....core.tracing import whole
 from ....kernels import SEVERAL, takes
 from ....kernels.statistics import norms
+from ...math.arithmetic import ADD, MUL
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED
@@ -178,7 +179,7 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and sum of squared deviations over the axes."""
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    if axes[0] == 0 and takes(x, least=SEVERAL) and count(x.shape[2:], None) >= norms.SHORTEST:
+    if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
         return norms.channel_moments(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
@@ -203,11 +204,11 @@ def _update_running(
     variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
     if mean.ndim == 2:  # instance_norm: the average over the batch
         mean, variance = mean.mean(axis=0), variance.mean(axis=0)
-    with no_grad():
-        for running, statistic in ((running_mean, mean), (running_var, variance)):
-            if running is not None:
-                dtype = running.array.dtype
-                running.mul_(1 - momentum).add_((momentum * statistic).astype(dtype, copy=False))
+    for running, statistic in ((running_mean, mean), (running_var, variance)):
+        if running is not None:
+            kept = running.detach() if running._requires else running
+            apply_inplace(MUL, kept, 1 - momentum)
+            apply_inplace(ADD, kept, (momentum * statistic).astype(kept.array.dtype, copy=False))
     return {"moments": moments} if type(moments[0]) is np.ndarray else {}
 
 

@@ -24,8 +24,8 @@ def ordered(x: Any, reverse: bool) -> Any:
 
 def projected(x: Any, w: Any) -> Any:
     """``x @ w.T`` for all steps at once, in memory of its own."""
-    steps, batch, features = x.shape
-    return dot(x.reshape(steps * batch, features), w.T).reshape(steps, batch, w.shape[0])
+    steps, batch, _ = x.shape
+    return dot(as_rows(x), w.T).reshape(steps, batch, w.shape[0])
 
 
 def previous(h: Any, out: Any) -> Any:

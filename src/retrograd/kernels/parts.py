@@ -1,0 +1,107 @@
+"""Functions that work element by element, on large arrays part by part, by all threads.
+
+The function itself is called with parts of its arrays that fit in a core's cache, so that what it computes on the way
+does not go to memory; the results are those of the whole bit for bit. Derivative rules of elementwise primitives are
+such functions, and so are their forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..core.layout import memory_order
+from ..core.modes import modes, watchers
+from ..core.quiet import silent
+from ..core.summation import LARGE
+from . import suits
+from .machine.threads import in_shares
+from .results import empty
+
+PART = 1 << 19  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
+
+
+def by_parts(function: Callable[..., Any], compiled: bool = False) -> Callable[..., Any]:
+    """The function of arrays, of what else it takes, and of tuples of both.
+
+    Where it is a ``compiled`` loop for arrays that suit one, those it is given whole.
+    """
+
+    @wraps(function)
+    def run(*args: Any, **params: Any) -> Any:
+        for x in args:
+            if type(x) is ndarray and x.size >= LARGE and not (compiled and suits(x)):
+                out = _by_parts(function, args, params)
+                return function(*args, **params) if out is None else out
+        return function(*args, **params)
+
+    return run
+
+
+def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The function's result, or None for what is not to be shared."""
+    values = (*args, *params.values())
+    arrays = _arrays(values)
+    if arrays is None or watchers and modes.tracer is not None:
+        return None
+    try:
+        shape = np.broadcast_shapes(*[x.shape for x in arrays])
+    except ValueError:
+        return None
+    flat = all(x.size == 1 or x.shape == shape and (x.flags.c_contiguous or not any(x.strides)) for x in arrays)
+    if not flat and not all(len(shape) > 1 and memory_order(x) == list(range(x.ndim)) for x in arrays):
+        return None
+    total = prod(shape) if flat else shape[0]
+
+    def part(value: Any, start: int, stop: int) -> Any:
+        kind = type(value)
+        if kind is tuple:
+            return tuple([part(each, start, stop) for each in value])
+        if kind is not ndarray:
+            return value
+        if flat:
+            return value.reshape(1) if value.size == 1 else value.reshape(-1)[start:stop]
+        return value[start:stop] if value.ndim == len(shape) and len(value) > 1 else value
+
+    def of_part(start: int, stop: int) -> Any:
+        found = [part(value, start, stop) for value in values]
+        return function(*found[: len(args)], **dict(zip(params, found[len(args) :], strict=True)))
+
+    with silent():
+        one = of_part(0, 1)
+    if type(one) is not ndarray or one.shape != ((1,) if flat else (1, *shape[1:])):
+        return None
+    if any(np.may_share_memory(one, x) for x in arrays):  # as the cotangent that a sum hands on
+        return None
+    out = empty(shape, one.dtype)
+    step = max(1, PART * total // max(x.nbytes for x in (out, *arrays)))
+
+    def share(first: int, last: int) -> None:
+        with silent():
+            for start in range(first * step, min(last * step, total), step):
+                stop = min(start + step, total)
+                part(out, start, stop)[...] = of_part(start, stop)
+
+    in_shares(share, -(-total // step), 1)
+    return out
+
+
+def _arrays(values: tuple[Any, ...]) -> list[Any] | None:
+    """NumPy's arrays among the values, also within tuples; None where there are others."""
+    found = []
+    for value in values:
+        if type(value) is ndarray:
+            found.append(value)
+        elif type(value) is tuple:
+            inner = _arrays(value)
+            if inner is None:
+                return None
+            found += inner
+        elif hasattr(value, "shape") and not isinstance(value, np.generic):
+            return None
+    return found
