@@ -215,8 +215,8 @@ class Compiled(Wrapper):
             wasted, before = self._wasted
             self._wasted = (wasted if replays == before else 0) + (least.calls == 0), replays
             if self._wasted[0] > self.limit:
-                changed = least.trace.surroundings.changed() or "arguments, modes or sizes"
-                self._give_up(f"hardly any call fits a program that was made before: {changed}")
+                differs = least.trace.surroundings.changed() or "arguments, modes or sizes"
+                self._give_up(f"hardly any call fits a program that was made before: {differs}")
                 return
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart = casts, apart
