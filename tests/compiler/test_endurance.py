@@ -4,12 +4,14 @@ import gc
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
+from retrograd.compiler import compiled
 from retrograd.compiler.native import machine
 from retrograd.nn import functional as F
 
@@ -43,10 +45,19 @@ def grown(times: int) -> tuple[int, int]:
     """How many objects and blocks of memory stay of that many recompilations, after the first."""
     recompile(20)
     gc.collect()
+    before = others()
     objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
     recompile(times)
     gc.collect()
-    return len(gc.get_objects()) - objects, sys.getallocatedblocks() - blocks
+    more = len(gc.get_objects()) - objects, sys.getallocatedblocks() - blocks
+    assert others() == before
+    return more
+
+
+def others() -> tuple[int, int, int]:
+    """How many files are open, how many threads there are, and how many compiled functions."""
+    files = Path("/proc/self/fd")
+    return len(list(files.iterdir())) if files.is_dir() else 0, threading.active_count(), len(compiled._all)
 
 
 def test_recompilations_leak_nothing():

@@ -3,6 +3,7 @@
 import types
 import warnings
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -224,6 +225,31 @@ def test_a_list_that_a_module_collects_in_is_no_part_of_its_program():
         policy.actions.append(compiled(rg.ones(3)))
         policy.actions.append(len(policy.actions))
     assert compiled.compiled.traces == 1
+
+
+def test_lists_dicts_and_dataclasses_that_are_arguments_are_changed_as_eagerly():
+    @dataclass
+    class State:
+        total: rg.Tensor
+        inner: list
+
+    @rg.compile
+    def f(x, losses, table, state):
+        y = x * 2
+        losses.append(y)
+        table["last"], table["first"] = y, table.get("first", x)
+        state.total = state.total + y
+        state.inner.insert(0, losses)
+        return y.sum()
+
+    losses, table, state = [], {}, State(rg.zeros(2), [])
+    x = rg.ones(2)
+    with pytest.warns(UserWarning, match="runs eagerly: it changes a list or dict among its arguments"):
+        for number in range(1, 6):
+            assert f(x, losses, table, state).item() == 4.0
+            assert len(losses) == number and all(y.tolist() == [2.0, 2.0] for y in losses)
+            assert table["first"] is x and table["last"] is losses[-1]
+            assert state.total.tolist() == [2.0 * number] * 2 and all(item is losses for item in state.inner)
 
 
 def test_what_stands_in_the_class_of_a_module_is_seen_to_change():

@@ -190,6 +190,24 @@ def test_numbers_that_stand_for_nan_replace_it_in_a_result_without_dimensions():
     assert [f(rg.tensor([k, 1.0])).item() for k in (np.nan, 3.0, np.nan)] == [0.5, 2.0, 0.5]
 
 
+def test_and_among_other_instructions_on_small_arrays():
+    f = rg.compile(lambda x: (x * 1.0 * 2.0).nan_to_num(1.0, 2.0, 3.0) + 0.0)
+    for _ in range(3):
+        assert f(rg.tensor([np.nan, np.inf, -np.inf, 4.0])).tolist() == [1.0, 2.0, 3.0, 8.0]
+
+
+def test_numpy_functions_that_may_write_into_their_argument_write_in_replays_too():
+    def f(x):
+        z = x.array + 1.0
+        pair = np.nan_to_num(z, copy=False, nan=5.0) * 0.5 + z * 1.5
+        return rg.as_tensor(pair), rg.as_tensor(np.median(z, overwrite_input=True))
+
+    program = rg.compile(f)
+    for _ in range(3):
+        pair, median = program(rg.tensor([np.nan, 1.0, 2.0]))
+        assert pair.tolist() == [10.0, 4.0, 6.0] and median.item() == 3.0
+
+
 def test_sorts_are_stable_in_programs_too():
     x = rg.tensor(np.random.default_rng(0).integers(0, 4, (50, 20)) * 1.0)
     for function in (lambda x: x.argsort(-1), lambda x: x.sort(0, descending=True)[1], lambda x: x.median(1)[1]):

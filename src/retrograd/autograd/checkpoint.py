@@ -144,7 +144,7 @@ class Part:
         for y in flatten(result)[0]:
             while isinstance(y, Tensor):
                 edges.append(edge_of(y))
-                y = y.array.value if isinstance(y.array, Wrapping) else None
+                y = getattr(y.array, "value", None) if isinstance(y.array, Wrapping) else None
         return reachable((edge for edge in edges if edge is not None), began)[0]
 
     def restore(self) -> None:

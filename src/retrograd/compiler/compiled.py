@@ -24,6 +24,7 @@ from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
 from ..nn.module import Module
 from ..nn.parameter import Parameter
+from .arguments import Copies
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
@@ -101,7 +102,7 @@ class Compiled(Wrapper):
             sizes = entry.trace.sizes
             room = stance == "default" and len(self.own) < self.limit
             if sizes is not None and room and sizes.often(leaves):
-                return self._trace(leaves, structure, None)
+                return self._trace((args, kwargs), leaves, structure, None)
             started = time.perf_counter()
             try:
                 result = entry.run(leaves, arrays)
@@ -114,7 +115,7 @@ class Compiled(Wrapper):
             raise RuntimeError(f"{self!r} has no program for this call, and the stance is 'fail_on_recompile'")
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
-        return self._trace(leaves, structure, other_sizes)
+        return self._trace((args, kwargs), leaves, structure, other_sizes)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
@@ -163,11 +164,11 @@ class Compiled(Wrapper):
 
     # Tracing
 
-    def _trace(self, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None) -> Any:
+    def _trace(self, arguments: Any, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None) -> Any:
         """Trace a call; ``other_sizes`` are programs that fit but for sizes, None where one of this size is wanted."""
         started, casts = time.perf_counter(), _casts()
         with _tracing:
-            result, trace, why = self._traced(leaves, structure)
+            result, trace, why = self._traced(arguments, leaves, structure)
         if trace is None:
             self._failures += 1
             self.why = why
@@ -214,8 +215,8 @@ class Compiled(Wrapper):
             wasted, before = self._wasted
             self._wasted = (wasted if replays == before else 0) + (least.calls == 0), replays
             if self._wasted[0] > self.limit:
-                changed = least.trace.surroundings.changed() or "arguments, modes or sizes"
-                self._give_up(f"hardly any call fits a program that was made before: {changed}")
+                differs = least.trace.surroundings.changed() or "arguments, modes or sizes"
+                self._give_up(f"hardly any call fits a program that was made before: {differs}")
                 return
         entry = Entry(trace, self.function, label)
         entry.casts, entry.apart = casts, apart
@@ -227,7 +228,7 @@ class Compiled(Wrapper):
         self.entries, self.own = [], []
         warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
-    def _traced(self, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
+    def _traced(self, arguments: Any, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
         """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
         surroundings = Surroundings(self.function, leaves)
         tracer = Tracer(strict=not self.fallback)
@@ -254,6 +255,7 @@ class Compiled(Wrapper):
                 places.append((place, place.value))
                 place.value = self._input(tracer, place.value, ("place", place))
             args, kwargs = structure.unflatten(given)
+            copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             with mode:
                 result = self.function(*args, **kwargs)
                 tracer.sync()
@@ -264,6 +266,7 @@ class Compiled(Wrapper):
             tracer.finish()
             for place, value in places:
                 place.value = value
+        why = "it changes a list or dict among its arguments" if copies.give_back() else ""
         tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
@@ -272,10 +275,11 @@ class Compiled(Wrapper):
             elif type(x) in (Traced, Number):
                 found[index] = as_real(x)
         value = result_structure.unflatten(found)
-        del given, args, kwargs, result  # what is still held from now on is held outside
+        del given, args, kwargs, result, copies  # what is still held from now on is held outside
         x = alias = None
         tracer.look_for_escapes()
-        why = tracer.broken or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
+        why = why or tracer.broken
+        why = why or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
             return value, None, why
         made = [result.value for result in results if type(result.value) is Value]
@@ -355,6 +359,8 @@ class Compiled(Wrapper):
             cotangents.append(node)
             roots.append((edge_of(x), Traced(tracer, ones, node)))
         gradients = Walk(set(wanted), True, False).run(roots)
+        if not tracer.recording:  # the walk has met what cannot be written down
+            return None, [], []
         gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
         return split, cotangents, [(None if g is None else g.node, source) for g, source in gradients_of]
 

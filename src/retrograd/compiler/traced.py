@@ -133,6 +133,11 @@ class Traced(Wrapping):
             return _FACTS[function](*_bare(args), **_bare(kwargs))
         if function in (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis):
             return self.tracer.call(function, args, kwargs, writes=args[:1])
+        if function is np.nan_to_num and kwargs.get("copy") is False:
+            args[0][...] = self.tracer.call(function, args, {**kwargs, "copy": True})
+            return args[0]
+        if "overwrite_input" in kwargs:
+            kwargs = {**kwargs, "overwrite_input": False}
         out = kwargs.get("out")
         if out is None:
             return self.tracer.call(function, args, kwargs)

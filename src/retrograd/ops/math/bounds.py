@@ -256,7 +256,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 NAN_TO_NUM = elementwise(
     "nan_to_num",
     lambda x, nan, posinf, neginf: np.nan_to_num(
-        x.copy(order=order_like(x)), copy=x.ndim == 0, nan=nan, posinf=posinf, neginf=neginf
+        x if order_like(x) == "K" else np.ascontiguousarray(x), nan=nan, posinf=posinf, neginf=neginf
     ),
     "x",
     [lambda g, x: KEEP(g, ISFINITE(x))],
