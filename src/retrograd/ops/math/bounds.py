@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import FLOATING
-from ...core.layout import order_like
+from ...core.layout import order_like, row_major
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
@@ -256,7 +256,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 NAN_TO_NUM = elementwise(
     "nan_to_num",
     lambda x, nan, posinf, neginf: np.nan_to_num(
-        x if order_like(x) == "K" else np.ascontiguousarray(x), nan=nan, posinf=posinf, neginf=neginf
+        x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf
     ),
     "x",
     [lambda g, x: KEEP(g, ISFINITE(x))],
