@@ -189,7 +189,7 @@ def test_what_is_written_over_large_arrays_is_numpys(dtype):
 
 @by_loops
 def test_large_tensors_are_filled_and_copied_over_in_place():
-    kernels.compiled()
+    kernels.share()
     values = numbers(np.float32, (600, 501), "special")
     x = rg.zeros(600, 501)
     address, view = x.data_ptr(), x[1:]

@@ -44,7 +44,7 @@ def test_a_ufunc_of_two_large_arrays_is_numpys_bit_for_bit(ufunc, dtype):
 
 
 def test_large_arrays_are_written_in_place_unless_they_read_themselves():
-    kernels.compiled()
+    kernels.share()
     values = matrix(1, np.float32)
     for other in (2.5, matrix(2, np.float32), matrix(2, np.float32)[3], np.float32(3)):
         x = rg.from_numpy(values.copy())
@@ -84,7 +84,7 @@ def test_what_cannot_be_shared_or_is_not_worth_it_is_left_to_numpy(arguments):
     "shape", [(1 << 18,), (700, 501), (3, 200001), (20, 130, 300), (8, 10, 30, 141), (1, 300, 1000)]
 )
 def test_large_sums_over_any_dimensions_are_those_in_extended_precision(shape, dtype, tolerance):
-    kernels.compiled()
+    kernels.share()
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype) + dtype(100)
     for count in range(1, x.ndim + 1):
         for dim in combinations(range(x.ndim), count):
@@ -140,7 +140,7 @@ def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
         ((x * y - 0.5) / y * x).backward(rg.from_numpy(matrix(3, np.float32)))
         return x.grad.numpy(), y.grad.numpy()
 
-    kernels.compiled()
+    kernels.share()
     ours = gradients()
     monkeypatch.setattr("retrograd.kernels.ufuncs.compiled", lambda: None)
     for mine, its in zip(ours, gradients(), strict=True):

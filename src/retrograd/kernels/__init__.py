@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.dtypes import float32
+from ..core.summation import LARGE
 from ..core.tracing import whole
 from .machine.threads import launch
 from .results import empty
@@ -32,7 +33,7 @@ WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
 
-# What is called once, when there turns out to be a use for compiled loops, and they are there.
+# What is called once, when a program meets a large array, and compiled loops are there.
 at_first_use: list[Callable[[], None]] = []
 
 
@@ -59,11 +60,17 @@ def compiled() -> Any:
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
             from .machine import native  # noqa: F401
-        for function in at_first_use:
-            function()
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None
     return loops("loops")
+
+
+@cache
+def share() -> None:
+    """From now on let all threads work on large arrays: to be called where one is met. Programs without pay nothing."""
+    if compiled() is not None:
+        for function in at_first_use:
+            function()
 
 
 @cache
@@ -95,6 +102,8 @@ def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     for other in others:
         if other is not None and not suits(other):
             return False
+    if x.size >= LARGE:
+        share()
     return compiled() is not None
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .. import loop, multiplies
+from ...core.summation import LARGE
+from .. import loop, multiplies, share
 from ..machine.openblas import openblas
 from ..machine.threads import count, launch
 from ..results import empty
@@ -111,6 +112,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         return None
     if out is None:
         out = empty((x.shape[0], y.shape[1]), x.dtype)
+    if out.size >= LARGE:
+        share()
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
     if block:

@@ -13,7 +13,7 @@ from ...core.errors import InvalidValue, describe
 from ...core.modes import modes
 from ...core.summation import LARGE
 from ...core.tensor import Tensor, new_tensor, to_array
-from ...kernels import compiled
+from ...kernels import share
 from ..table.arguments import integers, number
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
@@ -35,15 +35,9 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
             array = make(xp)
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
-    if array.size >= LARGE:
-        _announce(array)
+    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
+        share()
     return with_grad(new_tensor(array), requires_grad)
-
-
-def _announce(array: Any) -> None:
-    """There is an array for which loops and threads are worth their beginning."""
-    if type(array) is np.ndarray and array.dtype.kind == "f":
-        compiled()
 
 
 def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
@@ -120,8 +114,8 @@ def tensor(
             [3., 4.]])
     """
     array = to_array(data, dtype, device, copy=True)
-    if array.size >= LARGE:
-        _announce(array)
+    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
+        share()
     return with_grad(new_tensor(array), requires_grad)
 
 
@@ -219,8 +213,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
-    if array.size >= LARGE:
-        _announce(array)
+    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
+        share()
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 
