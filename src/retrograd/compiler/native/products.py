@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernels.machine.cblas import FLUSH, flushes
+from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
 from ...kernels.matrices.products import BLOCK, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of

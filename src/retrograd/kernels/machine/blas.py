@@ -16,7 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .cblas import FLUSH, PREFIX, flushes
+from .cblas import PREFIX
+from .denormals import FLUSH, flushes
 from .objects import njit
 
 _ROWS, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of CBLAS

@@ -18,7 +18,6 @@ import llvmlite.binding
 import numpy as np
 
 PREFIX = "retrograd_cblas_"
-FLUSH = 0x8040  # of MXCSR: set to zero what an operation gives and takes where that is too small for full precision
 # With integers of 64 bits: NumPy's wheels, OpenBLAS, MKL, Accelerate. The last has 32 in most builds of BLAS.
 _NAMES = "scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "cblas_{}$NEWLAPACK$ILP64", "cblas_{}"
 _PACKED = "darwin", "arm64"  # where arguments on the stack take no more room than they need
@@ -39,12 +38,6 @@ def available() -> bool:
                 llvmlite.binding.add_symbol(PREFIX + kind, ctypes.cast(function, ctypes.c_void_p).value)
             return True
     return False
-
-
-@cache
-def flushes() -> bool:
-    """Whether products in single precision flush: on processors whose mode is known, which are slow without."""
-    return platform.machine() in ("x86_64", "AMD64")
 
 
 def _libraries() -> list[ctypes.CDLL]:

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 
 from . import threads
-from .cblas import FLUSH
+
+FLUSH = 0x8040  # of MXCSR: set to zero what an operation gives and takes where that is too small for full precision
 
 # Where a saved mode (fenv_t of the C library) has the word of the processor, and the bits that set to zero what an
 # operation gives and takes: FTZ and DAZ of MXCSR, FZ of FPCR.
@@ -20,6 +21,12 @@ _PLACES = {
     ("Darwin", "x86_64"): (4, FLUSH),
     ("Linux", "aarch64"): (0, 1 << 24),
 }
+
+
+@cache
+def flushes() -> bool:
+    """Whether products in single precision flush: on processors whose mode is known, which are slow without."""
+    return platform.machine() in ("x86_64", "AMD64")
 
 
 @cache
