@@ -18,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..core.bfloat16 import write_for
 from ..core.devices import Device, backend_of, is_array
 from ..core.graph import reachable
 from ..core.observers import Observer
@@ -258,11 +259,11 @@ class Tracer(Observer):
         def run(out: Any, *arrays: Any, **params: Any) -> Any:
             if type(out) is not Traced:
                 self.breaks(f"{primitive.name} writes into an array from outside of the function")
-            if primitive.ufunc is not None and isinstance(getattr(primitive.write, "args", (None,))[0], np.ufunc):
-                ufunc = primitive.write.args[0]
-                self.call(ufunc, arrays, {"out": out, "casting": "unsafe"}, writes=(out,))
+            write = write_for(primitive, (out, *arrays))
+            if primitive.ufunc is not None and isinstance(getattr(write, "args", (None,))[0], np.ufunc):
+                self.call(write.args[0], arrays, {"out": out, "casting": "unsafe"}, writes=(out,))
             else:
-                self.call(primitive.write, (out, *arrays), params, writes=(out,), kind="whole", primitive=primitive)
+                self.call(write, (out, *arrays), params, writes=(out,), kind="whole", primitive=primitive)
 
         return run
 

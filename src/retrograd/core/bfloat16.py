@@ -115,7 +115,14 @@ def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
         if result is not out:
             out[...] = result
 
+    run.narrow = write  # type: ignore[attr-defined]
     return run
+
+
+def write_for(primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
+    """The primitive's in-place form for these arrays: what it was before bfloat16 came, where none is of that."""
+    narrow = getattr(primitive.write, "narrow", None)
+    return primitive.write if narrow is None or _has(arrays) else narrow
 
 
 def _widened_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
