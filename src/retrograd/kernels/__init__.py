@@ -92,9 +92,7 @@ def multiplies() -> bool:
 
 
 def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
-    """Whether the loops are to be used on these arrays, of which None is none; the first one's size says whether it
-    pays.
-    """
+    """Whether the loops are to be used on these arrays, or Nones; the first one's size says whether it pays."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
     if x.size < least or not suits(x):

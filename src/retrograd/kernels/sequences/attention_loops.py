@@ -14,7 +14,7 @@ from ..machine.interface import DATA
 from ..machine.native import load, shared
 from ..machine.tiles import multiply, packed
 from .attention import ADDED, CHOOSING
-from .numbers import exp, matrix_at
+from .numbers import copy, exp, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
@@ -29,12 +29,6 @@ def _transposed(x, rows, width, scale):
             for j in range(low, min(low + 8, rows)):
                 out[e, j] = x[j, e] * scale
     return out
-
-
-@_loop
-def _copy(row, out):
-    for e in range(out.size):
-        out[e] = row[e]
 
 
 @_loop
@@ -160,10 +154,10 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
             multiply(ds.T, packed(q[low:high], False, high - low, width, one), high - low, width, by_k, True)
             multiply(ds, across, columns, width, by_q, False)
             for i in range(low, high):
-                _copy(by_q[i - low], dq[i, :width])
+                copy(by_q[i - low], dq[i, :width])
         for j in range(columns):
-            _copy(by_k[j], dk[j, :width])
-            _copy(by_v[j], dv[j, :width_v])
+            copy(by_k[j], dk[j, :width])
+            copy(by_v[j], dv[j, :width_v])
 
 
 @shared("contract")

@@ -10,7 +10,7 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic, overload
 
-from ..loops import _clip, _exp, _inlined, _tanh
+from ..loops import _clip, _exp, _inlined, _loop, _tanh
 from ..machine.objects import njit
 
 _LOG2_E = 1.4426950408889634
@@ -104,3 +104,10 @@ def _pointer(typing_context, address, number):
 def matrix_at(address, rows, columns, number):
     """The row-major matrix of numbers like ``number`` at an address, for compiled loops."""
     return carray(_pointer(address, number), (rows, columns))
+
+
+@_loop
+def copy(row, out):
+    """Fill a vector from one that may be longer."""
+    for j in range(out.size):
+        out[j] = row[j]

@@ -11,7 +11,7 @@ import numpy as np
 from ..loops import _compiled, _loop
 from ..machine.native import shared
 from ..machine.tiles import multiply
-from .numbers import sigmoid, tanh
+from .numbers import copy, sigmoid, tanh
 from .recurrent import BLOCK
 
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
@@ -97,16 +97,10 @@ def lstm_backward(dout, dh, dc, gates, cells, w_hh, da, start, stop):
                 for j in range(size):
                     df[j] = cell[j] * old[j] * f[j] * (one - f[j])
                     cell[j] *= f[j]
-                _copy(rows[r - low], da[t, r])
+                copy(rows[r - low], da[t, r])
             _multiply(rows[: high - low, : 4 * size], w_hh, back)
             for r in range(low, high):
-                _copy(back[r - low], dh[r])
-
-
-@_loop
-def _copy(row, out):
-    for j in range(out.size):
-        out[j] = row[j]
+                copy(back[r - low], dh[r])
 
 
 @shared("contract")
@@ -156,8 +150,8 @@ def gru_backward(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates,
                 for j in range(size):
                     dr[j] = inward[j] * recurrent[j] * r[j] * (one - r[j])
                     dn[j] = inward[j] * r[j]
-                _copy(rows[q], dx_gates[t, low + q, : 2 * size])
-                _copy(rows[q], dh_gates[t, low + q])
+                copy(rows[q], dx_gates[t, low + q, : 2 * size])
+                copy(rows[q], dh_gates[t, low + q])
             _multiply(rows[: high - low, : 3 * size], w_hh, back)
             for q in range(high - low):
                 more, hidden = back[q], dh[low + q]
@@ -198,7 +192,7 @@ def rnn_backward(dout, dh, out, w_hh, relu, da, start, stop):
                 for j in range(size):
                     slope = (one if level[j] > zero else zero) if relu else one - level[j] * level[j]
                     new[j] = slope * (along[j] + hidden[j])
-                _copy(new, da[t, r])
+                copy(new, da[t, r])
             _multiply(rows[: high - low, :size], w_hh, back)
             for r in range(low, high):
-                _copy(back[r - low], dh[r])
+                copy(back[r - low], dh[r])
