@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("numba")
 
 from retrograd.kernels import ufuncs
-from retrograd.kernels.machine import blas, cblas
+from retrograd.kernels.machine import blas, cblas, denormals
 from retrograd.kernels.machine.compiled import Loop
 from retrograd.kernels.machine.objects import njit
 from retrograd.kernels.matrices import products
@@ -75,7 +75,7 @@ def test_stacks_of_products_are_numpys_however_they_lie_in_memory(dtype, x_lead,
 TINY = np.float32(1e-40)  # too small for full precision
 
 
-@pytest.mark.skipif(not cblas.flushes(), reason="products flush on x86 only")
+@pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")
 @pytest.mark.parametrize("turn", [np.asarray, turned])
 def test_large_products_take_what_is_too_small_for_full_precision_as_zero(turn):
     x, y = turn(np.full((512, 64), TINY)), turn(np.ones((64, 256), np.float32))
@@ -87,7 +87,7 @@ def test_large_products_take_what_is_too_small_for_full_precision_as_zero(turn):
     assert (products.dot(turn(half), turn(y * half[0, 0])) == 0).all()  # what comes out, too
 
 
-@pytest.mark.skipif(not cblas.flushes(), reason="products flush on x86 only")
+@pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")
 def test_products_leave_every_threads_mode_alone():
     x, y, all_ = np.full((512, 256), TINY), np.ones((256, 512), np.float32), np.full(1 << 20, TINY)
     for _ in range(5):
