@@ -405,7 +405,7 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     node = x._node
     if node is None or all(other.saved is not None for other in reachable([node])[0]):
         return False
-    result.requires, result.spent = False, tracer.plan_of(node)
+    result.requires, result.spent = False, tracer.rules.plan_of(node)
     return True
 
 
