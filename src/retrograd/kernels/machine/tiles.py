@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..loops import _compiled
-from .blas import flushing
+from .blas import flush, leave
 from .native import shared
 from .vectors import width
 
@@ -80,7 +80,6 @@ def _tile(rows, vectors, whole=True):
                 else:
                     builder.call(masked_store, [total, address, integer(size), mask])
 
-            restore = flushing(builder, add)
             lines = [builder.add(a, builder.mul(down, _WORD(row))) for row in range(rows)]
             before = builder.block
             loop, done = builder.append_basic_block(), builder.append_basic_block()
@@ -118,7 +117,6 @@ def _tile(rows, vectors, whole=True):
                 with otherwise:
                     for total, address, part in found:
                         store(total, address, part)
-            restore()
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8, add, types.int64, types.int64), generate
@@ -138,6 +136,7 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
     ``apart`` is how far the rows of a tile lie from those of the next one; ``ahead`` where what is read next begins.
     """
     wide = count == _MOST and live == lanes
+    mode = flush(added)
     i = 0
     while i < rows:
         whole = rows - i >= _ROWS
@@ -165,6 +164,7 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
         else:
             i, a, out = i + 1, a + down, out + out_step
         ahead += inner * _LINE
+    leave(mode, added)
 
 
 @_compiled()

@@ -1,4 +1,4 @@
-"""The compiled loops of ``products.py``: products of matrices in parts, each by a call of BLAS."""
+"""The compiled loops of ``products.py``: products of matrices in parts, by calls of BLAS or by tiles of registers."""
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations

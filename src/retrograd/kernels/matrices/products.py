@@ -25,9 +25,10 @@ BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner lo
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
 LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
-
 TILED = 1 << 23  # multiplications from which one factor is packed for all threads
 NARROW = 64  # rows, columns or inner length below which it is not
+WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
+PACKED = 1 << 16  # elements to be packed that a thread should at least be given
 ROWS = 8  # of the result, of which a thread is given a multiple
 WHOLE, SINGLY, PANELS = 0, 1, 2  # how a part is multiplied: by one call of BLAS, one for each block, tiles of registers
 
@@ -124,7 +125,7 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     if out.size >= LARGE:
         share()
     (m, n), k = out.shape, x.shape[1]
-    if m * n * k > TILED and min(m, n, k) >= NARROW and vector() > 16:
+    if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         least = max(1, WORTH_SHARING // (n * ROWS))
         return -(-m // ROWS), least, (rows, x_turned, _panels(columns, y_turned, k, n), False, out, ROWS, PANELS)
     shortest, longest = sorted(out.shape)
@@ -145,7 +146,7 @@ def _panels(matrix: Any, turned: bool, depth: int, columns: int) -> Any:
     panels = np.empty((1, (depth * vectors + 1) * lanes), matrix.dtype)  # may begin where a vector does
     parts, each = (vectors, depth * lanes) if turned else (depth, columns)
     args = matrix, turned, depth, columns, panels[0]
-    launch(loop("machine.tiles", "pack"), parts, max(1, WORTH_SHARING // each), *args)
+    launch(loop("machine.tiles", "pack"), parts, max(1, PACKED // each), *args)
     return panels
 
 
