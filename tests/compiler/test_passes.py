@@ -52,8 +52,9 @@ def test_random_programs_of_fused_loops(first, everything_fuses):
 
 
 @pytest.mark.slow
-def test_thousands_of_random_programs_of_fused_loops(everything_fuses):
-    for seed in range(60, 3000):
+@pytest.mark.parametrize("first", range(60, 3000, 490))
+def test_hundreds_of_random_programs_of_fused_loops(first, everything_fuses, pytestconfig):
+    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 80)):
         check_fuzzed(seed)
 
 
