@@ -5,7 +5,7 @@ they are read. A tile of the result stays in registers while the loop runs over 
 with one rounding for product and sum: a row's numbers do not depend on the rows beside it. BLAS, which reads matrices
 as they lie for so few rows, takes up to twice as long. In single precision denormals are flushed, as by BLAS here.
 """
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined"
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
 
 from __future__ import annotations
 
