@@ -234,6 +234,21 @@ def test_compiled_loops_keep_every_bit_of_eager_kernels():
 
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+def test_large_products_with_bias_and_activation_have_eager_bits():
+    rng = np.random.default_rng(0)
+    x, w, b = [rg.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in ((501, 170), (130, 170), 130)]
+
+    def layer(x):
+        return F.relu(F.linear(x, w, b)) * 0.5
+
+    step = rg.compile(layer)
+    for _ in range(3):
+        found = step(x)
+    assert (found.numpy() == layer(x).numpy()).all()
+    assert ["linear", "relu", "mul"] in [names[:3] for names in parts_of(step)]
+
+
+@pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
 def test_gradients_that_go_on_are_added_to_by_products(dtype):
     def made(wrap):
