@@ -35,11 +35,12 @@ test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
-# What starts many processes or trains: the command line from outside, the examples under the glass box.
+# What starts many processes or trains: the command line from outside, the examples under the glass box. Only files that
+# have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
 slow: $(VENV)/dev.stamp $(COMPARE)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
 # the rooms that stand on them.
