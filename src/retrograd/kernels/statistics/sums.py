@@ -15,13 +15,16 @@ from numpy import ndarray
 from ...core.summation import LARGE, accurate_sum
 from .. import WORTH_SHARING, compiled, loop
 from ..machine.threads import launch
+from ..ufuncs import reduced
 
 PART = 1 << 14  # elements of a row that are summed by themselves
 SHORT = 64  # elements of a row up to which others sum as fast
 
 
 def summed(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``x.sum(dim, keepdims=keepdim)`` of float32 or float64, or None for the reference."""
+    """``x.sum(dim, keepdims=keepdim)`` of float32, float64 or int64, or None for the reference."""
+    if x.dtype == np.int64:
+        return reduced(np.add, x, dim, keepdim)
     if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
         return None
     gone = set(range(x.ndim) if dim is None else dim)
