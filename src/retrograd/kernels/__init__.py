@@ -199,12 +199,18 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
 
 def _turned(function: Callable[..., Any], arrays: tuple[Any, ...], dim: int) -> Any:
-    from .layout.copies import copied
-
     shape = arrays[0].shape
     lanes = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-    out = function(*[copied(x.reshape(lanes).swapaxes(1, 2)) for x in arrays], dim=2)
-    return copied(out.swapaxes(1, 2)).reshape(shape)
+    return _transposed(function(*[_transposed(x.reshape(lanes)) for x in arrays], dim=2)).reshape(shape)
+
+
+def _transposed(x: Any) -> Any:
+    """Matrices with rows and columns exchanged."""
+    count, rows, columns = x.shape
+    out = empty((count, columns, rows), x.dtype)
+    words = [array.view(np.int32) for array in (x, out)]
+    launch(loop("layout.copy_loops", "transpose"), count * columns, shortest(rows), *words)
+    return out
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -14,7 +14,7 @@ from ...core.primitive import Primitive, apply, apply1, operand
 from ...core.summation import LARGE, accurate_sum, shared
 from ...core.tensor import Tensor, new_tensor
 from ...kernels import ufuncs
-from ...kernels.statistics.sums import summed
+from ...kernels.statistics.sums import multiplied, summed
 from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
@@ -122,10 +122,9 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
 
 
 def _prod(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    if x.size >= LARGE and x.dtype.kind + x.dtype.char in ("ff", "fd", "il"):
-        out = ufuncs.reduced(np.multiply, x, dim, keepdim)
-        if out is not None:
-            return out
+    out = multiplied(x, dim, keepdim) if x.size >= LARGE else None
+    if out is not None:
+        return out
     return x.prod(axis=dim, keepdims=keepdim, dtype=int64 if x.dtype.kind in "biu" else None)
 
 
