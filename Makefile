@@ -26,6 +26,9 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/retrograd check
 	$(BIN)/retrograd train housing --out runs/housing
 
+# Hundreds of tests start a process, which imports bytecode in a quarter of a second, and source in one.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One BLAS thread for each test process: the processes already fill the cores.
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1

@@ -3,6 +3,7 @@
 This file stands at the root, not in tests/, so that the doctests under src/ are watched too.
 """
 
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -27,8 +28,14 @@ DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_def
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--long``: the programs in tests/attack run for two minutes each, not for less than a second."""
-    parser.addoption("--long", action="store_true", help="let each attack of tests/attack run for minutes")
+    """``--long``: the programs in tests/attack run for two minutes each, and all programs drawn at random are tried."""
+    parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
+
+
+def pytest_collection_finish() -> None:
+    """What collection made lives until the end: each pass of the cycle collector need not walk through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +45,7 @@ def seeds() -> None:
     rg.manual_seed(0)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def names_of_examples(doctest_namespace: dict[str, object]) -> None:
     """What the examples in docstrings need not import."""
     doctest_namespace.update(rg=rg, np=np, nn=nn, F=F)

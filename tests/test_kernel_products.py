@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("numba")
 
 from retrograd.kernels import ufuncs
-from retrograd.kernels.machine import blas, cblas, denormals
+from retrograd.kernels.machine import blas, cblas, denormals, threads
 from retrograd.kernels.machine.compiled import Loop
 from retrograd.kernels.machine.objects import njit
+from retrograd.kernels.machine.vectors import width
 from retrograd.kernels.matrices import products
 
 pytestmark = pytest.mark.skipif(not cblas.available(), reason="no BLAS of NumPy's found")
@@ -94,3 +95,101 @@ def test_products_leave_every_threads_mode_alone():
         products.dot(x, y)
         assert (all_ * np.float32(1) == TINY).all()
         assert (ufuncs.spread(np.multiply, np.multiply)(all_, 1.0) == TINY).all()  # on the helpers
+
+
+# Large products: one factor packed, tiles of registers
+
+
+SIZES = [
+    (1, 1, 1), (8, 16, 48), (7, 5, 3), (9, 17, 16), (65, 70, 65), (33, 256, 129), (130, 257, 130), (72, 900, 49),
+]  # fmt: skip
+
+
+def tiled(monkeypatch, least=0):
+    """Let products from so many multiplications on be packed, whatever their shape."""
+    monkeypatch.setattr(products, "USEFUL", 0)
+    monkeypatch.setattr(products, "TILED", least)
+    monkeypatch.setattr(products, "NARROW", 1)
+    monkeypatch.setattr(products, "WIDE", width())
+
+
+def ways(x):
+    """The same matrix as it is, and with its columns one behind the other."""
+    return np.ascontiguousarray(x), turned(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k", "n"), SIZES)
+def test_packed_products_are_numpys_whatever_their_sizes(monkeypatch, dtype, m, k, n):
+    tiled(monkeypatch)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    wanted = x.astype(float) @ y.astype(float)
+    close = {"rtol": 1e-10 if dtype == np.float64 else 1e-4, "atol": 1e-10 if dtype == np.float64 else 1e-4}
+    first = products.dot(x, y)
+    for left in ways(x):
+        for right in ways(y):
+            found = products.dot(left, right)
+            np.testing.assert_allclose(found, wanted, **close)
+            assert (found == first).all()  # the way in which a factor lies changes no bit
+            total = np.ones((m + 1, n), dtype)
+            products.add_dot(total[:m], left, right)
+            np.testing.assert_allclose(total[:m], 1 + wanted, **close)
+            assert (total[m] == 1).all()  # nothing below it was written
+
+
+def test_a_row_of_a_packed_product_does_not_depend_on_the_rows_beside_it_nor_on_the_threads(monkeypatch):
+    tiled(monkeypatch)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((203, 500)).astype(np.float32), rng.standard_normal((500, 100)).astype(np.float32)
+    before = threads.count()
+    try:
+        found = []
+        for number in (1, 2, 3):
+            threads.set_count(number)
+            found.append(products.dot(x, y))
+    finally:
+        threads.set_count(before)
+    assert all((one == found[0]).all() for one in found[1:])
+    assert (products.dot(x[5:77], y) == found[0][5:77]).all()
+    assert (products.dot(turned(x)[190:].copy(), turned(y)) == found[0][190:]).all()
+
+
+def test_packed_products_hand_on_nan_and_infinity_to_their_rows_and_columns_alone(monkeypatch):
+    tiled(monkeypatch)
+    x, y = np.ones((70, 80), np.float32), np.ones((80, 90), np.float32)
+    x[9, 3], x[69, 79], y[5, 89], y[7, 2] = np.nan, np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        wanted = x @ y
+        for left in ways(x):
+            for right in ways(y):
+                np.testing.assert_array_equal(products.dot(left, right), wanted)
+
+
+def test_what_no_layout_of_blas_can_say_is_left_to_numpy(monkeypatch):
+    tiled(monkeypatch)
+    x, y = np.random.default_rng(0).standard_normal((2, 90, 90)).astype(np.float32)
+    for left, right in ((x[:, 1:71], y[1:71, 3:]), (x[::2, ::-1], y), (x[3:], y[:, ::3])):
+        np.testing.assert_allclose(products.dot(left, right), np.matmul(left, right), rtol=1e-4, atol=1e-4)
+
+
+def test_large_products_are_packed_and_small_and_narrow_ones_are_not():
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+
+    def how(m, k, n):
+        return products.prepared(np.ones((m, k), np.float32), np.ones((k, n), np.float32))[2][-1]
+
+    assert how(768, 128, 512) == products.PANELS
+    assert how(128, 128, 128) != products.PANELS
+    assert products.PANELS not in {how(10, 2048, 2048), how(2048, 10, 2048), how(2048, 2048, 10)}
+
+
+@pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")
+def test_packed_products_flush(monkeypatch):
+    tiled(monkeypatch)
+    for x in ways(np.full((64, 64), TINY)):
+        for y in ways(np.ones((64, 64), np.float32)):
+            assert (products.dot(x, y) == 0).all()
+            assert (products.dot(y, x) == 0).all()
+    assert (products.dot(np.full((64, 64), 1e-310), np.ones((64, 64))) > 0).all()  # double precision does not

@@ -157,6 +157,64 @@ def test_stances():
     assert double.entries[0].calls == 1
     with pytest.raises(RuntimeError, match="wanted one of"):
         rg.compiler.set_stance("lazy")
+    with pytest.raises(RuntimeError, match="set_stance inside a compiled function"):
+        rg.compile(rg.compiler.set_stance("force_eager")(lambda x: x))(rg.ones(1))
+
+
+def test_a_function_says_why_it_is_traced_again(caplog):
+    factor, weight = 2.0, rg.ones(3, requires_grad=True)
+
+    @rg.compile
+    def f(x, *, options=None):
+        return (x * weight * factor).sum()
+
+    def reason(*args, **kwargs):
+        caplog.clear()
+        f(*args, **kwargs)
+        said = caplog.messages
+        with rg.compiler.set_stance("fail_on_recompile"):
+            f(*args, **kwargs)
+        return said[-1] if said else ""
+
+    with caplog.at_level("INFO", "retrograd.compiler"):
+        assert reason(rg.ones(3)) == "" == reason(rg.ones(3))
+        assert reason(rg.ones(1)).endswith("f> is traced again: x: its shape is (1,), it was (3,)")
+        assert "x: its dtype is float64, it was float32" in reason(rg.ones(3, dtype=rg.float64))
+        assert "x: a ndarray, it was a Tensor" in reason(np.ones(3))
+        assert "options['a']" not in reason(rg.ones(3), options={"a": 1})  # other arguments altogether
+        assert "options['a']: 2, it was 1" in reason(rg.ones(3), options={"a": 2})
+        with rg.no_grad():
+            assert "grad mode is False, it was True" in reason(rg.ones(3), options={"a": 2})
+        f.entries.clear()
+        reason(rg.ones(3))
+        factor = 3.0
+        assert "a variable of an enclosing function is 3.0, it was 2.0" in reason(rg.ones(3))
+        assert "why it was traced again: a variable of an enclosing function" in f.explain()
+        weight.requires_grad_(False)
+        assert "a Tensor from outside: requires_grad is False, it was True" in reason(rg.ones(3))
+    with (
+        rg.compiler.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match=r"recompile': x: its shape is \(7,\)"),
+    ):
+        f(rg.ones(7))
+
+
+def test_the_log_of_recompilations_is_pytorchs(capfd):
+    import logging
+
+    logger = logging.getLogger("retrograd.compiler")
+    logger.propagate = False  # pytest listens, too
+    try:
+        rg._logging.set_logs(recompiles=True)
+        double = rg.compile(lambda x: x * 2)
+        double(rg.ones(1)), double(rg.ones(2))
+        assert "is traced again: x: its shape is (2,), it was (1,)" in capfd.readouterr().err
+        rg._logging.set_logs(recompiles=False)
+        double(rg.ones(1, dtype=rg.float64))
+        assert capfd.readouterr().err == ""
+    finally:
+        logger.handlers.clear()
+        logger.propagate = True
 
 
 def test_what_is_marked_with_disable_runs_in_every_call():

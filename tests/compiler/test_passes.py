@@ -52,8 +52,9 @@ def test_random_programs_of_fused_loops(first, everything_fuses):
 
 
 @pytest.mark.slow
-def test_thousands_of_random_programs_of_fused_loops(everything_fuses):
-    for seed in range(60, 3000):
+@pytest.mark.parametrize("first", range(60, 3000, 490))
+def test_hundreds_of_random_programs_of_fused_loops(first, everything_fuses, pytestconfig):
+    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 80)):
         check_fuzzed(seed)
 
 
@@ -230,6 +231,21 @@ def test_compiled_loops_keep_every_bit_of_eager_kernels():
     leaves = [normal(*shape, dtype=np.float32) for shape in [(512, 256), (256, 256), (256,)]]
     step = compared(step, *leaves)
     assert any(names[0] == "linear" and "gelu" in names for names in parts_of(step))
+
+
+@pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+def test_large_products_with_bias_and_activation_have_eager_bits():
+    rng = np.random.default_rng(0)
+    x, w, b = [rg.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in ((501, 170), (130, 170), 130)]
+
+    def layer(x):
+        return F.relu(F.linear(x, w, b)) * 0.5
+
+    step = rg.compile(layer)
+    for _ in range(3):
+        found = step(x)
+    assert (found.numpy() == layer(x).numpy()).all()
+    assert ["linear", "relu", "mul"] in [names[:3] for names in parts_of(step)]
 
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")

@@ -33,8 +33,9 @@ def test_random_programs(seed, varied):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-def test_more_random_programs(varied):
-    for seed in range(16, 100):
+@pytest.mark.parametrize("first", range(16, 100, 21))
+def test_more_random_programs(first, varied, pytestconfig):
+    for seed in range(first, first + (21 if pytestconfig.getoption("--long") else 7)):
         check_fuzzed(seed, varied)
 
 
@@ -170,18 +171,20 @@ def test_calls_of_the_operator_table_one_behind_the_other(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["usual", "mixed"])
-def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(way):
+@pytest.mark.parametrize("first", range(5, 105, 25))
+def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way, pytestconfig):
     if way == "mixed" and not machine.available():
         pytest.skip("there is no LLVM to compile regions with")
-    for seed in range(5, 105):
+    for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 10)):
         check_composed(seed, way)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
-def test_hundreds_of_random_programs_compiled_as_large_ones_are(way):
-    for seed in range(1004, 1104):
+@pytest.mark.parametrize("first", range(1004, 1104, 50))
+def test_more_random_programs_compiled_as_large_ones_are(first, way, pytestconfig):
+    for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 18)):
         check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
 
 

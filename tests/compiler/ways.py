@@ -67,7 +67,7 @@ NO_REGIONS: Change = (entry, "compiled_regions", lambda steps, *rest: list(steps
 # Loops run by Python
 
 
-def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, first: int, last: int) -> None:
+def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, how: int, out: Any, first: int, last: int) -> None:
     """What ``kernels.matrices.product_loops`` does to a block of rows, or of columns."""
     product = (x.T if x_turned else x) @ (y.T if y_turned else y)
     block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))

@@ -258,6 +258,63 @@ def test_no_grad_writes_through_brackets_stay_in_place():
     assert x._version == 1 and x.tolist() == [1.0, 4.0, 6.0]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.relu_(),
+        lambda x: x.lerp_(rg.ones(3, 3), 0.5),
+        lambda x: x[1].mul_(2),
+        lambda x: x[:, 1].add_(rg.ones(3)),
+        lambda x: x.__setitem__((0, 1), 5.0),
+        lambda x: x.__setitem__(slice(0, 2), rg.ones(2, 3)),
+    ],
+)
+def test_a_write_to_constants_is_in_place_while_they_have_views(write):
+    x = rg.arange(9.0).reshape(3, 3)
+    views, array = [x[0], x[:, 1]], x.array
+    version = x._version
+    expected = x.numpy().copy()
+    write(rg.from_numpy(expected))
+    write(x)
+    assert x.array is array and x._version == version + 1
+    assert np.array_equal(x.numpy(), expected)
+    assert views[0].tolist() == expected[0].tolist() and views[1].tolist() == expected[:, 1].tolist()
+
+
+def test_a_write_to_constants_spares_what_a_node_saved_of_a_view():
+    x, w = rg.arange(4.0), rg.ones(2, requires_grad=True)
+    loss = (x[:2] * w).sum()
+    x.add_(10.0)
+    x[0] = 7.0
+    assert gradient(loss, w) == [0.0, 1.0] and x.tolist() == [7.0, 11.0, 12.0, 13.0]
+
+
+def test_a_view_taken_before_its_base_was_detached_keeps_to_the_base():
+    w = leaf(1, 2)
+    x = w * 2
+    view = x[:1]
+    x.detach_()
+    x.mul_(3.0)
+    assert view.tolist() == [6.0] and not view.requires_grad
+
+
+def test_rows_written_over_by_their_neighbours_are_no_write_of_the_same_view():
+    x = rg.arange(6.0).reshape(3, 2)
+    x[:2] = x[1:]
+    assert x.tolist() == [[2.0, 3.0], [4.0, 5.0], [4.0, 5.0]] and x._version == 1
+
+
+def test_a_value_that_broadcasts_may_be_added_in_place_and_a_larger_one_not():
+    x = rg.zeros(2, 3)
+    x.add_(rg.ones(3)).lerp_(rg.ones(3), 0.5)
+    assert x.tolist() == [[1.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="shape"):
+        x.add_(rg.ones(1, 2, 3))
+    with pytest.raises(RuntimeError, match="shape"):
+        rg.zeros(3).mul_(rg.ones(2, 3))
+
+
 def test_a_shallow_copy_shares_memory_and_protects_what_is_saved():
     x = leaf(1, 2)
     shallow = copy.copy(x)

@@ -8,8 +8,8 @@ nets with sublinear memory cost*).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -86,7 +86,7 @@ def run(
         return function(*args, **kwargs)
     first, second = (nullcontext(), None) if context_fn is None else context_fn()
     part = Part(function, args, kwargs, preserve_rng_state, second, check)
-    with first:
+    with first, nullcontext() if part.twice is None else part.twice.first():
         result = function(*args, **kwargs)
     part.release(result)
     return result
@@ -111,6 +111,7 @@ class Part:
             (x.array, edge_of(x), storage_of(x)) if isinstance(x, Tensor) else (x,) for x in leaves
         ]  # fmt: skip
         self.state = get_rng_state() if preserve_rng_state else None
+        self.twice = modes.tracer.runs_twice() if preserve_rng_state and modes.tracer is not None else None
         self.context = context
         self.check = check
         self.substitutions = substitutions()
@@ -192,16 +193,33 @@ class Part:
     def _again(self) -> list[Node]:
         leaves = [leaf[0] if len(leaf) == 1 else attach(*leaf) for leaf in self.leaves]
         args, kwargs = self.structure.unflatten(leaves)
-        found = get_rng_state()
-        if self.state is not None:
-            set_rng_state(self.state)
         began = next_sequence()
+        with (
+            self._drawing_alike(),
+            on_level(self.level),
+            enable_grad(),
+            substituted(self.substitutions),
+            self.context or nullcontext(),
+        ):
+            result = self.function(*args, **kwargs)
+        return self._recorded(result, began)
+
+    @contextmanager
+    def _drawing_alike(self) -> Iterator[None]:
+        """Inside, random numbers are those of the first run, if that is wanted; after it those that come next."""
+        if self.twice is not None and modes.tracer is self.twice.tracer:
+            with self.twice.second():
+                yield
+            return
+        if self.state is None:
+            yield
+            return
+        found = get_rng_state()
+        set_rng_state(self.state)
         try:
-            with on_level(self.level), enable_grad(), substituted(self.substitutions), self.context or nullcontext():
-                result = self.function(*args, **kwargs)
+            yield
         finally:
             set_rng_state(found)
-        return self._recorded(result, began)
 
 
 def _facts(nodes: list[Node]) -> list[tuple[Any, ...]]:

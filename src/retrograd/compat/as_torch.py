@@ -21,6 +21,7 @@ import retrograd
 from .. import serialization
 from ..core import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
+from .logs import set_logs
 from .version import __version__
 
 _NAMES = ("torch", "functorch")
@@ -112,6 +113,8 @@ def install() -> None:
     serialization.saves_objects = True
     _tell_children()
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
+    if "recompiles" in os.environ.get("TORCH_LOGS", ""):
+        set_logs(recompiles=True)
 
 
 class _ForChild:

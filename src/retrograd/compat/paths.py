@@ -59,6 +59,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "utils.hooks": ("core.tensor",), "utils.tensorboard": ("compat.tensorboard",),
     "utils.tensorboard.writer": ("compat.tensorboard",), "version": ("compat.version",), "_C": ("compat.engine",),
     "nn.common_types": ("compat.types",), "utils._pytree": ("compat.pytree",), "_dynamo": ("compat.dynamo",),
+    "_logging": ("compat.logs",),
     "_dynamo.config": ("compat.compiler_settings",), "_inductor": (),
     "_inductor.config": ("compat.compiler_settings",), "nn.modules.utils": ("compat.pairs",), "sparse": ("sparse",),
     "_six": ("compat.six",), "_utils": ("compat.engine",),

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial, update_wrapper
+from logging import getLogger
 from threading import RLock
 from typing import Any
 from weakref import WeakSet
@@ -25,6 +26,7 @@ from ..func.nests import Structure, flatten
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
+from .differences import difference
 from .entry import Entry, Result, Trace
 from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
@@ -40,6 +42,7 @@ LIMIT = 8  # programs that a function keeps
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
+_log = getLogger("retrograd.compiler")
 
 
 class Compiled(Wrapper):
@@ -111,11 +114,16 @@ class Compiled(Wrapper):
             entry.calls += 1
             entry.seconds += time.perf_counter() - started
             return result
-        if stance == "fail_on_recompile":
-            raise RuntimeError(f"{self!r} has no program for this call, and the stance is 'fail_on_recompile'")
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
-        return self._trace((args, kwargs), leaves, structure, other_sizes)
+        differences = [difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
+        because = "; ".join(dict.fromkeys(differences))
+        if stance == "fail_on_recompile":
+            why = f": {because}" if because else ""
+            raise RuntimeError(f"{self!r} has no program for this call, and the stance is 'fail_on_recompile'{why}")
+        if because:
+            _log.info("%r is traced again: %s", self, because)
+        return self._trace((args, kwargs), leaves, structure, other_sizes, because)
 
     def summary(self) -> str:
         """How many programs there are, what compiling took, and what a replay takes since."""
@@ -164,7 +172,14 @@ class Compiled(Wrapper):
 
     # Tracing
 
-    def _trace(self, arguments: Any, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None) -> Any:
+    def _trace(
+        self,
+        arguments: Any,
+        leaves: list[Any],
+        structure: Structure,
+        other_sizes: list[Entry] | None,
+        because: str = "it has become a common size",
+    ) -> Any:
         """Trace a call; ``other_sizes`` are programs that fit but for sizes, None where one of this size is wanted."""
         started, casts = time.perf_counter(), _casts()
         with _tracing:
@@ -178,15 +193,15 @@ class Compiled(Wrapper):
             self._failures = 0
             if other_sizes is None:
                 entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
-                entry.casts = casts
+                entry.casts, entry.because = casts, because
                 self.own.append(entry)
             else:
-                self._keep(trace, casts, other_sizes)
+                self._keep(trace, casts, other_sizes, because)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
 
-    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry]) -> None:
+    def _keep(self, trace: Trace, casts: Any, other_sizes: list[Entry], because: str) -> None:
         """Make a program of a trace, or find that it is one that is there at another size."""
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
@@ -202,7 +217,7 @@ class Compiled(Wrapper):
                     continue
                 if changed:
                     made = Entry(entry.trace.sizes.made(), self.function, label)
-                    for kept in ("casts", "calls", "seconds", "apart"):
+                    for kept in ("casts", "calls", "seconds", "apart", "because"):
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
                 return
@@ -219,7 +234,7 @@ class Compiled(Wrapper):
                 self._give_up(f"hardly any call fits a program that was made before: {differs}")
                 return
         entry = Entry(trace, self.function, label)
-        entry.casts, entry.apart = casts, apart
+        entry.casts, entry.apart, entry.because = casts, apart, because
         self.entries.insert(0, entry)
 
     def _give_up(self, why: str) -> None:
@@ -390,7 +405,7 @@ def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     node = x._node
     if node is None or all(other.saved is not None for other in reachable([node])[0]):
         return False
-    result.requires, result.spent = False, tracer.plan_of(node)
+    result.requires, result.spent = False, tracer.rules.plan_of(node)
     return True
 
 

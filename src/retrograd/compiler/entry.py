@@ -21,6 +21,7 @@ from ..func.nests import Structure, flatten
 from ..ops.make.generators import Generator, default_generator
 from .cuda import Graph, fused
 from .cuda import Module as Kernels
+from .differences import modes_now
 from .effects import run_step
 from .guards import Surroundings
 from .native import compiled_regions
@@ -97,7 +98,9 @@ class Entry:
         self.calls = 0
         self.seconds = 0.0  # in them
         self.casts: tuple[Any, ...] = ()  # autocast's, when it was traced
+        self.modes = modes_now()
         self.apart = ""  # why it is not one with a program for other sizes
+        self.because = ""  # why a program that was there before did not do
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
         handed_out = [result.value for result in trace.results if result.kind in ("tensor", "array", "number")]

@@ -50,6 +50,8 @@ def explanation(entry: Any, leaves: Sequence[Any] | None, arrays: Any) -> str:
                 costs[id(instruction)] = costs.get(id(instruction), 0.0) + timed.seconds[line]
     program = entry.trace.program
     out = [f"{entry.label}: {len(program.instructions)} instructions, {entry.calls} replays"]
+    if entry.because:
+        out.append(f"why it was traced again: {entry.because}")
     out += [f"inputs: {_inputs(program.inputs)}"]
     if entry.folded.instructions:
         names = dict.fromkeys(step.operator or step.name for step in entry.folded.instructions)

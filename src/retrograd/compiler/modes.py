@@ -35,7 +35,7 @@ class set_stance(Switch):
         skip_guard_eval_unsafe: taken for PyTorch's sake; guards are always asked.
 
     Raises:
-        RuntimeError: there is no such stance.
+        RuntimeError: there is no such stance, or a function is being traced, which its programs would not repeat.
 
     >>> double = rg.compile(lambda x: x * 2)
     >>> with rg.compiler.set_stance("force_eager"):
@@ -46,6 +46,8 @@ class set_stance(Switch):
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False) -> None:
         if stance not in STANCES:
             raise RuntimeError(f"set_stance: wanted one of {', '.join(STANCES)}, got {stance!r}")
+        if modes.tracer is not None:
+            raise RuntimeError("set_stance inside a compiled function: set it around the call")
         self._stance = stance
         self.changes: dict[str, Any] = {"stance": stance, "observers": modes.observers}
         super().__init__()

@@ -135,7 +135,7 @@ class Instruction:
 
     __slots__ = (
         "args", "asked", "backward", "checks", "function", "kind", "kwargs", "number", "operator", "outs", "parts",
-        "paths", "primitive", "several", "site", "view", "writes",
+        "paths", "primitive", "run", "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -166,6 +166,7 @@ class Instruction:
         self.parts: tuple[Instruction, ...] = ()  # of a loop, what was fused in it
         self.asked: tuple[Asked, ...] = ()
         self.number = -1  # of the trace, in its order
+        self.run = 0  # of a part that runs several times
         self.operator = ""
         self.site: Any = None
         self.backward = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from copy import copy
+from functools import partial
 from threading import get_ident
 from types import FrameType
 from typing import Any
@@ -22,7 +22,6 @@ from ..core.bfloat16 import write_for
 from ..core.devices import Device, backend_of, is_array
 from ..core.graph import reachable
 from ..core.observers import Observer
-from ..core.plan import WHOLE, Plan
 from ..core.sites import Site, user_site
 from ..core.storage import Storage
 from ..core.tensor import Tensor
@@ -31,7 +30,9 @@ from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
 from .real import as_real, is_ours, is_real, lies_in, made_real, numbers_of, owner_of
+from .rules import Rules, Whole
 from .scalars import as_array
+from .second_runs import Twice
 from .traced import Number, Traced, TracedModule
 
 _NUMBERS = (bool, int, float, complex)
@@ -44,10 +45,6 @@ class DataDependent(RuntimeError):
     """The function reads numbers of a Tensor and may act on them, which no program that is replayed would see."""
 
 
-class Whole(Exception):
-    """A rule does something that is not to be traced: it becomes one instruction."""
-
-
 class Tracer(Observer):
     """One trace."""
 
@@ -55,18 +52,19 @@ class Tracer(Observer):
         self.program = Program()
         self.strict = strict
         self.broken = ""
+        self.rules = Rules(self)
         self.made: list[ref[Any]] = []
         self.outside: dict[int, Outside] = {}
         self.arguments: dict[int, int] = {}  # the numbers of Tensors among the leaves of the arguments
         self._holders: dict[int, Value] = {}
         self.known: dict[int, Any] = {}  # NumPy arrays of the program's own, taken by reference
         self.from_python: set[Value] = set()  # numbers that depend on arguments that are numbers, not on arrays
+        self.twice: Twice | None = None  # the part that is running which may run twice
+        self.second_runs = 0
         self._thread = get_ident()
         self._busy = 0
-        self._attempts = 0
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._allocations: dict[int, Value] = {}  # of Tensors on a GPU, where views may not know their base
-        self._plans: dict[int, tuple[Plan, Plan]] = {}
         self._sites: dict[int, Site] = {}
         self._node: Any = None
         self._active = True
@@ -85,7 +83,7 @@ class Tracer(Observer):
     def refuses(self, what: str) -> bool:
         """What was asked cannot be recorded: a rule becomes one instruction for that, all else breaks the trace."""
         if self.recording:
-            if self._attempts:
+            if self.rules.attempts:
                 raise Whole
             self.breaks(f"{what} was called with an array that is being traced")
         return False
@@ -156,6 +154,7 @@ class Tracer(Observer):
             instruction.site = user_site(3)
             instruction.operator = instruction.name
         instruction.number = len(self.program.instructions)
+        instruction.run = 0 if self.twice is None else self.twice.number
         self.program.instructions.append(instruction)
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
@@ -268,8 +267,13 @@ class Tracer(Observer):
         return run
 
     def drawn(self, draw: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        """Random numbers: drawn again in each replay."""
-        return self.call(draw, tuple(args), kwargs, kind="draw")
+        """Random numbers: drawn again in each replay, once for both runs of a checkpoint."""
+        draw = partial(self.call, draw, tuple(args), kwargs, kind="draw")
+        return draw() if self.twice is None else self.twice.drawn(draw)
+
+    def runs_twice(self) -> Twice:
+        """What a part tells its runs to that may run a second time."""
+        return Twice(self)
 
     def module(self, xp: Any) -> Any:
         """The array module for what makes new arrays."""
@@ -496,7 +500,7 @@ class Tracer(Observer):
         if node is not None and self.recording:
             self._sites[node.sequence] = user_site(2)
             if node.plan.primitive is primitive:
-                node.plan = self._traced_plan(node.plan)
+                node.plan = self.rules.traced(node.plan)
 
     def entered(self, node: Any, g: Any) -> None:
         self._node = node
@@ -515,43 +519,6 @@ class Tracer(Observer):
             if entry is not None:
                 entry.accumulated = True
 
-    def _traced_plan(self, plan: Plan) -> Plan:
-        """The plan with rules that become one instruction where they cannot be traced."""
-        known = self._plans.get(id(plan))
-        if known is not None:
-            return known[1]
-        own = copy(plan)
-        width = len(plan.primitive.layout)
-        own.rules = tuple(
-            (index, None if rule is None else self._attempted(rule, width if place == WHOLE else 0), place)
-            for index, rule, place in plan.rules
-        )
-        own.joint = None if plan.joint is None else self._attempted(plan.joint, width)
-        self._plans[id(plan)] = plan, own
-        return own
-
-    def plan_of(self, node: Any) -> Plan:
-        """A node's plan as it is without a trace."""
-        return next((plan for plan, own in self._plans.values() if own is node.plan), node.plan)
-
-    def _attempted(self, rule: Callable[..., Any], width: int) -> Callable[..., Any]:
-        def run(g: Any, *rest: Any) -> Any:
-            if width:  # without the storages behind
-                rest = (rest[0][:width], *rest[1:])
-            if not self.recording or isinstance(g, Tensor):
-                return rule(g, *rest)
-            mark = len(self.program.instructions)
-            self._attempts += 1
-            try:
-                return rule(g, *rest)
-            except Whole:
-                del self.program.instructions[mark:]
-            finally:
-                self._attempts -= 1
-            return self.call(rule, (g, *rest), {}, kind="whole")
-
-        return run
-
     # The end
 
     def finish(self) -> None:
@@ -566,7 +533,7 @@ class Tracer(Observer):
         """Let the graph of the results be an ordinary one."""
         order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
         for node in order:
-            node.plan = self.plan_of(node)
+            node.plan = self.rules.plan_of(node)
             if type(node.saved) is tuple:
                 node.saved = replaced(node.saved, as_real)
                 for ctx in node.saved:

@@ -24,7 +24,7 @@ from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
-from .summation import accurate_sum
+from .summation import accurate_sum, add_to, plus
 from .tensor import Tensor, new_tensor, tensor_method
 
 
@@ -141,10 +141,9 @@ class Walk:
                     if before is None:
                         cotangents[parent] = gi
                     elif parent in summed:
-                        before += gi
-                        cotangents[parent] = before
+                        cotangents[parent] = add_to(before, gi)
                     else:
-                        cotangents[parent] = before + gi
+                        cotangents[parent] = plus(before, gi)
                         summed.add(parent)
                 gi = before = together = None
                 if freed and saved and plan.frees(saved):
@@ -240,10 +239,9 @@ class Walk:
                     if before is None:
                         cotangents[parent] = gi
                     elif parent in summed and not tensors:
-                        before += gi
-                        cotangents[parent] = before
+                        cotangents[parent] = add_to(before, gi)
                     else:
-                        cotangents[parent] = before + gi
+                        cotangents[parent] = plus(before, gi)
                         summed.add(parent)
                 if observers:
                     for observer in observers:
@@ -383,8 +381,7 @@ def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> No
         else:
             if is_saved(grad):
                 unshare(grad, keep_values=True)
-            array = grad.array
-            array += g
+            add_to(grad.array, g)
 
 
 def differentiate(

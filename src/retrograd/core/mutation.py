@@ -18,12 +18,13 @@ import numpy as np
 from .devices import backend_of
 from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import call_error, describe, operator_error
-from .graph import Node, edge_of, new_node
+from .graph import NOTHING, Node, edge_of, new_node
 from .modes import modes, watchers
+from .plan import Plan
 from .primitive import Primitive
-from .quiet import silent
-from .record import record_node
-from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, overlaps_itself, storage_of, unshare
+from .quiet import silenced
+from .record import saved_of
+from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, living, overlaps_itself, storage_of, unshare
 from .tensor import Tensor
 
 
@@ -55,12 +56,11 @@ class Place(NamedTuple):
 def place_of(view: Any, base: Any) -> Place:
     """The place of one array in another whose memory it views."""
     address = backend_of(base).address
-    spans = byte_span(base), byte_span(view)  # as_strided may reach beyond a base that is itself a part
-    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-    base_layout, view_layout = [
-        Layout(array.shape, array.strides, array.dtype, address(array) - low) for array in (base, view)
-    ]
-    return Place(base_layout, view_layout, high - low)
+    base_start, view_start = address(base), address(view)
+    (base_low, base_high), (low, high) = byte_span(base, base_start), byte_span(view, view_start)
+    low, high = min(low, base_low), max(high, base_high)  # as_strided may reach beyond a base that is itself a part
+    base_layout = Layout(base.shape, base.strides, base.dtype, base_start - low)
+    return Place(base_layout, Layout(view.shape, view.strides, view.dtype, view_start - low), high - low)
 
 
 def _in_memory(memory: Any, layout: Layout) -> Any:
@@ -258,10 +258,11 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     Raises:
         RuntimeError: the result's shape or dtype does not fit x, or x cannot be written (see ``check_writable``).
     """
+    fitting = None if watchers else _fitting(primitive, x, others)
+    if fitting is not None and _written_at_once(primitive, x, others, fitting, params):
+        return x
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     check_writable(name, x)
-    if primitive.ufunc is not None and not watchers and len(others) == 1 and _written_at_once(primitive, x, others[0]):
-        return x
     inputs = (x, *others)
     observers = modes.observers if watchers else ()
     for observer in observers:
@@ -272,7 +273,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         if watchers and modes.level is not None:
             node = modes.level.write(primitive, x, inputs, params)
         if node is NotImplemented:
-            node = _write(primitive, name, x, inputs, params)
+            node = _write(primitive, name, x, inputs, fitting, params)
     except BaseException as error:
         for observer in observers:
             observer.failed(primitive, inputs, params, error)
@@ -282,21 +283,39 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     return x
 
 
-def _write(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]) -> Node | None:
+def _write(
+    primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: dict[str, Any]
+) -> Node | None:
     """Write to x, of the inputs the first; the node of the write, where it is recorded."""
     assert primitive.write is not None, f"{name} has no in-place form"
-    arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
-    _check_fits(primitive, name, x, inputs, arrays)
-    if primitive.promote is not None:
-        arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
-    needs = tuple([isinstance(value, Tensor) and value._requires for value in inputs])
-    plan = primitive.plan(needs) if primitive.differentiable and modes.grad_enabled and True in needs else None
-    if plan is not None and not plan.rules:
-        plan = None
+    if fitting is None:
+        arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
+        _check_fits(primitive, name, x, inputs, arrays)
+        if primitive.promote is not None:
+            arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
+    else:
+        arrays = (x.array, *fitting)
+    recording = modes.grad_enabled
+    plan, parents = None, []
+    if recording and primitive.differentiable:
+        mask = 0
+        for index, value in enumerate(inputs):
+            needed = isinstance(value, Tensor) and value._requires
+            mask |= needed << index
+            parents.append(edge_of(value) if needed else None)
+        if mask:
+            plan = primitive.plan(mask)
+            if not plan.rules:
+                plan = None
+
+    def node_of(plan: Plan) -> Node:
+        saved = saved_of(plan, inputs, arrays, params, (), x.array, (x,)) if plan.saves else NOTHING
+        return new_node(plan, tuple(parents), saved, x.array.shape, x.array.dtype)
+
     node, before = None, x.array
     if plan is not None and not plan.keep_ans:
         # The node holds what it saves before the write, so is_saved sees it, whichever input it is.
-        node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
+        node = node_of(plan)
     elif plan is not None:
         pairs = zip(inputs, plan.keep, strict=False)
         kept = [storage_of(value) for value, keep in pairs if keep and isinstance(value, Tensor)]
@@ -306,65 +325,100 @@ def _write(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], 
     if is_saved(x) or not is_writable(x.array):
         unshare(x, keep_values=not primitive.overwrites)
     try:
-        with silent():
-            write = primitive.write
-            if watchers and modes.tracer is not None:
-                write = modes.tracer.write_of(primitive)
-            write(x.array, *arrays, **params)
+        write = primitive.write
+        if watchers and modes.tracer is not None:
+            write = modes.tracer.write_of(primitive)
+        silenced(write, x.array, *arrays, **params)
     except Exception as error:
         if x.array is not before:
             x.array[...] = before
         raise operator_error(name, inputs, params, error) from None
     if plan is not None and plan.keep_ans:
-        node = record_node(primitive, inputs, arrays, params, (), (x.array,), (x,), needs)
+        node = node_of(plan)
     storage_of(x).version += 1
-    if modes.grad_enabled:
+    if recording:
         rewrite_history(x, node)
     return node
 
 
 def memory_of_its_own(x: Tensor) -> Any:
-    """The array of a Tensor to which a write changes nothing but its elements: no history, no view, no node that saved
-    it, no other array library; else None. The write is counted.
+    """The array of a Tensor to which a write changes nothing but elements: no history, here or in the base and views it
+    shares memory with, no node that saved it, no other array library; else None. The write is counted.
     """
-    if not isinstance(x, Tensor) or x._requires and modes.grad_enabled or x._base is not None:
+    if not isinstance(x, Tensor):
+        return None
+    recording = modes.grad_enabled
+    base = x._base
+    if recording and (x._requires or base is not None and base._requires):
         return None
     array = x.array
-    if type(array) is not np.ndarray or not array.flags.carray:
+    if type(array) is not np.ndarray:
+        return None
+    flags = array.flags
+    if not flags.carray and (not flags.behaved or overlaps_itself(array)):
         return None
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage()
     elif storage.members is not None:
-        if storage.derived or is_saved(x):
+        if getrefcount(storage) - LOCAL_ONLY > living(storage.members):
             return None
+        if recording and storage.derived:
+            for member in storage.derived:
+                view = member()
+                if view is not None and view._node is not None:  # taken before detach_()
+                    return None
     elif storage.origin is not None or getrefcount(storage) - LOCAL_ONLY > 1:
         return None
     storage.version += 1
     return array
 
 
-def _written_at_once(primitive: Primitive, x: Tensor, other: Any) -> bool:
-    """The fast path of ``apply_inplace``: a ufunc of x, in memory of its own, and a number or Tensor of its dtype."""
-    kind = type(other)
-    if isinstance(other, Tensor):
-        if other._requires and modes.grad_enabled or other.array.dtype is not x.array.dtype:
-            return False
-        other = other.array
-        if type(other) is not np.ndarray:
-            return False
-    elif kind is np.ndarray:
-        if other.dtype is not x.array.dtype:
-            return False
-    elif x.array.dtype.kind not in ("f" if kind is float else "fiu" if kind is int else ""):
-        return False
-    if primitive.floats and x.array.dtype.kind not in INEXACT:
-        return False
+def _fitting(primitive: Primitive, x: Tensor, others: tuple[Any, ...]) -> list[Any] | None:
+    """The other inputs as arrays and numbers, where nothing is to be converted or refused; else None."""
+    if not isinstance(x, Tensor) or len(others) + 1 != len(primitive.inputs):
+        return None
+    dtype = x.array.dtype
+    if primitive.floats and dtype.kind not in INEXACT:
+        return None
+    values = []
+    for value in others:
+        if isinstance(value, Tensor):
+            value = value.array
+        if type(value) is np.ndarray or isinstance(value, np.generic):
+            if value.dtype is not dtype and primitive.promote is not None:
+                return None
+            if primitive.elementwise and value.ndim and value.shape != x.array.shape and not _stretches(value, x.array):
+                return None
+        elif dtype.kind not in ("f" if type(value) is float else "fiu" if type(value) is int else ""):
+            return None
+        values.append(value)
+    return values
+
+
+def _stretches(value: Any, x: Any) -> bool:
+    """Whether the value broadcasts to the shape of x."""
+    shape = x.shape[x.ndim - value.ndim :]
+    return value.ndim <= x.ndim and all(length in (1, own) for length, own in zip(value.shape, shape, strict=True))
+
+
+def _written_at_once(
+    primitive: Primitive, x: Tensor, others: tuple[Any, ...], fitting: list[Any], params: dict[str, Any]
+) -> bool:
+    """The fast path of ``apply_inplace``: no gradient, and x in memory of its own."""
+    if modes.grad_enabled:
+        for value in others:
+            if isinstance(value, Tensor) and value._requires:
+                return False
     array = memory_of_its_own(x)
     if array is None:
         return False
     try:
-        primitive.ufunc(array, other, array)  # type: ignore[misc]
+        if primitive.ufunc is not None:
+            primitive.ufunc(array, *fitting, array)
+        else:
+            assert primitive.write is not None
+            silenced(primitive.write, array, array, *fitting, **params)
     except Exception:  # the general path tells what is wrong
         x._storage.version -= 1  # type: ignore[union-attr]
         return False

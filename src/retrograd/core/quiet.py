@@ -41,6 +41,15 @@ if _extobj_contextvar is not None:
                 raise
             return self
 
+    def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What the function returns, run without floating-point warnings."""
+        found = _extobj_contextvar.get()
+        try:  # as in ``quiet`` below
+            _extobj_contextvar.set(_SILENT)
+            return function(*args, **kwargs)
+        finally:
+            _extobj_contextvar.set(found)
+
     def silently(function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run without floating-point warnings."""
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
@@ -57,6 +66,11 @@ if _extobj_contextvar is not None:
 
 else:  # pragma: no cover - depends on the NumPy version
     silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]
+
+    def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What the function returns, run without floating-point warnings."""
+        with silent():
+            return function(*args, **kwargs)
 
     def silently(function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run without floating-point warnings."""

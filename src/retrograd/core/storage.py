@@ -95,6 +95,11 @@ def sharers(x: Member) -> list[Any]:
     return [tensor for member in storage.members if (tensor := member()) is not None]
 
 
+def living(members: list[ref[Any]]) -> int:
+    """How many of the Tensors are still there."""
+    return len([None for member in members if member() is not None])
+
+
 def _count_of_a_local() -> int:
     value = object()
     return sys.getrefcount(value)
@@ -111,7 +116,7 @@ def is_saved(x: Member) -> bool:
         return False
     if storage.origin is not None:
         return True
-    return sys.getrefcount(storage) - LOCAL_ONLY > (1 if storage.members is None else len(sharers(x)))
+    return sys.getrefcount(storage) - LOCAL_ONLY > (1 if storage.members is None else living(storage.members))
 
 
 def unshare(x: Member, *, keep_values: bool) -> None:
@@ -146,9 +151,10 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     storage.limit = 2 * len(tensors) + 16
 
 
-def byte_span(array: Any) -> tuple[int, int]:
-    """The addresses of the first byte of the array's memory and of the one after its last."""
-    start = backend_of(array).address(array)
+def byte_span(array: Any, start: int | None = None) -> tuple[int, int]:
+    """The addresses of the first byte of the array's memory and of the one after its last; ``start`` is its address."""
+    if start is None:
+        start = backend_of(array).address(array)
     low = high = start
     if array.size == 0:
         return start, start

@@ -24,6 +24,23 @@ _add_all: Callable[..., Any] = np.add.reduce
 shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
 
 
+# ``np.add`` of large arrays by several threads, or nothing where NumPy is to add.
+adding: list[Callable[..., Any]] = []
+
+
+def plus(x: Any, y: Any) -> Any:
+    """``x + y``, by all threads where that pays."""
+    return adding[0](x, y) if adding and type(x) is ndarray and x.size >= LARGE else x + y
+
+
+def add_to(total: Any, x: Any) -> Any:
+    """``total += x``, by all threads where that pays."""
+    if adding and type(total) is ndarray and total.size >= LARGE:
+        return adding[0](total, x, total)
+    total += x
+    return total
+
+
 @whole
 def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     """The sum, with an error that grows no faster than the logarithm of the length once that exceeds ``BLOCK``.

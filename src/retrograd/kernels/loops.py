@@ -172,6 +172,12 @@ def relu(x):
 
 @_map
 @_inlined
+def erf(x):
+    return _erf(x)
+
+
+@_map
+@_inlined
 def silu(x):
     return x / (_ONE + _exp(-x))
 

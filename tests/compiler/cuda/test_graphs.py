@@ -96,6 +96,42 @@ def test_results_and_gradients_of_one_call_outlive_the_next():
         np.testing.assert_array_equal(g.cpu().numpy(), was)
 
 
+def test_random_numbers_are_drawn_before_each_launch():
+    def f(x: Any) -> Any:
+        noise = rg.rand(3, 4)
+        return F.dropout(F.silu(x * 2 + noise), 0.5).sum(0), noise, rg.rand(2)
+
+    fast = rg.compile(f)
+    for seed in range(6):
+        x = rg.randn(3, 4)
+        results = []
+        for function in (fast, f):
+            rg.manual_seed(seed)
+            results.append([y.cpu().numpy() for y in (*function(x), rg.rand(2))])
+        for got, wanted in zip(*results, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    (entry,) = fast.entries
+    assert entry.forward.reason == "" and entry.forward.captures == 1 and Graph.launches == 3
+
+
+def test_a_step_with_dropout_is_captured():
+    run = Run(lambda loss, x: loss + 0.1 * F.dropout(x, 0.5).mean())
+    state = rg.get_rng_state()
+    fast, plain = run.fast, run.steps[1]
+
+    def alike(function: Any) -> Any:
+        def call(x: Any, y: Any) -> Any:
+            rg.set_rng_state(state)
+            return function(x, y)
+
+        return call
+
+    run.fast, run.steps[1] = alike(fast), alike(plain)
+    run.check(7)
+    (entry,) = fast.entries
+    assert entry.forward.reason == "" and Graph.launches == 4
+
+
 def test_another_shape_has_a_program_and_a_graph_of_its_own():
     fast = rg.compile(lambda x: F.silu(x * 2).sum(0) + 1, dynamic=False)
     for _ in range(5):
@@ -200,7 +236,8 @@ def test_what_is_copied_from_the_processor_is_not_captured(monkeypatch):
 def fallbacks() -> list[Any]:
     index = np.array([2, 0])
     return [
-        (lambda x: x * rg.rand(3), "random numbers are drawn"),
+        (lambda x: (x * 2).bernoulli(0.5) * rg.poisson(x * 2), "drawn by what the program makes"),
+        (lambda x: (x * 3, rg.rand(3).mul_(x)), "what was drawn is written to"),
         (lambda x: x[x > 0] * 2, "depends on elements"),
         (lambda x: rg.nonzero(x > 1.5) * 2, "depends on elements"),
         (lambda x: rg.nn.functional.one_hot(x.long().clamp(0, 2)) * 2, ""),

@@ -1,10 +1,11 @@
 """A replay as a CUDA graph: the launches of a program, written down once by CuPy's stream and launched together since.
 
 A program falls into three parts. ``before`` runs on the processor: checks of what the program is given, which need an
-answer, and the numbers of an optimizer's step. ``inside`` is what is captured. ``after`` are the effects on Python's
-objects, such as gradients that leaves get. The first call is an ordinary replay, the second runs in the memory that the
-graph is going to have, so that nothing is allocated while the third is captured. That one is also compared with an
-ordinary replay, and all that it wrote is put back before the graph writes it.
+answer, the numbers of an optimizer's step, and random numbers, which are drawn one by one so that generators go on.
+``inside`` is what is captured. ``after`` are the effects on Python's objects, such as gradients that leaves get. The
+first call is an ordinary replay, the second runs in the memory that the graph is going to have, so that nothing is
+allocated while the third is captured. That one is also compared with an ordinary replay, and all that it wrote is put
+back before the graph writes it.
 
 A graph knows addresses. Arguments are copied into buffers of its own, results out of it; parameters, and all else in
 whose memory the program writes, are used where they lie, and where they lie elsewhere another graph is captured.
@@ -113,7 +114,7 @@ class Graph:
             if value not in read:
                 continue
             (self.static if kind in ("argument", "grad") and value.root not in written else self.fixed).append(place)
-        numbers = {step.outs[0] for step in fetches}  # of an optimizer's step, in a new array each time
+        numbers = {x for step in fetches for x in (step.outs if step.kind == "draw" else step.outs[:1])}  # new arrays
         for place, value in enumerate(fetched, len(takes)):
             (self.static if value in numbers else self.fixed).append(place)
         everything = [*takes, *fetched]
@@ -133,7 +134,7 @@ class Graph:
         self.after = Replay(effects, [*everything, *out], gives, f"effects of {label}")
 
     def _of_the_processor(self, instructions: Sequence[Instruction]) -> tuple[list[Instruction], ...]:
-        """The guards with all that they need, what fetches numbers, and the effects."""
+        """The guards with all that they need, what fetches or draws numbers, and the effects."""
         makers = {x: step for step in instructions for x in step.outs}
         needed: dict[int, Instruction] = {}
         waiting = [step for step in instructions if step.kind in ("guard", "native")]
@@ -151,6 +152,10 @@ class Graph:
                     raise Refused(f"a check needs {step.name}")
                 if not written.isdisjoint(x.root for x in step.reads()):
                     raise Refused("a check reads what the program has written")
+            elif step.kind == "draw":
+                if any(x in makers or x.root in written for x in step.reads()):
+                    raise Refused("random numbers are drawn by what the program makes")
+                fetches.append(step)
             elif step.kind == "effect" and step.outs:
                 if any(other.function not in (set_grad, clear_grad) for other in effects):
                     raise Refused("an optimizer's step comes after other effects")
@@ -161,6 +166,8 @@ class Graph:
                                   else "a Tensor gets other memory")  # fmt: skip
                 effects.append(step)
             written.update(x.root for x in step.writes)
+        if not written.isdisjoint(x for step in fetches if step.kind == "draw" for x in step.outs):
+            raise Refused("what was drawn is written to")
         return [step for step in instructions if id(step) in needed], fetches, effects
 
     # Running
@@ -258,8 +265,6 @@ class Graph:
 
 def _capturable(step: Instruction) -> None:
     """Raises Refused for what a graph would not do again, or not alike."""
-    if step.kind == "draw":
-        raise Refused("random numbers are drawn")
     if step.kind not in _PURE:
         raise Refused(f"{step.name} runs on the processor")
     arrays = [x for x in (*step.reads(), *step.outs) if x.shape is not None]

@@ -10,13 +10,12 @@ from typing import Any
 
 from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
-from ...kernels.matrices.products import BLOCK, USEFUL, part_of, small_block
+from ...kernels.matrices.products import BLOCK, TILED, USEFUL, part_of, small_block
 from .emission import Body, Kernel, type_of
 from .machine import gemm
 from .steps import Place, Step, Unlowered, kernel_of
 
 SMALL = 1 << 13  # multiplications up to which a loop is faster than a call of BLAS
-LARGEST = 1 << 23  # from which Python's part is small
 ROWS = 6  # of the block that is kept in registers
 
 
@@ -27,7 +26,7 @@ def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
         raise Unlowered("shapes that do not fit")
     size = x.dtype.itemsize
     count = m * n * k
-    if count > LARGEST:
+    if count > TILED:
         raise Unlowered("large")
     if count <= SMALL or gemm(x.dtype) is None:
         if out.strides[1] != size and n > 1:

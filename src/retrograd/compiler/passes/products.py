@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels import multiplies
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import USEFUL, add_dot, prepared
+from ...kernels.matrices.products import PANELS, SINGLY, USEFUL, add_dot, prepared
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
@@ -180,15 +180,16 @@ class ProductLoop:
             "    for j in range(high - low):",
             *["        " + line for line in each],
         ]
-        factors = "x, x_turned, y, y_turned, out, block, alone"
+        factors = "x, x_turned, y, y_turned, out, block, how"
         body = [
             "m, n = out.shape",
-            "last = min(max(m, n), stop * block)",
-            "step = block if alone else last - start * block",
+            f"by_rows = how == {PANELS} or m >= n",
+            "last = min(m if by_rows else n, stop * block)",
+            f"step = block if how == {SINGLY} else last - start * block",
             "for first in range(start * block, last, step):",
             "    end = min(last, first + step)",
-            "    multiply(x, x_turned, y, y_turned, out, first, end)",
-            "    if m >= n:",
+            "    multiply(x, x_turned, y, y_turned, how, out, first, end)",
+            "    if by_rows:",
             f"        over({', '.join(['out', *given])}, first, end, 0, n)",
             "    else:",
             f"        over({', '.join(['out', *given])}, 0, m, first, end)",

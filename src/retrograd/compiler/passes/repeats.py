@@ -15,8 +15,9 @@ def without_repeats(
 ) -> list[Instruction]:
     """The instructions without those that compute an earlier value again.
 
-    Both have the same function and arguments, nobody writes to memory that they read or make, and what they make is
-    handed to nobody: two results of one program are never one array.
+    Both have the same function and arguments and belong to one run of the part that they are in, nobody writes to
+    memory that they read or make, and what they make is handed to nobody: two results of one program are never one
+    array.
     """
     written = {value.root for step in instructions for value in step.writes}
     given = {value.root for value in gives}
@@ -52,7 +53,7 @@ def _kind(value: Value) -> Any:
 
 
 def _key(step: Instruction, effects: int) -> Any:
-    return step.kind, _part(step.function), _part(step.args), _part(step.kwargs), effects
+    return step.kind, _part(step.function), _part(step.args), _part(step.kwargs), effects, step.run
 
 
 def _part(nest: Any) -> Any:

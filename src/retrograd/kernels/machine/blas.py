@@ -47,20 +47,49 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
 
 def flushing(builder: Any, number: Any) -> Callable[[], None]:
     """Let the processor flush, for numbers of a single precision's type; returns what makes the code that ends it."""
+    kept = _flush(builder, number)
+    return lambda: None if kept is None else _access(builder, "ldmxcsr", kept)
+
+
+def _flush(builder: Any, number: Any) -> Any:
+    """Where the mode is kept that was left; None where there is nothing to be done."""
     if number != types.float32 or not flushes():
-        return lambda: None
-    byte = ir.IntType(8).as_pointer()
-
-    def access(name: str, place: Any) -> None:
-        kind = ir.FunctionType(ir.VoidType(), [byte])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse.{name}")
-        builder.call(function, [builder.bitcast(place, byte)])
-
+        return None
     kept, changed = [cgutils.alloca_once(builder, _WORD) for _ in range(2)]
-    access("stmxcsr", kept)
+    _access(builder, "stmxcsr", kept)
     builder.store(builder.or_(builder.load(kept), _WORD(FLUSH)), changed)
-    access("ldmxcsr", changed)
-    return lambda: access("ldmxcsr", kept)
+    _access(builder, "ldmxcsr", changed)
+    return kept
+
+
+def _access(builder: Any, name: str, place: Any) -> None:
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse.{name}")
+    builder.call(function, [builder.bitcast(place, byte)])
+
+
+@intrinsic
+def flush(typing_context, number):
+    """Let the processor flush from here on, where numbers are of single precision; for ``leave``, the mode before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kept = _flush(builder, number)
+        return _WORD(0) if kept is None else builder.load(kept)
+
+    return types.int32(number), generate
+
+
+@intrinsic
+def leave(typing_context, mode, number):
+    """Go back to the mode before ``flush``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if number == types.float32 and flushes():
+            _access(builder, "ldmxcsr", cgutils.alloca_once_value(builder, arguments[0]))
+        return context.get_dummy_value()
+
+    return types.void(mode, number), generate
 
 
 @njit(inline="always")

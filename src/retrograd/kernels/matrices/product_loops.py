@@ -1,4 +1,4 @@
-"""The compiled loops of ``products.py``: products of matrices in parts, each by a call of BLAS."""
+"""The compiled loops of ``products.py``: products of matrices in parts, by calls of BLAS or by tiles of registers."""
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations
@@ -8,12 +8,17 @@ import numpy as np
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
 from ..machine.native import shared
 from ..machine.objects import njit
+from ..machine.tiles import multiply_large
+from .products import PANELS, SINGLY
 
 
 @njit
-def _part(x, x_turned, y, y_turned, out, first, last, times):
+def _part(x, x_turned, y, y_turned, how, out, first, last, times):
     """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
     m, n = out.shape
+    if how == PANELS:
+        multiply_large(x, x_turned, y, out, first, last, times)
+        return
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
     size = out.itemsize
@@ -31,28 +36,29 @@ def _part(x, x_turned, y, y_turned, out, first, last, times):
 
 
 @njit
-def part(x, x_turned, y, y_turned, out, first, last):
+def part(x, x_turned, y, y_turned, how, out, first, last):
     """Rows of ``out = x @ y``, or columns."""
-    _part(x, x_turned, y, y_turned, out, first, last, out.dtype.type(0))
+    _part(x, x_turned, y, y_turned, how, out, first, last, out.dtype.type(0))
 
 
-@shared()
-def product(x, x_turned, y, y_turned, out, block, alone, start, stop):
-    """``out = x @ y``, of which each may be given turned: blocks of it, each by a call of its own or all by one."""
-    last = min(max(out.shape), stop * block)
-    step = block if alone else last - start * block
+@njit
+def _parts(x, x_turned, y, y_turned, out, block, how, start, stop, times):
+    last = min(len(out) if how == PANELS else max(out.shape), stop * block)
+    step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
-        part(x, x_turned, y, y_turned, out, first, min(last, first + step))
+        _part(x, x_turned, y, y_turned, how, out, first, min(last, first + step), times)
 
 
 @shared()
-def add_product(x, x_turned, y, y_turned, out, block, alone, start, stop):
+def product(x, x_turned, y, y_turned, out, block, how, start, stop):
+    """``out = x @ y``, of which each may be given turned, or y in panels: some blocks of it."""
+    _parts(x, x_turned, y, y_turned, out, block, how, start, stop, out.dtype.type(0))
+
+
+@shared()
+def add_product(x, x_turned, y, y_turned, out, block, how, start, stop):
     """``out += x @ y``, in the parts of ``product``."""
-    last = min(max(out.shape), stop * block)
-    step = block if alone else last - start * block
-    one = out.dtype.type(1)
-    for first in range(start * block, last, step):
-        _part(x, x_turned, y, y_turned, out, first, min(last, first + step), one)
+    _parts(x, x_turned, y, y_turned, out, block, how, start, stop, out.dtype.type(1))
 
 
 @shared()

@@ -14,9 +14,10 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.summation import LARGE
-from .. import loop, multiplies, share
+from .. import WORTH_SHARING, loop, multiplies, share
 from ..machine.openblas import openblas
 from ..machine.threads import count, launch
+from ..machine.vectors import width as vector
 from ..results import empty
 
 USEFUL = 1 << 18  # multiplications from which sharing gains
@@ -24,6 +25,12 @@ BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner lo
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
 LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
+TILED = 1 << 23  # multiplications from which one factor is packed for all threads
+NARROW = 64  # rows, columns or inner length below which it is not
+WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
+PACKED = 1 << 16  # elements to be packed that a thread should at least be given
+ROWS = 8  # of the result, of which a thread is given a multiple
+WHOLE, SINGLY, PANELS = 0, 1, 2  # how a part is multiplied: by one call of BLAS, one for each block, tiles of registers
 
 
 @cache
@@ -102,6 +109,9 @@ def add_dot(out: Any, x: Any, y: Any) -> None:
 def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
+
+    OpenBLAS packs both factors in each call, for each thread. Here one is packed once, and the other is read as it
+    lies, or gathered where it is given turned.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares():
@@ -114,15 +124,30 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         out = empty((x.shape[0], y.shape[1]), x.dtype)
     if out.size >= LARGE:
         share()
+    (m, n), k = out.shape, x.shape[1]
+    if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
+        least = max(1, WORTH_SHARING // (n * ROWS))
+        return -(-m // ROWS), least, (rows, x_turned, _panels(columns, y_turned, k, n), False, out, ROWS, PANELS)
     shortest, longest = sorted(out.shape)
-    block = small_block(shortest, x.shape[1], y_turned and not x_turned) if kind == "f" else 0
+    block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
         blocks = -(-longest // block)
         least = -(-blocks // (2 * count()))
     else:
         blocks = -(-longest // BLOCK)
-        least = part_of(longest, shortest * x.shape[1])
-    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, block > 0)
+        least = part_of(longest, shortest * k)
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, SINGLY if block else WHOLE)
+
+
+def _panels(matrix: Any, turned: bool, depth: int, columns: int) -> Any:
+    """A matrix, which may be given turned, as ``tiles.multiply_large`` takes it: packed by all threads."""
+    lanes = vector() // matrix.itemsize
+    vectors = -(-columns // lanes)
+    panels = np.empty((1, (depth * vectors + 1) * lanes), matrix.dtype)  # may begin where a vector does
+    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
+    args = matrix, turned, depth, columns, panels[0]
+    launch(loop("machine.tiles", "pack"), parts, max(1, PACKED // each), *args)
+    return panels
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:

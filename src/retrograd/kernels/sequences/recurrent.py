@@ -73,10 +73,10 @@ def _packed(matrix: Any, turned: bool) -> Any:
     lanes = width() // size
     vectors = -(-columns // lanes)
     memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
-    panels = memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
-    least = max(1, WORTH_SHARING // (depth * lanes))
-    launch(loop("machine.tiles", "pack"), vectors, least, _dense(matrix), turned, depth, columns, panels)
-    return panels
+    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
+    args = _dense(matrix), turned, depth, columns, memory
+    launch(loop("machine.tiles", "pack"), parts, max(1, WORTH_SHARING // each), *args)
+    return memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
 
 
 def _run(name: str, *args: Any) -> None:

@@ -121,6 +121,15 @@ def _is_settled(part: slice) -> bool:
     return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
 
 
+def _is_basic(key: tuple[Any, ...]) -> bool:
+    """Whether the key is of numbers, None, Ellipsis and settled slices."""
+    for item in key:
+        kind = type(item)
+        if kind not in _BASIC or kind is slice and not _is_settled(item):
+            return False
+    return True
+
+
 def _settled(part: slice) -> slice:
     """The slice with Python numbers for bounds."""
 
@@ -401,12 +410,8 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     kind = type(key)
     if kind is int or kind is slice and _is_settled(key):
         return apply_view(GETITEM, self, {"index": (key, Ellipsis)})
-    if kind is tuple:
-        kinds = frozenset(map(type, key))
-        if kinds <= _BASIC and (
-            slice not in kinds or all(type(item) is not slice or _is_settled(item) for item in key)
-        ):
-            return apply_view(GETITEM, self, {"index": key if _ELLIPSIS in kinds else (*key, Ellipsis)})
+    if kind is tuple and _is_basic(key):
+        return apply_view(GETITEM, self, {"index": key if Ellipsis in key else (*key, Ellipsis)})
     checked = index_of(self, index)
     if checked.basic:
         return apply_view(GETITEM, self, {"index": checked.key})
@@ -514,21 +519,33 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     >>> x
     tensor([0., 5., 6., 0.])
     """
-    if (type(index) is int or type(index) is slice) and not watchers:
-        kind = type(value)
-        if (kind is float or kind is int) and self.array.dtype.kind == "f":
-            array = memory_of_its_own(self)
-            if array is not None and array.ndim:
-                try:
-                    array[index] = value
-                    return
-                except Exception:  # the general path tells what is wrong
-                    pass
+    if not watchers and (type(index) is int or type(index) is slice or type(index) is tuple and _is_basic(index)):
+        number: Any = value
+        dtype = self.array.dtype
+        if isinstance(value, Tensor):
+            if value._storage is not None and value._storage is self._storage:
+                key = index if type(index) is tuple else (index,)
+                if _is_that_view(self, key if Ellipsis in key else (*key, Ellipsis), value):
+                    return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
+                number = None
+            elif value._requires and modes.grad_enabled or value.array.dtype is not dtype:
+                number = None
+            else:
+                number = value.array
+        elif dtype.kind != "f" or type(value) is not float and type(value) is not int:
+            number = None
+        array = None if number is None else memory_of_its_own(self)
+        if array is not None and array.ndim:
+            try:
+                array[index] = number
+                return
+            except Exception:  # the general path tells what is wrong
+                pass
     if watchers and batching.is_mapped_mask(index) and getattr(value, "ndim", 0) == 0:
         return batching.write_masked(self, index, value)
     place = index_of(self, index)
     if place.basic and isinstance(value, Tensor) and _is_that_view(self, place.key, value):
-        return  # `x[1:3] *= 2` ends with x[1:3] = the view that has been written.
+        return
     if place.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value), index=place)
@@ -542,10 +559,10 @@ def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
     if modes.grad_enabled and (value._base is not root or value._requires is not x._requires):
         return False  # a detached one, which cuts x's history
     part, array = x.array[key], value.array
+    if part.shape != array.shape or part.strides != array.strides or part.dtype != array.dtype:
+        return False
+    if type(part) is np.ndarray and part.size and part.dtype.kind in "fiub":
+        first = (0,) * part.ndim + (Ellipsis,)
+        return np.may_share_memory(part[first], array[first])  # a tenth of what the addresses cost
     address = backend_of(array).address
-    return (
-        part.shape == array.shape
-        and part.strides == array.strides
-        and part.dtype == array.dtype
-        and address(part) == address(array)
-    )
+    return address(part) == address(array)

@@ -80,7 +80,7 @@ def mesh(index: Tensor, place: int) -> Index:
     array = index.array
     ndim = array.ndim
     if array.__class__ is np.ndarray:
-        key = [array if d == place else _numbers(length, d, ndim) for d, length in enumerate(array.shape)]
+        key = [array if d == place else places(length, d, ndim) for d, length in enumerate(array.shape)]
     else:
         xp = array_module(array)
         key = [
@@ -91,7 +91,7 @@ def mesh(index: Tensor, place: int) -> Index:
 
 
 @lru_cache(maxsize=256)
-def _numbers(length: int, d: int, ndim: int) -> np.ndarray:
+def places(length: int, d: int, ndim: int) -> np.ndarray:
     """The numbers below ``length`` along one of so many dimensions; not to be written."""
     numbers = np.arange(length).reshape((1,) * d + (-1,) + (1,) * (ndim - 1 - d))
     numbers.flags.writeable = False

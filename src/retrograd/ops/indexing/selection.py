@@ -65,6 +65,8 @@ def where(
     condition = _check_mask("condition", condition)
     if input is None or other is None:
         raise TypeError("wanted where(condition) or where(condition, input, other)")
+    if isinstance(input, Tensor) and isinstance(other, Tensor) and input.array.dtype is other.array.dtype:
+        return apply(WHERE, (condition, input, other), {})
     x, y = (value if isinstance(value, (Tensor, int, float, complex)) else operand(value) for value in (input, other))
     dtype = result_type(*(value.array if isinstance(value, Tensor) else value for value in (x, y)))
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})

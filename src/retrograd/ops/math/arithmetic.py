@@ -10,7 +10,9 @@ import numpy as np
 from ...core.dtypes import INEXACT, result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply1, apply2, operand
+from ...core.summation import adding
 from ...core.tensor import Tensor, tensor_method
+from ...kernels import at_first_use
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -25,6 +27,13 @@ MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
 
 
+@at_first_use.append
+def _share_sums() -> None:
+    """Let the sums of large gradients be shared among threads, too."""
+    assert ADD.ufunc is not None
+    adding[:] = [ADD.ufunc]
+
+
 def _negate(out: Any, x: Any) -> None:
     out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong where x's elements lie 64 bytes apart
 
@@ -36,7 +45,12 @@ def scaled(other: Operand, alpha: Number, input: Operand | None = None) -> Opera
     """``alpha * other``, as the second operand of input, whose integers no floating alpha makes floating."""
     if alpha == 1:
         return other
-    if input is not None and isinstance(alpha, float) and result_type(input, other).kind not in INEXACT:
+    if (
+        isinstance(alpha, float)
+        and input is not None
+        and not (isinstance(input, Tensor) and input.array.dtype.kind in INEXACT)
+        and result_type(input, other).kind not in INEXACT
+    ):
         raise RuntimeError(f"alpha must not be a floating number where input and other are integers, got {alpha}")
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 

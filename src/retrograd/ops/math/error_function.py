@@ -15,6 +15,7 @@ import numpy as np
 from ...core.devices import backend_of
 from ...core.primitive import apply1
 from ...core.tensor import Tensor
+from ...kernels import SEVERAL, mapped
 from ...kernels.coefficients import ERF_BOUND, ERF_P, ERF_Q
 from ..table.blocks import in_blocks
 from ..table.elementwise import unary
@@ -148,6 +149,7 @@ def _erfcx_tail(x: Any, negative: Any) -> Any:
     return np.where(negative, 2 * _exp_of_square(np.where(negative, x, 0.0), 1) - value, value)
 
 
+@mapped("erf", SEVERAL)
 @in_blocks
 def _erf(x: Any) -> Any:
     if backend_of(x).name == "cupy":

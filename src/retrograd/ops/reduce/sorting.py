@@ -14,6 +14,7 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import lanes
+from ..indexing.positions import places
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import operator
@@ -38,12 +39,14 @@ class ValuesIndices(NamedTuple):
 
 def mesh(index: Any, dim: int) -> tuple[Any, ...]:
     """What indexes an array at ``index`` along ``dim`` and at its own place along the others."""
+    if index.__class__ is np.ndarray:
+        return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])
     xp = array_module(index)
-    places: list[Any] = []
+    key: list[Any] = []
     for axis, length in enumerate(index.shape):
-        places.append(xp.arange(length).reshape([-1 if axis == other else 1 for other in range(index.ndim)]))
-    places[dim] = index
-    return tuple(places)
+        key.append(xp.arange(length).reshape([-1 if axis == other else 1 for other in range(index.ndim)]))
+    key[dim] = index
+    return tuple(key)
 
 
 def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:

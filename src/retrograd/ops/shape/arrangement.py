@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _combinations_with_replacement
 from math import prod
@@ -342,9 +343,27 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 
 # Triangles
 
+SMALL = 1 << 12  # elements of a matrix whose triangle is remembered
+
+
+@lru_cache(maxsize=64)
+def _lower(rows: int, columns: int, diagonal: int) -> np.ndarray:
+    return np.tri(rows, columns, diagonal, dtype=bool)
+
+
+def _kept(x: Any, diagonal: int, lower: bool) -> Any:
+    if x.__class__ is np.ndarray and x.shape[-2] * x.shape[-1] <= SMALL:
+        zero = np.zeros((), x.dtype)
+        if lower:
+            return np.where(_lower(*x.shape[-2:], diagonal), x, zero)
+        return np.where(_lower(*x.shape[-2:], diagonal - 1), zero, x)
+    xp = array_module(x)
+    return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
+
+
 TRIL: Primitive = Primitive(
     "tril",
-    lambda x, diagonal: array_module(x).tril(x, diagonal),
+    lambda x, diagonal: _kept(x, diagonal, True),
     "x",
     [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
     contiguous=True,
@@ -352,7 +371,7 @@ TRIL: Primitive = Primitive(
 )
 TRIU: Primitive = Primitive(
     "triu",
-    lambda x, diagonal: array_module(x).triu(x, diagonal),
+    lambda x, diagonal: _kept(x, diagonal, False),
     "x",
     [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
     contiguous=True,

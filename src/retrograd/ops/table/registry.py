@@ -158,6 +158,8 @@ def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
+    if result.array.shape == x.array.shape and result.array.dtype is x.array.dtype:
+        return apply_inplace(COPY, x, result)
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
         raise RuntimeError(f"the result {describe(result)} does not fit in the written Tensor {describe(x)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.dtypes import precision
 from ....core.errors import InvalidValue, describe
+from ....core.modes import modes, watchers
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
@@ -19,6 +21,7 @@ from ....core.tracing import whole
 from ....kernels import SEVERAL, takes
 from ....kernels.statistics import norms
 from ...math.arithmetic import ADD, MUL
+from ...math.powers import RSQRT
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
 from ...table.elementwise import STAYS_ATTACHED
@@ -212,18 +215,35 @@ def _update_running(
     return {"moments": moments} if type(moments[0]) is np.ndarray else {}
 
 
+def _is_constant(x: Tensor) -> bool:
+    """Whether arithmetic on the Tensor's array is that on the Tensor."""
+    return x.array.dtype.char == "f" and not (x._requires and modes.grad_enabled)
+
+
+def _factors(given: Sequence[Any], eps: float) -> tuple[Any, Any]:
+    """What to multiply a channel with and what to add then: of mean, variance, weight and bias, Tensors or arrays."""
+    mean, var, w, b = given
+    scale = RSQRT(var + eps)
+    if w is not None:
+        scale = scale * w
+    shift = -mean * scale
+    return scale, shift if b is None else shift + b
+
+
 def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics: a factor and an offset per channel."""
     channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
     if x._requires:
         x = apply(STAYS_ATTACHED, (x,), {})
-    scale = (var + eps).rsqrt()
-    if w is not None:
-        scale = scale * w
-    shift = -mean * scale
-    if b is not None:
-        shift = shift + (apply(STAYS_ATTACHED, (b,), {}) if b._requires else b)
-    result = x * scale.reshape(channels) + shift.reshape(channels)
+    if b is not None and b._requires:
+        b = apply(STAYS_ATTACHED, (b,), {})
+    given = mean, var, w, b
+    if not watchers and all(value is None or _is_constant(value) for value in given):
+        scale, shift = _factors([None if value is None else value.array for value in given], float(eps))
+        scale, shift = new_tensor(scale.reshape(channels)), new_tensor(shift.reshape(channels))
+    else:
+        scale, shift = [factor.reshape(channels) for factor in _factors(given, eps)]
+    result = x * scale + shift
     return (result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)).contiguous()
 
 
