@@ -189,3 +189,34 @@ def test_helpers_are_counted_as_asleep_once_however_loops_and_shares_take_turns(
         run(x)
     pool = threads._pool
     assert len(pool.asleep) < pool.size
+
+
+WRITES = {
+    "clamp_": lambda x: x.clamp_(-1.0, 0.5),
+    "leaky_relu_": lambda x: rg.nn.functional.leaky_relu_(x),
+    "neg_": lambda x: x.neg_(),
+    "sigmoid_": lambda x: x.sigmoid_(),
+    "floor_": lambda x: x.floor_(),
+    "atan2_": lambda x: x.atan2_(x),
+    "erf_": lambda x: x.erf_(),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", WRITES)
+def test_large_arrays_are_written_in_place_by_parts(name, dtype):
+    array = matrix(3, dtype)
+    small = array.copy()
+    for row in small:
+        WRITES[name](rg.from_numpy(row))
+    large = rg.from_numpy(array)
+    WRITES[name](large)
+    np.testing.assert_array_equal(array, small)
+    assert large.array is array
+
+
+def test_a_write_from_memory_that_it_overlaps_reads_the_old_numbers():
+    x = rg.from_numpy(matrix(4, shape=(LARGE * 2,)).copy())
+    wanted = np.arctan2(x.numpy()[1:], x.numpy()[:-1])
+    x[1:].atan2_(x[:-1])
+    np.testing.assert_array_equal(x.numpy()[1:], wanted)

@@ -37,7 +37,6 @@ ELEMENTWISE = {
 ROWS = {
     "softmax": lambda x: F.softmax(x, -1),
     "log_softmax": lambda x: F.log_softmax(x, -1),
-    "cumsum": lambda x: rg.cumsum(x, -1),
     "layer_norm": lambda x: F.layer_norm(x, SHAPE[-1:]),
 }
 CASES = ELEMENTWISE | ROWS

@@ -53,7 +53,8 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
     if x.__class__ is ndarray and x.size < LONG and (dtype.char == "f" or dtype.char == "d"):
         return _small_sum(x, dim, keepdim)
     if dtype.kind in "biu":
-        return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64)
+        out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
+        return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64) if out is None else out
     if dtype == np.float16:
         return accurate_sum(x.astype(np.float32), dim, keepdim).astype(dtype)
     if (

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from functools import cache, wraps
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -170,15 +171,21 @@ def _arity(reference: Reference) -> int:
 
 
 def by_rows(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works along ``dim``, for the last one: ``loop(*rows, out)``."""
+    """Compile a function of arrays of one shape that works along ``dim``: ``loop(*rows, out)``.
+
+    Large arrays are turned to have their last dimension there.
+    """
 
     def enter(reference: Reference) -> Reference:
         @whole
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
-            if dim != x.ndim - 1 or not takes(*arrays, least=SEVERAL):
+            last = dim == x.ndim - 1
+            if not takes(*arrays, least=SEVERAL if last else USEFUL):
                 return reference(*arrays, dim=dim)
+            if not last:
+                return _turned(run, arrays, dim)
             loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
@@ -189,6 +196,21 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
         return run
 
     return enter
+
+
+def _turned(function: Callable[..., Any], arrays: tuple[Any, ...], dim: int) -> Any:
+    shape = arrays[0].shape
+    lanes = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+    return _transposed(function(*[_transposed(x.reshape(lanes)) for x in arrays], dim=2)).reshape(shape)
+
+
+def _transposed(x: Any) -> Any:
+    """Matrices with rows and columns exchanged."""
+    count, rows, columns = x.shape
+    out = empty((count, columns, rows), x.dtype)
+    words = [array.view(np.int32) for array in (x, out)]
+    launch(loop("layout.copy_loops", "transpose"), count * columns, shortest(rows), *words)
+    return out
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -333,23 +333,3 @@ def log_softmax_backward(g, y, out, start, stop):
         total = f(_sum(g[row]))
         for j in range(y.shape[1]):
             out[row, j] = g[row, j] - _exp(y[row, j]) * total
-
-
-@shared("contract")
-def cumsum(x, out, start, stop):
-    x, out = x[start:stop], out[start:stop]
-    for row in range(len(x)):
-        total = 0.0
-        for j in range(x.shape[1]):
-            total += x[row, j]
-            out[row, j] = total
-
-
-@shared("contract")
-def cumsum_from_behind(x, out, start, stop):
-    x, out = x[start:stop], out[start:stop]
-    for row in range(len(x)):
-        total = 0.0
-        for j in range(x.shape[1] - 1, -1, -1):
-            total += x[row, j]
-            out[row, j] = total

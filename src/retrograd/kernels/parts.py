@@ -1,4 +1,4 @@
-"""Functions that work element by element, on large arrays part by part, by all threads.
+"""Functions that work element by element, or along dimensions, on large arrays part by part, by all threads.
 
 The function itself is called with parts of its arrays that fit in a core's cache, so that what it computes on the way
 does not go to memory; the results are those of the whole bit for bit. Derivative rules of elementwise primitives are
@@ -24,6 +24,7 @@ from .machine.threads import count, in_shares
 from .results import empty
 
 PART = 1 << 19  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
+LINE = 16  # neighbours that should stay together
 
 
 def by_parts(function: Callable[..., Any], compiled: bool = False) -> Callable[..., Any]:
@@ -43,8 +44,72 @@ def by_parts(function: Callable[..., Any], compiled: bool = False) -> Callable[.
     return run
 
 
-def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def writing(write: Callable[..., None], function: Callable[..., Any]) -> Callable[..., None]:
+    """What writes the function's result to an array, which may be among what the function is given."""
+
+    @wraps(write)
+    def run(out: Any, *args: Any, **params: Any) -> None:
+        if type(out) is not ndarray or out.size < LARGE or _by_parts(function, args, params, out) is None:
+            write(out, *args, **params)
+
+    return run
+
+
+def by_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arrays of one shape along ``dim``, one or several, that treats what lies along it by itself."""
+
+    @wraps(function)
+    def run(*arrays: Any, dim: Any = None, **params: Any) -> Any:
+        x, out = arrays[0], None
+        if type(x) is ndarray and x.size >= LARGE and dim is not None:
+            out = _by_lanes(function, arrays, dim, params)
+        return function(*arrays, dim=dim, **params) if out is None else out
+
+    return run
+
+
+def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: dict[str, Any]) -> Any:
     """The function's result, or None for what is not to be shared."""
+    x = arrays[0]
+    gone = (dim,) if isinstance(dim, int) else dim
+    kept = [axis for axis in range(x.ndim) if axis not in gone]
+    if not kept or watchers and modes.tracer is not None:
+        return None
+    parts = -(-x.nbytes // PART)
+    axis = next((axis for axis in kept if x.shape[axis] >= parts), max(kept, key=x.shape.__getitem__))
+    total = x.shape[axis]
+    step = max(1 if axis < x.ndim - 1 else LINE, total // parts)
+
+    def of_part(start: int, stop: int) -> Any:
+        place = (*[slice(None)] * axis, slice(start, stop))
+        return function(*[array[place] for array in arrays], dim=dim, **params)
+
+    with silent():
+        one = of_part(0, 1)
+    at = axis if one.ndim == x.ndim else axis - sum(each < axis for each in gone)
+    out = empty((*one.shape[:at], total, *one.shape[at + 1 :]), one.dtype)
+
+    def write(start: int, stop: int) -> None:
+        out[(*[slice(None)] * at, slice(start, stop))] = of_part(start, stop)
+
+    _work_off(write, total, step)
+    return out
+
+
+def _work_off(work: Callable[[int, int], None], total: int, step: int) -> None:
+    """``work(start, stop)`` for parts of ``range(total)``, by all threads."""
+    starts = iter(range(0, total, step))
+
+    def take_parts(*_: int) -> None:
+        with silent():
+            for start in starts:
+                work(start, start + step)
+
+    in_shares(take_parts, min(count(), -(-total // step)), 1)
+
+
+def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any], out: Any = None) -> Any:
+    """The function's result, written to ``out`` where that is given; or None for what is not to be shared."""
     values = (*args, *params.values())
     arrays = _arrays(values)
     if arrays is None or watchers and modes.tracer is not None:
@@ -76,19 +141,20 @@ def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[
         one = of_part(0, 1)
     if type(one) is not ndarray or one.shape != ((1,) if flat else (1, *shape[1:])):
         return None
-    if any(np.may_share_memory(one, x) for x in arrays):  # as the cotangent that a sum hands on
+    if out is None:
+        if any(np.may_share_memory(one, x) for x in arrays):  # as the cotangent that a sum hands on
+            return None
+        out = empty(shape, one.dtype)
+    elif (
+        not out.flags.carray or out.shape != shape or any(x is not out and np.may_share_memory(out, x) for x in arrays)
+    ):
         return None
-    out = empty(shape, one.dtype)
     step = max(1, PART * total // max(x.nbytes for x in (out, *arrays)))
 
-    starts = iter(range(0, total, step))
+    def write(start: int, stop: int) -> None:
+        part(out, start, stop)[...] = of_part(start, stop)
 
-    def take_parts(*_: int) -> None:
-        with silent():
-            for start in starts:
-                part(out, start, start + step)[...] = of_part(start, start + step)
-
-    in_shares(take_parts, min(count(), -(-total // step)), 1)
+    _work_off(write, total, step)
     return out
 
 

@@ -44,3 +44,36 @@ def rows(function, data, length, places, start, stop):
     for row in range(start, stop):
         at_x, at_y, at_z = x + row * places[0, 1], y + row * places[1, 1], z + row * places[2, 1]
         _inner_loop(function, data, length, at_x, at_y, at_z, places[0, 2], places[1, 2], places[2, 2])
+
+
+@shared()
+def columns(function, data, length, after, width, item, x, out, start, stop):
+    """``out[b, k] = x[b, 0, k] + x[b, 1, k] + ...`` for the ufunc +, in blocks of so many columns k; by addresses."""
+    blocks = -(-after // width)
+    for number in range(start, stop):
+        b, block = divmod(number, blocks)
+        count = min(width, after - block * width)
+        line, total = x + (b * length * after + block * width) * item, out + (b * after + block * width) * item
+        first, step = line, after * item
+        for _ in range(1, length):
+            line += step
+            _inner_loop(function, data, count, first, line, total, item, item, item)
+            first = total
+
+
+@shared()
+def folds(function, data, length, least, item, x, half, out, start, stop):
+    """``out[row] = x[row, 0] + x[row, 1] + ...`` for the ufunc +: the halves of a row are added, and theirs again.
+
+    Each part, of at least so many rows, has room for half a row of its own.
+    """
+    room = half + start // least * (length // 2) * item
+    for row in range(start, stop):
+        line, count = x + row * length * item, length
+        while count > 1:
+            rest = count // 2
+            total = room if rest > 1 else out + row * item
+            _inner_loop(function, data, rest, line, line + rest * item, total, item, item, item)
+            if count % 2:
+                _inner_loop(function, data, 1, total, line + (count - 1) * item, total, item, item, item)
+            line, count = total, rest

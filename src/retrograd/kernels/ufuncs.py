@@ -22,7 +22,9 @@ from . import WORTH_SHARING, compiled, loop
 from .machine.threads import launch
 from .results import empty
 
-BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+BLOCK = 1 << 14  # elements that are combined by themselves where there are few results
+LANES = 64  # the most results that are few
+COLUMNS = 512  # that are combined at once
 SHORT = 64  # elements of a row up to which a call for each costs more than it does
 
 
@@ -178,39 +180,47 @@ def _launch(function: int, data: int, length: int, arrays: list[Any], steps: lis
     launch(loop("ufunc_loops", "rows"), total, least, function, data, length, places)
 
 
-def reduced_along(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``ufunc.reduce`` of a large contiguous array, of all of it or along the last dimension; else None."""
-    if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
-        return None
-    if not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
-        return None
-    if dim is None or len(dim) == x.ndim:
-        out = _reduced_whole(ufunc, x.reshape(-1))
-        return out.reshape((1,) * x.ndim) if keepdim else out
-    if dim != (x.ndim - 1,) or x.shape[-1] < SHORT:
-        return None
-    out = _reduced_rows(ufunc, x.reshape(-1, x.shape[-1]))
-    return out.reshape(x.shape[:-1] + ((1,) if keepdim else ()))
+def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
+    """``ufunc.reduce`` of a large contiguous array over neighbouring dimensions; None where NumPy is to find its way.
 
-
-def _reduced_rows(ufunc: np.ufunc, x: Any) -> Any:
-    """The inner loop reduces where the first input and the result are one number: to it the rest of a row is added."""
+    The elements are combined in an order that does not depend on the number of threads.
+    """
+    if type(x) is not ndarray or x.size < LARGE or not x.flags.c_contiguous or not x.flags.aligned:
+        return None
+    gone = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(sorted(dim))
+    first, last = gone[0], gone[-1] + 1
     found = inner_loop(ufunc, x.dtype.char)
-    if found is None:
-        return ufunc.reduce(x, axis=1)
+    if found is None or found[2] != x.dtype or len(gone) != last - first or compiled() is None:
+        return None
+    shape = prod(x.shape[:first]), prod(x.shape[first:last]), prod(x.shape[last:])
+    out = _reduced(ufunc, x.reshape(shape), found)
+    if out is None:
+        return None
+    return out.reshape(x.shape[:first] + (1,) * (len(gone) if keepdim else 0) + x.shape[last:])
+
+
+def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, Any]) -> Any:
+    """Over the middle one of three dimensions."""
+    (before, length, after), item = x.shape, x.itemsize
+    parts = x.size // BLOCK
+    if before == 1 and after < LANES and 1 < parts < length:  # too few to share: parts of the length, and the rest
+        size = length // parts
+        main = _reduced(ufunc, x[:, : parts * size].reshape(parts, size, after), found)
+        if main is None:
+            return None
+        return ufunc.reduce(np.concatenate([main.reshape(parts, after), x[0, parts * size :]]), axis=0)
     function, data, _ = found
-    rows, length = x.shape
-    out = x[:, 0].copy()
-    places = np.zeros((3, 3), np.int64)
-    places[0] = places[2] = out.ctypes.data, x.itemsize, 0
-    places[1] = x.ctypes.data + x.itemsize, x.strides[0], x.itemsize
-    launch(loop("ufunc_loops", "rows"), rows, max(1, WORTH_SHARING // length), function, data, length - 1, places)
+    out = empty((before, after), x.dtype)
+    places = [array.__array_interface__["data"][0] for array in (x, out)]
+    if length > 1 and after >= SHORT:
+        width = min(after, COLUMNS)
+        total, least = before * -(-after // width), max(1, WORTH_SHARING // (length * width))
+        launch(loop("ufunc_loops", "columns"), total, least, function, data, length, after, width, item, *places)
+    elif length >= SHORT and after == 1:
+        least = max(1, WORTH_SHARING // length)
+        room = np.empty((before // least + 1, length // 2), x.dtype)
+        places.insert(1, room.__array_interface__["data"][0])
+        launch(loop("ufunc_loops", "folds"), before, least, function, data, length, least, item, *places)
+    else:
+        return None
     return out
-
-
-def _reduced_whole(ufunc: np.ufunc, x: Any) -> Any:
-    """By blocks, so that a result does not depend on the number of threads."""
-    blocks = x.size // BLOCK
-    whole = ufunc.reduce(_reduced_rows(ufunc, x[: blocks * BLOCK].reshape(blocks, BLOCK)))
-    rest = x[blocks * BLOCK :]
-    return np.asarray(ufunc(whole, ufunc.reduce(rest)) if rest.size else whole)

@@ -13,6 +13,7 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
+from ...kernels.parts import by_lanes
 from ..make.filled import empty_like, zeros_like
 from ..math.arithmetic import MUL, SUB
 from ..math.exponential import EXP
@@ -26,6 +27,7 @@ from ..table.registry import operator
 from ..table.types import Dims, DTypeLike, Operand
 
 
+@by_lanes
 @in_single
 def _logsumexp(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     xp = array_module(x)
@@ -50,6 +52,7 @@ LOGSUMEXP = Primitive(
 
 
 @by_rows("softmax")
+@by_lanes
 @in_single
 def _softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
@@ -62,6 +65,7 @@ def _softmax(x: Any, dim: int) -> Any:
 
 
 @by_rows("log_softmax")
+@by_lanes
 @in_single
 def _log_softmax(x: Any, dim: int) -> Any:
     if x.size == 0:
@@ -73,6 +77,7 @@ def _log_softmax(x: Any, dim: int) -> Any:
 
 
 @by_rows("softmax_backward")
+@by_lanes
 def _softmax_backward(g: Any, ans: Any, dim: int) -> Any:
     """``y (g - sum(g y))``."""
     weighted = g * ans
@@ -80,6 +85,7 @@ def _softmax_backward(g: Any, ans: Any, dim: int) -> Any:
 
 
 @by_rows("log_softmax_backward")
+@by_lanes
 def _log_softmax_backward(g: Any, ans: Any, dim: int) -> Any:
     """``g - softmax(x) sum(g)``."""
     return g - np.exp(ans) * g.sum(axis=dim, keepdims=True)

@@ -14,7 +14,8 @@ from ...core.plan import Rule
 from ...core.primitive import Primitive, operand
 from ...core.summation import LARGE
 from ...core.tensor import Tensor, new_tensor
-from ...kernels.ufuncs import reduced_along
+from ...kernels.statistics.scans import foremost
+from ...kernels.ufuncs import reduced
 from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
@@ -56,7 +57,7 @@ def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
     ufunc = np.maximum if method == "max" else np.minimum
 
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        out = reduced_along(ufunc, x, dim, keepdim) if x.size >= LARGE else None
+        out = reduced(ufunc, x, dim, keepdim) if x.size >= LARGE else None
         return getattr(x, method)(axis=dim, keepdims=keepdim) if out is None else out
 
     def of_all(call: Call) -> Any:
@@ -190,7 +191,9 @@ def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bo
     array = x.array
     if array.ndim == 0:
         return array_module(array).zeros((), int64)
-    index = getattr(array, name)(axis=dim)
+    index = foremost(array, dim, name == "argmax")
+    if index is None:
+        index = getattr(array, name)(axis=dim)
     shape = kept_shape(array.shape, dim)
     return array_module(array).asarray(index).reshape(shape if keepdim else shape[:dim] + shape[dim + 1 :])
 

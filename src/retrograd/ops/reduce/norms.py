@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
+from ...kernels.parts import by_lanes
 from ...kernels.statistics import moments
 from ..indexing.selection import where
 from ..math.arithmetic import sub
@@ -66,7 +67,7 @@ def _norm_vjp(g: Any, x: Any, ans: Any, p: float, dim: tuple[int, ...] | None, k
 
 
 # The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
-NORM = Primitive("norm", _norm, "x", [_norm_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
+NORM = Primitive("norm", by_lanes(_norm), "x", [_norm_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
 
 
 def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:

@@ -11,9 +11,11 @@ from ...core.dtypes import FLOATING, int64
 from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.summation import accurate_sum, shared
+from ...core.summation import LARGE, accurate_sum, shared
 from ...core.tensor import Tensor, new_tensor
-from ...kernels.statistics.sums import summed
+from ...kernels import ufuncs
+from ...kernels.statistics.sums import multiplied, summed
+from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.blocks import in_single
@@ -120,6 +122,9 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
 
 
 def _prod(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    out = multiplied(x, dim, keepdim) if x.size >= LARGE else None
+    if out is not None:
+        return out
     return x.prod(axis=dim, keepdims=keepdim, dtype=int64 if x.dtype.kind in "biu" else None)
 
 
@@ -240,10 +245,21 @@ def nanmean(
 # Truth and counts
 
 
+def _nonzero(x: Any) -> Any:
+    """``x != 0``."""
+    if x.dtype.kind == "b":
+        return x
+    return NE.forward(x, array_module(x).zeros((), x.dtype))
+
+
 def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor:
     x = operand(input)
     axes = () if dim == () else reduced(dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
-    out = getattr(x.array != 0, name)(axis=axes, keepdims=keepdim)
+    true = _nonzero(x.array)
+    ufunc = np.logical_and if name == "all" else np.logical_or
+    out = None if axes == () else ufuncs.reduced(ufunc, true, axes, keepdim)
+    if out is None:
+        out = getattr(true, name)(axis=axes, keepdims=keepdim)
     out = row_major(array_module(x).asarray(out))
     return new_tensor(out.astype(np.uint8) if x.array.dtype == np.uint8 else out)
 
@@ -312,4 +328,5 @@ def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     """
     x = operand(input)
     axes = reduced(dim, x.array.ndim)
-    return new_tensor(array_module(x).asarray((x.array != 0).sum(axis=axes, dtype=int64)))
+    xp, true = array_module(x), _nonzero(x.array)
+    return new_tensor(xp.asarray(xp.count_nonzero(true) if axes is None else true.sum(axis=axes, dtype=int64)))

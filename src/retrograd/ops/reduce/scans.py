@@ -11,7 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import FLOATING, get_default_dtype, int64
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
-from ...kernels import by_rows
+from ...kernels.statistics.scans import latest, of_others, scanning
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import operator
@@ -46,8 +46,14 @@ def running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
 # A linear recurrence: the derivative of every product that runs, zeros included, without a division
 
 
-def _recurrence(a: Any, b: Any, dim: int) -> Any:
-    """``s[0] = b[0]``, ``s[i] = b[i] + a[i] * s[i - 1]``, by combining spans of doubling length (Blelloch 1990)."""
+@scanning("recurrences")
+def _recurrence(a: Any, b: Any, dim: int, backward: bool) -> Any:
+    """``s[i] = b[i] + a[i] * s[i - 1]``, or from behind ``s[i] = b[i] + a[i + 1] * s[i + 1]``.
+
+    The reference combines spans of doubling length (Blelloch 1990).
+    """
+    if backward:
+        return np.flip(_recurrence(np.roll(np.flip(a, dim), 1, dim), np.flip(b, dim), dim=dim), dim)
     a, s = a.copy(), b.copy()
     step, length = 1, b.shape[dim]
     a[along(dim, slice(0, 1))] = 0
@@ -59,9 +65,9 @@ def _recurrence(a: Any, b: Any, dim: int) -> Any:
     return s
 
 
-def _recurrence_vjp(g: Any, a: Any, ans: Any, dim: int) -> tuple[Any, Any]:
-    gb = reverse_recurrence(a, g, dim)
-    return gb * shifted(ans, dim, 0), gb
+def _recurrence_vjp(g: Any, a: Any, ans: Any, dim: int, backward: bool) -> tuple[Any, Any]:
+    gb = RECURRENCE(a, g, dim=dim, backward=not backward)
+    return (shifted(gb, dim, 0) * ans if backward else gb * shifted(ans, dim, 0)), gb
 
 
 RECURRENCE = Primitive(
@@ -69,32 +75,27 @@ RECURRENCE = Primitive(
 )
 
 
-def reverse_recurrence(a: Any, b: Any, dim: int) -> Any:
-    """``s[n-1] = b[n-1]``, ``s[i] = b[i] + a[i + 1] * s[i + 1]``."""
-    return np.flip(RECURRENCE(np.roll(np.flip(a, dim), 1, dim), np.flip(b, dim), dim=dim), dim)
-
-
 # Sums and products
 
 
-@by_rows("cumsum")
-def _cumsum(x: Any, dim: int) -> Any:
-    # Running sums cannot be pairwise; as in PyTorch they run in double precision.
+def _accumulated(ufunc: np.ufunc, x: Any, dim: int) -> Any:
+    """Running results cannot be pairwise; as in PyTorch they run in double precision."""
+    method = getattr(x, "cumsum" if ufunc is np.add else "cumprod")
     if x.dtype.kind in FLOATING and x.dtype.itemsize < 8:
-        return x.cumsum(axis=dim, dtype=np.float64).astype(x.dtype)
-    return x.cumsum(axis=dim)
+        return method(axis=dim, dtype=np.float64).astype(x.dtype)
+    return method(axis=dim)
 
 
-@by_rows("cumsum_from_behind")
-def _cumsum_from_behind(x: Any, dim: int) -> Any:
-    return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim)
+@scanning("sums", "fdl")
+def _cumsum(x: Any, dim: int, backward: bool) -> Any:
+    return np.flip(CUMSUM(np.flip(x, dim), dim=dim), dim) if backward else _accumulated(np.add, x, dim)
 
 
 CUMSUM: Primitive = Primitive(
     "cumsum",
     _cumsum,
     "x",
-    [lambda g, dim: _cumsum_from_behind(g, dim=dim)],
+    [lambda g, dim: _cumsum(g, dim=dim, backward=True)],
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
@@ -103,15 +104,16 @@ CUMSUM: Primitive = Primitive(
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
 CUMPROD = Primitive(
     "cumprod",
-    lambda x, dim: x.cumprod(axis=dim),
+    scanning("products", "fdl")(lambda x, dim, backward: _accumulated(np.multiply, x, dim)),
     "x",
-    [lambda g, x, ans, dim: shifted(ans, dim, 1) * reverse_recurrence(x, g, dim)],
+    [lambda g, x, ans, dim: shifted(ans, dim, 1) * RECURRENCE(x, g, dim=dim, backward=True)],
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
 )
 
 
+@of_others
 def product_of_others(x: Any, dim: int) -> Any:
     """At each place the product of all other elements along ``dim``; a division would fail at zeros."""
     before = CUMPROD(shifted(x, dim, 1), dim=dim)
@@ -191,10 +193,12 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim)
     if not array.ndim:
         index = xp.zeros((), int64)
     else:
-        values = running(combine, array, dim)
-        # The latest place that holds the running extreme, or a NaN, is its index.
-        steps = xp.arange(array.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(array.ndim)])
-        index = running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
+        index = latest(array, dim, combine is np.maximum)
+        if index is None:
+            values = running(combine, array, dim)
+            # The latest place that holds the running extreme, or a NaN, is its index.
+            steps = xp.arange(array.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(array.ndim)])
+            index = running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
     return selected(primitive, x, index, dim)
 
 
@@ -258,10 +262,11 @@ def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     factors = np.exp(np.where(same, 0, before) - np.where(same, 0, ans))
     undefined = (x == ans) & (np.abs(x) == np.inf)
     weights = np.exp(np.where(undefined, 0, x) - np.where(undefined, 0, ans))
-    return np.where(undefined, np.nan, weights * reverse_recurrence(factors, g, dim))
+    return np.where(undefined, np.nan, weights * RECURRENCE(factors, g, dim=dim, backward=True))
 
 
-def _logcumsumexp(x: Any, dim: int) -> Any:
+@scanning("log_sums")
+def _logcumsumexp(x: Any, dim: int, backward: bool) -> Any:
     return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
 
 

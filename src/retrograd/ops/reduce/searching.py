@@ -12,6 +12,7 @@ from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.layout.search import coordinates
 from ..table.arguments import dimension
 from ..table.registry import operator
 from ..table.types import Dim, Operand
@@ -248,6 +249,9 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor,
     """
     x = operand(input)
     array = x.array
+    places = coordinates(array)
+    if places is not None:
+        return tuple(new_tensor(index) for index in np.ascontiguousarray(places.T)) if as_tuple else new_tensor(places)
     found = (array.reshape(1) if not array.ndim else array).nonzero()
     if as_tuple:
         return tuple(new_tensor(row_major(index)) for index in found)

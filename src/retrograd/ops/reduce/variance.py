@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import Primitive, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.parts import by_lanes
 from ...kernels.statistics import moments
 from ..math.bounds import clamp
 from ..math.complex_numbers import conj, real
@@ -54,10 +55,10 @@ def _std_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, correction: 
     return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)
 
 
-VAR = Primitive("var", _var, "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
+VAR = Primitive("var", by_lanes(_var), "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
 STD = Primitive(
     "std",
-    in_single(lambda x, **params: np.sqrt(_var(x, **params))),
+    by_lanes(in_single(lambda x, **params: np.sqrt(_var(x, **params)))),
     "x",
     [_std_vjp],
     signals=True,

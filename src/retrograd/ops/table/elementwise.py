@@ -33,9 +33,13 @@ def elementwise(
 
 def _share(primitive: Primitive, forward: Any, compiled: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
-    from ...kernels.parts import by_parts
-    from ...kernels.ufuncs import spread
+    from ...kernels.parts import by_parts, writing
+    from ...kernels.ufuncs import applied, spread
 
+    if isinstance(primitive.write, partial):
+        primitive.write = partial(lambda ufunc, out, *arrays: applied(ufunc, arrays, out, "unsafe"), forward)
+    elif primitive.write is not None:
+        primitive.write = writing(primitive.write, primitive.forward)
     if isinstance(forward, np.ufunc):
         primitive.forward = spread(forward, primitive.forward)
         if primitive.ufunc is not None and forward.nin == 2:
