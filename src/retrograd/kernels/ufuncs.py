@@ -188,6 +188,8 @@ def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim:
     if type(x) is not ndarray or x.size < LARGE or not x.flags.c_contiguous or not x.flags.aligned:
         return None
     gone = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(sorted(dim))
+    if not gone:
+        return None
     first, last = gone[0], gone[-1] + 1
     found = inner_loop(ufunc, x.dtype.char)
     if found is None or found[2] != x.dtype or len(gone) != last - first or compiled() is None:

@@ -257,7 +257,7 @@ def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor
     axes = () if dim == () else reduced(dim, x.array.ndim)  # here PyTorch reads () as no dimension at all
     true = _nonzero(x.array)
     ufunc = np.logical_and if name == "all" else np.logical_or
-    out = None if axes == () else ufuncs.reduced(ufunc, true, axes, keepdim)
+    out = ufuncs.reduced(ufunc, true, axes, keepdim)
     if out is None:
         out = getattr(true, name)(axis=axes, keepdims=keepdim)
     out = row_major(array_module(x).asarray(out))
