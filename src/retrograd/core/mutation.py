@@ -360,6 +360,8 @@ def memory_of_its_own(x: Tensor) -> Any:
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage()
+    elif storage.origin is not None:
+        return None
     elif storage.members is not None:
         if getrefcount(storage) - LOCAL_ONLY > living(storage.members):
             return None
@@ -368,7 +370,7 @@ def memory_of_its_own(x: Tensor) -> Any:
                 view = member()
                 if view is not None and view._node is not None:  # taken before detach_()
                     return None
-    elif storage.origin is not None or getrefcount(storage) - LOCAL_ONLY > 1:
+    elif getrefcount(storage) - LOCAL_ONLY > 1:
         return None
     storage.version += 1
     return array
