@@ -3,7 +3,6 @@
 This file stands at the root, not in tests/, so that the doctests under src/ are watched too.
 """
 
-import gc
 import os
 import random
 from collections.abc import Iterator
@@ -30,12 +29,6 @@ DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_def
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: the programs in tests/attack run for two minutes each, and all programs drawn at random are tried."""
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
-
-
-def pytest_collection_finish() -> None:
-    """What collection made lives until the end: each pass of the cycle collector need not walk through it again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

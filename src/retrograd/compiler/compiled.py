@@ -116,6 +116,11 @@ class Compiled(Wrapper):
             return result
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
+        if not _tracing.acquire(blocking=False):  # another thread traces, and what it has lifted fits no program
+            with _tracing:
+                pass
+            return self(*args, **kwargs)
+        _tracing.release()
         differences = [difference(entry, leaves, structure, casts) for entry in (*self.own, *self.entries)]
         because = "; ".join(dict.fromkeys(differences))
         if stance == "fail_on_recompile":
