@@ -32,9 +32,9 @@ def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: A
         return "the arguments are others in number, names or nesting"
     if casts != entry.casts:
         return "autocast casts otherwise"
-    for name, was in entry.modes.items():
-        if (now := modes_now()[name]) is not was and now != was:
-            return f"{name} is {now}, it was {was}"
+    for name, now in modes_now().items():
+        if now != entry.modes[name]:
+            return f"{name} is {now}, it was {entry.modes[name]}"
     for path, leaf, was in zip(structure.paths(), leaves, trace.leaves, strict=True):
         for what in _of_argument(leaf, was, trace):
             return f"{_named(path, entry.function)}: {what}"
