@@ -178,11 +178,28 @@ def test_large_products_are_packed_and_small_and_narrow_ones_are_not():
         pytest.skip("registers are too short")
 
     def how(m, k, n):
-        return products.prepared(np.ones((m, k), np.float32), np.ones((k, n), np.float32))[2][-1]
+        return products.prepared(np.ones((m, k), np.float32), np.ones((k, n), np.float32))[2][-2]
 
-    assert how(768, 128, 512) == products.PANELS
-    assert how(128, 128, 128) != products.PANELS
-    assert products.PANELS not in {how(10, 2048, 2048), how(2048, 10, 2048), how(2048, 2048, 10)}
+    assert how(768, 128, 512) == products.EACH
+    assert how(1024, 1024, 1024) == products.PANELS
+    packed = {products.EACH, products.PANELS}
+    assert not packed & {how(128, 128, 128), how(10, 2048, 2048), how(2048, 10, 2048), how(2048, 2048, 10)}
+
+
+def test_threads_that_pack_for_themselves_take_all_rows_once(monkeypatch):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape).astype(np.float32) for shape in ((771, 130), (130, 509)))
+    wanted, before = x.astype(float) @ y, rng.standard_normal((771, 509)).astype(np.float32)
+    for threads in (1, 2, 3, 5):
+        monkeypatch.setattr(products, "count", lambda threads=threads: threads)
+        for left in ways(x):
+            for right in ways(y):
+                np.testing.assert_allclose(products.dot(left, right), wanted, rtol=1e-4, atol=1e-4)
+                total = before.copy()
+                products.add_dot(total, left, right)
+                np.testing.assert_allclose(total, before + wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")

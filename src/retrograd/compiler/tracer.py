@@ -168,7 +168,7 @@ class Tracer(Observer):
             kind = type(x)
             if kind is np.ndarray or isinstance(x, np.generic) or is_real(x):
                 node = self._value(x, instruction.args[0].root if instruction.name == "strided" else None)
-                instruction.view = instruction.view or node.root is not node
+                instruction.view = instruction.view or node.root is not node and node.root not in outs
                 made: Any = Traced(self, x, node)
             elif kind in _NUMBERS:
                 node = self.program.value(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Literal
 
@@ -36,6 +36,15 @@ def order_like(array: Any) -> Literal["C", "K"]:
 def memory_order(array: Any) -> list[int]:
     """The dimensions from the one whose neighbours lie farthest apart to the one where they lie closest."""
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
+
+
+def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether the elements fill their memory, in whatever order of dimensions."""
+    for stride, length in sorted(zip(strides, shape, strict=True)):
+        if length > 1 and stride != itemsize:
+            return False
+        itemsize *= length
+    return True
 
 
 class Flags:

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.layout import dense
 from ..effects import run_step
 from ..modes import tracing_with
 from ..program import Instruction, Method, Value, replaced, values_in
@@ -157,7 +158,7 @@ class Lowering:
         strides = natural if strides is None else tuple(strides)
         if sorted(s for s, n in zip(strides, shape, strict=True) if n > 1) != sorted(
             s for s, n in zip(natural, shape, strict=True) if n > 1
-        ) and not _packed(shape, strides, dtype.itemsize):
+        ) and not dense(shape, strides, dtype.itemsize):
             raise Unlowered("memory in another order")
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return Place(Buffer("arena", nbytes), 0, shape, strides, dtype)
@@ -530,15 +531,6 @@ def is_view(instruction: Instruction) -> bool:
     """Whether all results lie in memory that was there before."""
     outs = instruction.outs
     return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
-
-
-def _packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Whether the elements fill their memory, in whatever order of dimensions."""
-    for stride, length in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
-        if stride != itemsize:
-            return False
-        itemsize *= length
-    return True
 
 
 def _check_kernel(seen: str) -> Callable[[Step], Kernel]:

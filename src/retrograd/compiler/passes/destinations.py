@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.layout import dense
 from ...core.summation import LARGE
 from ...kernels.results import empty
 from ...kernels.ufuncs import applied
@@ -56,7 +57,7 @@ def _asking(step: Instruction) -> Instruction:
         return step
     (out,) = step.outs
     known = any(asked.out == 0 for asked in step.asked)
-    if known or step.checks or out.root is not out or out.nbytes < LEAST or not _dense(out):
+    if known or step.checks or out.root is not out or out.nbytes < LEAST or not _fills(out):
         return step
     compute = _compute(step, out)
     if compute is None:
@@ -65,14 +66,9 @@ def _asking(step: Instruction) -> Instruction:
     return step.changed(function=function, kwargs={}, asked=(function.asked,))
 
 
-def _dense(value: Value) -> bool:
+def _fills(value: Value) -> bool:
     """Whether the elements lie one behind the other in some order of axes."""
-    step = value.dtype.itemsize
-    for stride, length in sorted(zip(value.strides, value.shape, strict=True)):
-        if length > 1 and stride != step:
-            return False
-        step *= length
-    return not value.dtype.hasobject
+    return not value.dtype.hasobject and dense(value.shape, value.strides, value.dtype.itemsize)
 
 
 def _compute(step: Instruction, out: Value) -> Compute | None:

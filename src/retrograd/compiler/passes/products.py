@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels import multiplies
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import PANELS, SINGLY, USEFUL, add_dot, prepared
+from ...kernels.matrices.products import EACH, PANELS, SINGLY, USEFUL, add_dot, prepared
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
@@ -180,9 +180,19 @@ class ProductLoop:
             "    for j in range(high - low):",
             *["        " + line for line in each],
         ]
-        factors = "x, x_turned, y, y_turned, out, block, how"
+        factors = "x, x_turned, y, y_turned, out, block, how, taken"
         body = [
             "m, n = out.shape",
+            f"if how == {EACH}:",
+            "    first = next_rows(taken, block)",
+            "    if first < m:",
+            "        panels = own_panels(y, y_turned, n)",
+            "        while first < m:",
+            "            end = min(m, first + block)",
+            f"            multiply(x, x_turned, panels, False, {PANELS}, out, first, end)",
+            f"            over({', '.join(['out', *given])}, first, end, 0, n)",
+            "            first = next_rows(taken, block)",
+            "    return",
             f"by_rows = how == {PANELS} or m >= n",
             "last = min(m if by_rows else n, stop * block)",
             f"step = block if how == {SINGLY} else last - start * block",

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
-from ..machine.native import shared
+from ..machine.native import add, shared
 from ..machine.objects import njit
-from ..machine.tiles import multiply_large
-from .products import PANELS, SINGLY
+from ..machine.tiles import multiply_large, packed
+from .products import EACH, PANELS, SINGLY
 
 
 @njit
@@ -42,7 +42,28 @@ def part(x, x_turned, y, y_turned, how, out, first, last):
 
 
 @njit
-def _parts(x, x_turned, y, y_turned, out, block, how, start, stop, times):
+def own_panels(y, y_turned, columns):
+    """The panels of a matrix of so many columns, which may be given turned, packed by and for this thread."""
+    panels = packed(y, y_turned, y.shape[1] if y_turned else len(y), columns, 1)
+    return panels.reshape(1, panels.size)
+
+
+@njit
+def next_rows(taken, rows):
+    """The first of so many rows that no thread has taken yet."""
+    return add(np.int64(taken.ctypes.data), rows)
+
+
+@njit
+def _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, times):
+    if how == EACH:
+        first = next_rows(taken, block)
+        if first < len(out):
+            panels = own_panels(y, y_turned, out.shape[1])
+            while first < len(out):
+                multiply_large(x, x_turned, panels, out, first, min(len(out), first + block), times)
+                first = next_rows(taken, block)
+        return
     last = min(len(out) if how == PANELS else max(out.shape), stop * block)
     step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
@@ -50,15 +71,15 @@ def _parts(x, x_turned, y, y_turned, out, block, how, start, stop, times):
 
 
 @shared()
-def product(x, x_turned, y, y_turned, out, block, how, start, stop):
+def product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
     """``out = x @ y``, of which each may be given turned, or y in panels: some blocks of it."""
-    _parts(x, x_turned, y, y_turned, out, block, how, start, stop, out.dtype.type(0))
+    _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(0))
 
 
 @shared()
-def add_product(x, x_turned, y, y_turned, out, block, how, start, stop):
+def add_product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
     """``out += x @ y``, in the parts of ``product``."""
-    _parts(x, x_turned, y, y_turned, out, block, how, start, stop, out.dtype.type(1))
+    _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(1))
 
 
 @shared()

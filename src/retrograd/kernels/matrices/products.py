@@ -16,7 +16,7 @@ from numpy import ndarray
 from ...core.summation import LARGE
 from .. import WORTH_SHARING, loop, multiplies, share
 from ..machine.openblas import openblas
-from ..machine.threads import count, launch
+from ..machine.threads import PARTS, count, launch
 from ..machine.vectors import width as vector
 from ..results import empty
 
@@ -29,8 +29,11 @@ TILED = 1 << 23  # multiplications from which one factor is packed for all threa
 NARROW = 64  # rows, columns or inner length below which it is not
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
 PACKED = 1 << 16  # elements to be packed that a thread should at least be given
+ALONE = 1 << 19  # elements that each thread packs for itself rather than read what another has packed
 ROWS = 8  # of the result, of which a thread is given a multiple
-WHOLE, SINGLY, PANELS = 0, 1, 2  # how a part is multiplied: by one call of BLAS, one for each block, tiles of registers
+WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
+PANELS, EACH = 2, 3  # and by tiles of registers: with panels that all threads have packed, or each for itself
+_NOBODY = np.zeros(1, np.int64)  # in the place of the rows that are taken, where threads are given theirs
 
 
 @cache
@@ -110,8 +113,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
 
-    OpenBLAS packs both factors in each call, for each thread. Here one is packed once, and the other is read as it
-    lies, or gathered where it is given turned.
+    OpenBLAS packs both factors in each call, for each thread. Here one is packed once, or once by each thread, and the
+    other is read as it lies, or gathered where it is given turned.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares():
@@ -126,8 +129,13 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         share()
     (m, n), k = out.shape, x.shape[1]
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
-        least = max(1, WORTH_SHARING // (n * ROWS))
-        return -(-m // ROWS), least, (rows, x_turned, _panels(columns, y_turned, k, n), False, out, ROWS, PANELS)
+        threads = count()
+        if k * n <= ALONE and m >= NARROW * threads:
+            block = -(-m // (ROWS * PARTS * threads)) * ROWS
+            taken = np.zeros(1, np.int64)
+            return threads, 1, (rows, x_turned, columns, y_turned, out, block, EACH, taken)
+        least, panels = max(1, WORTH_SHARING // (n * ROWS)), _panels(columns, y_turned, k, n)
+        return -(-m // ROWS), least, (rows, x_turned, panels, False, out, ROWS, PANELS, _NOBODY)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
@@ -136,7 +144,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     else:
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * k)
-    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, SINGLY if block else WHOLE)
+    how = SINGLY if block else WHOLE
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NOBODY)
 
 
 def _panels(matrix: Any, turned: bool, depth: int, columns: int) -> Any:

@@ -11,6 +11,7 @@ from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
+from ...core.slices import joined
 from ...core.tensor import Tensor, new_tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table import batching
@@ -295,10 +296,10 @@ def _unbind(x: Any, dim: int) -> tuple[Any, ...]:
 
 
 SPLIT: Primitive = Primitive(
-    "split", _split, "x", [lambda g, dim: CAT(*g, dim=dim)], view=True, outputs=-1, batch=batching.along("dim")
+    "split", _split, "x", [lambda g, dim: joined(g, dim, CAT, False)], view=True, outputs=-1, batch=batching.along("dim")
 )
 UNBIND: Primitive = Primitive(
-    "unbind", _unbind, "x", [lambda g, dim: STACK(*g, dim=dim)], view=True, outputs=-1, batch=batching.along("dim")
+    "unbind", _unbind, "x", [lambda g, dim: joined(g, dim, STACK, True)], view=True, outputs=-1, batch=batching.along("dim")
 )
 
 

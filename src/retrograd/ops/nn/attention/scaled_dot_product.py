@@ -25,6 +25,7 @@ from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
+from ....core.slices import like_slices
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.results import empty, empty_like
 from ....kernels.sequences import attention as loops
@@ -232,7 +233,8 @@ def _attention_backward(
     lead = out.shape[:-2]
     if dout.shape[:-2] != lead:  # inside vmap dout alone may have the examples
         lead = np.broadcast_shapes(dout.shape[:-2], lead)
-    found = [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
+    found = like_slices((q, k, v), empty) if q.shape[:-2] == lead else None
+    found = found or [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
     fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
     if wanted[3]:
         found.append(array_module(q).zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
