@@ -6,6 +6,7 @@ Where gradients lie so, joining them is no work: their array is there already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,23 @@ def like_slices(xs: Sequence[Any], empty: Callable[[tuple[int, ...], Any], Any])
     if apart is None:
         return None
     first = xs[0]
-    shape, strides = (*first.shape, len(xs)), (*first.strides, apart)
-    if not dense(shape, strides, first.itemsize):
+    order = _order((*first.shape, len(xs)), (*first.strides, apart), first.itemsize)
+    if order is None:
+        return None
+    shape, axes = order
+    one = empty(shape, first.dtype).transpose(axes)
+    return [one[..., number] for number in range(len(xs))]
+
+
+@lru_cache(maxsize=64)
+def _order(
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The lengths from the longest stride to the shortest, and where each axis is among them; None where gaps are."""
+    if not dense(shape, strides, itemsize):
         return None
     order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
-    whole_array = empty(tuple([shape[axis] for axis in order]), first.dtype).transpose(np.argsort(order))
-    return [whole_array[..., number] for number in range(len(xs))]
+    return tuple([shape[axis] for axis in order]), tuple(map(order.index, range(len(order))))
 
 
 def _distance(xs: Sequence[Any]) -> int | None:
@@ -42,7 +54,7 @@ def _distance(xs: Sequence[Any]) -> int | None:
     for x in xs:
         if type(x) is not ndarray or x.base is not base or (x.shape, x.strides, x.dtype) != kind:
             return None
-        places.append(x.ctypes.data)
+        places.append(x.__array_interface__["data"][0])
     apart: int = places[1] - places[0]
     even = apart > 0 and places == list(range(places[0], places[0] + apart * len(xs), apart))
     return apart if even else None
@@ -76,4 +88,5 @@ def _as_one(*xs: Any, dim: int, new: bool) -> Any:
     if layout is None:  # in a replay with other arrays than those of the trace
         return (np.stack if new else np.concatenate)(xs, axis=dim)
     first, (shape, strides) = xs[0], layout
-    return ndarray(shape, first.dtype, first.base, first.ctypes.data - first.base.ctypes.data, strides)
+    begin, place = [x.__array_interface__["data"][0] for x in (first.base, first)]
+    return ndarray(shape, first.dtype, first.base, place - begin, strides)
