@@ -1,12 +1,13 @@
 """Retrograd beside PyTorch eager and others, on the same steps with the same numbers.
 
-    python -m benchmarks [--only mlp_small cnn ...] [--threads 2] [--rounds 7] [--seconds 1] [--json FILE] [--plot FILE]
-                         [--page FILE]
+    python -m benchmarks [--only mlp_small cnn ...] [--threads 2] [--rounds 15] [--seconds 0.2]
+                         [--json FILE] [--plot FILE] [--page FILE]
 
 Every library runs each workload in a process of its own, all in alternation, so that whatever else the machine does
-meets them alike; medians are compared, and the quartiles say how far they can be trusted. ``retrograd-numpy`` is
-Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``, ``torch-compiled`` PyTorch under its own,
-with ``--torch-compile`` and a C++ compiler: it takes minutes. Libraries that are not installed are left out.
+meets them alike; they are compared round by round, and the quartiles say how far that can be trusted.
+``retrograd-numpy`` is Retrograd without Numba, ``retrograd-compiled`` with steps under ``compile``, ``torch-compiled``
+PyTorch under its own, with ``--torch-compile`` and a C++ compiler: it takes minutes. Libraries that are not installed
+are left out.
 
 A run with ``--only`` adds to what the JSON file has, so it can be measured in pieces; ``setup`` is imports, sizes
 and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step while another process keeps a core
@@ -32,6 +33,7 @@ from typing import Any
 
 from . import page, setup_costs
 from .others import OTHERS
+from .ratios import ratio
 from .workloads import PARTS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,6 +62,7 @@ class Worker:
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.times: list[float] = []
+        self.rounds: list[float] = []  # the median of each round
         self.first_step = self.answer()
 
     def answer(self) -> Any:
@@ -74,12 +77,19 @@ class Worker:
         print(command, file=self.process.stdin, flush=True)
         return self.answer()
 
-    def end(self) -> dict[str, float]:
+    def work(self, seconds: float) -> None:
+        """A round."""
+        times = self.tell(seconds)
+        self.times += times
+        self.rounds.append(statistics.median(times))
+
+    def end(self) -> dict[str, Any]:
         result = self.tell("end")
         self.process.wait()
         quartiles = statistics.quantiles(self.times, n=4)
         times = {"median": quartiles[1], "lower": quartiles[0], "upper": quartiles[2], "first": self.first_step}
-        return result | {f"seconds_{name}": value for name, value in times.items()} | {"steps": len(self.times)}
+        counted = {"steps": len(self.times), "rounds": self.rounds}
+        return result | {f"seconds_{name}": value for name, value in times.items()} | counted
 
 
 def can(library: str, workload: str) -> bool:
@@ -92,21 +102,21 @@ def can(library: str, workload: str) -> bool:
 
 def measure(
     workload: str, threads: int, rounds: int, seconds: float, libraries: tuple[str, ...] = LIBRARIES
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """Libraries on one workload: their figures by name."""
     workers = {library: Worker(library, workload, threads) for library in libraries if can(library, workload)}
     for worker in workers.values():
         worker.tell(seconds / 2)
-    for _ in range(rounds):
-        for worker in workers.values():
+    for number in range(rounds):
+        for worker in list(workers.values())[:: -1 if number % 2 else 1]:  # neighbours in time change sides
             time.sleep(PAUSE)
-            worker.times += worker.tell(seconds)
+            worker.work(seconds)
     results = {library: worker.end() for library, worker in workers.items()}
     compare_losses(workload, results)
     return results
 
 
-def compare_losses(workload: str, results: dict[str, dict[str, float]]) -> None:
+def compare_losses(workload: str, results: dict[str, dict[str, Any]]) -> None:
     """Say where libraries did not compute the same."""
     reference = results["retrograd"]["first"]
     for library, result in results.items():
@@ -114,14 +124,7 @@ def compare_losses(workload: str, results: dict[str, dict[str, float]]) -> None:
             print(f"{workload}: the first loss of {library} is {result['first']:.6g}, not {reference:.6g}")
 
 
-def ratio(results: dict[str, dict[str, float]], library: str, figure: str) -> float | None:
-    """A library's figure divided by PyTorch's."""
-    if library not in results or "torch" not in results:
-        return None
-    return results[library][figure] / results["torch"][figure]
-
-
-def table(all_results: dict[str, dict[str, dict[str, float]]], figure: str) -> str:
+def table(all_results: dict[str, dict[str, dict[str, Any]]], figure: str) -> str:
     """Ratios to PyTorch, a line per workload, and their geometric means over the training steps."""
     libraries = [library for library in LIBRARIES if library != "torch"]
     lines = [f"{'':12}" + "".join(f"{library:>17}" for library in libraries)]
@@ -159,7 +162,7 @@ def machine() -> dict[str, Any]:
     return {"processor": model, "cores": os.cpu_count(), "system": platform.system(), "versions": versions}
 
 
-def plot(all_results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
+def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
     """Times relative to PyTorch's, as bars."""
     import matplotlib
 
@@ -184,8 +187,8 @@ def main() -> None:
     everything = [*STEPS, *PARTS, "alone", "setup", "neighbour"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="per library and round")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.2, help="per library and round")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--page", type=Path)
@@ -203,7 +206,7 @@ def main() -> None:
         if workload == "neighbour":
             from .neighbour import slow_downs
 
-            record["neighbour"] = slow_downs("gpt_small", options.threads, 4 * options.seconds)
+            record["neighbour"] = slow_downs("gpt_small", options.threads, 8 * options.seconds)
             continue
         if workload == "alone":
             for name in STEPS:

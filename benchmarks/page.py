@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from .ratios import ratio
 from .workloads import PARTS, STEPS
 
 NAMES = {
@@ -20,9 +21,10 @@ HEAD = """# Performance
 
 Written by `python -m benchmarks --json FILE --page docs/performance.md`; measured on {machine}.
 
-Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the median time
-of a step divided by PyTorch eager's in the same run: below 1, Retrograd is faster. JAX and torch.compile are given the
-whole step to compile, which takes them from seconds to minutes that are not counted here.
+Each library runs each step in a process of its own, in alternation, with {threads} threads. A number is the time of a
+step divided by PyTorch eager's, the median of the quotients of all rounds, in each of which all libraries work for a
+moment: below 1, Retrograd is faster. JAX and torch.compile are given the whole step to compile, which takes them from
+seconds to minutes that are not counted here.
 """
 
 
@@ -69,11 +71,10 @@ def _ratios(results: dict[str, Any], figure: str) -> str:
     for name, one in results.items():
         cells = []
         for library in libraries:
-            if library in one and "torch" in one:
-                columns[library].append(one[library][figure] / one["torch"][figure])
-                cells.append(f"{columns[library][-1]:.2f}")
-            else:
-                cells.append("")
+            quotient = ratio(one, library, figure)
+            if quotient is not None:
+                columns[library].append(quotient)
+            cells.append("" if quotient is None else f"{quotient:.2f}")
         lines.append(_row([name, *cells]))
     whole = [values if len(values) == len(results) else [] for values in columns.values()]
     lines.append(_row(["geometric mean", *[f"{statistics.geometric_mean(v):.2f}" if v else "" for v in whole]]))
@@ -82,15 +83,14 @@ def _ratios(results: dict[str, Any], figure: str) -> str:
 
 def _losses(results: dict[str, Any]) -> str:
     ratios = {
-        name + how: one[library]["seconds_median"] / one["torch"]["seconds_median"]
+        name + how: ratio(one, library, "seconds_median") or 0.0
         for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
         for name, one in results.items()
-        if "torch" in one and library in one
     }
-    slower = sorted(((ratio, name) for name, ratio in ratios.items() if ratio > 1), reverse=True)
+    slower = sorted(((quotient, name) for name, quotient in ratios.items() if quotient > 1), reverse=True)
     if not slower:
         return "Retrograd is slower than PyTorch on none of them."
-    return "Where PyTorch is faster: " + ", ".join(f"{name} ({ratio:.2f})" for ratio, name in slower) + "."
+    return "Where PyTorch is faster: " + ", ".join(f"{name} ({quotient:.2f})" for quotient, name in slower) + "."
 
 
 def _spread(results: dict[str, Any]) -> str:

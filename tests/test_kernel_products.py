@@ -192,8 +192,8 @@ def test_threads_that_pack_for_themselves_take_all_rows_once(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(np.float32) for shape in ((771, 130), (130, 509)))
     wanted, before = x.astype(float) @ y, rng.standard_normal((771, 509)).astype(np.float32)
-    for threads in (1, 2, 3, 5):
-        monkeypatch.setattr(products, "count", lambda threads=threads: threads)
+    for number in (1, 2, 3, 5):
+        monkeypatch.setattr(products, "count", lambda number=number: number)
         for left in ways(x):
             for right in ways(y):
                 np.testing.assert_allclose(products.dot(left, right), wanted, rtol=1e-4, atol=1e-4)

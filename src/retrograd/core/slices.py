@@ -61,7 +61,7 @@ def _distance(xs: Sequence[Any]) -> int | None:
 
 
 def joined(xs: tuple[Any, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
-    """``join(*xs, dim=dim)``, which stacks along a ``new`` dimension or concatenates; a view where the arrays lie so."""
+    """``join(*xs, dim=dim)``, which stacks along a ``new`` dimension or concatenates; a view where they lie so."""
     bare = [getattr(x, "numbers", x) for x in xs]  # of arrays in a trace
     return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)
 

@@ -295,12 +295,16 @@ def _unbind(x: Any, dim: int) -> tuple[Any, ...]:
     return tuple([x[(*before, place, Ellipsis)] for place in range(x.shape[dim])])
 
 
-SPLIT: Primitive = Primitive(
-    "split", _split, "x", [lambda g, dim: joined(g, dim, CAT, False)], view=True, outputs=-1, batch=batching.along("dim")
-)
-UNBIND: Primitive = Primitive(
-    "unbind", _unbind, "x", [lambda g, dim: joined(g, dim, STACK, True)], view=True, outputs=-1, batch=batching.along("dim")
-)
+def _split_vjp(g: tuple[Any, ...], dim: int) -> Any:
+    return joined(g, dim, CAT, new=False)
+
+
+def _unbind_vjp(g: tuple[Any, ...], dim: int) -> Any:
+    return joined(g, dim, STACK, new=True)
+
+
+SPLIT: Primitive = Primitive("split", _split, "x", [_split_vjp], view=True, outputs=-1, batch=batching.along("dim"))
+UNBIND: Primitive = Primitive("unbind", _unbind, "x", [_unbind_vjp], view=True, outputs=-1, batch=batching.along("dim"))
 
 
 def _pieces(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
