@@ -24,7 +24,7 @@ from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
-from .summation import accurate_sum, add_to, plus
+from .summation import accurate_sum, add_to, adding, plus
 from .tensor import Tensor, new_tensor, tensor_method
 
 
@@ -128,25 +128,31 @@ class Walk:
                     if gi is None:
                         continue
                     parent = parents[index]
+                    # Nodes and arrays apart: reading attributes that always stand at the same place costs half.
                     if type(parent) is not Node:
                         like = parent.array
-                    elif plan.select is None:
-                        like = parent
-                    else:
+                        if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
+                            gi = fit(gi, like, node)
+                    elif plan.select is not None:
                         _add_to_output(cotangents, parent, plan.select, gi)
                         continue
-                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
-                        gi = fit(gi, like, node)
+                    elif gi.dtype is not parent.dtype or (
+                        not (exact and parent.shape == shape) and gi.shape != parent.shape
+                    ):
+                        gi = fit(gi, parent, node)
                     before = get(parent)
                     if before is None:
                         cotangents[parent] = gi
-                    elif parent in summed:
-                        cotangents[parent] = add_to(before, gi)
-                    else:
+                    elif parent not in summed:
                         cotangents[parent] = plus(before, gi)
                         summed.add(parent)
+                    elif adding:
+                        cotangents[parent] = add_to(before, gi)
+                    else:
+                        before += gi
+                        cotangents[parent] = before
                 gi = before = together = None
-                if freed and saved and plan.frees(saved):
+                if freed and saved and (plan.keeps_arrays or plan.frees(saved)):
                     node.saved = None
                 saved = None
             if node is reader:
