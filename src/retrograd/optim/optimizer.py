@@ -348,7 +348,7 @@ class Optimizer:
     def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
         """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""
         cls = type(self)
-        if not moved or not _stand_together(cls, cls._loop, cls._update):
+        if not moved or not _stand_together(cls, cls._loop, cls._update):  # type: ignore[arg-type]
             return False
         loop = self._loop(group)
         if loop is None:
