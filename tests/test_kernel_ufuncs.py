@@ -7,6 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import kernels
+from retrograd.core.layout import is_view
 from retrograd.kernels import ufuncs
 
 pytestmark = [
@@ -145,3 +146,50 @@ def test_gradients_of_large_products_are_numpys_bit_for_bit(monkeypatch):
     monkeypatch.setattr("retrograd.kernels.ufuncs.compiled", lambda: None)
     for mine, its in zip(ours, gradients(), strict=True):
         np.testing.assert_array_equal(mine, its)
+
+
+def test_a_number_spread_over_a_large_array_is_computed_with_as_one():
+    x, one = matrix(1, np.float32), np.broadcast_to(np.float32(1.5), (700, 501))
+    run = ufuncs.spread(np.multiply, refused)
+    for a, b in [(x, one), (one, x), (one, one)]:
+        ours = run(a, b)
+        assert ours.flags.c_contiguous
+        np.testing.assert_array_equal(ours, a * b)
+
+
+def test_the_rules_of_products_are_numpys_on_large_arrays():
+    kernels.share()
+    x, y = [rg.from_numpy(matrix(seed, np.float32)).requires_grad_() for seed in (1, 2)]
+    (x * 3.0 * y).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy() * np.float32(3))
+    np.testing.assert_array_equal(y.grad.numpy(), x.detach().numpy() * np.float32(3))
+    x.grad = None
+    (x * y[:, :1]).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.broadcast_to(y.detach().numpy()[:, :1], x.shape))
+
+
+def test_large_results_begin_with_a_line_and_become_gradients_without_a_copy(monkeypatch):
+    kernels.share()
+    addresses = []
+    empty = ufuncs.empty
+
+    def noting(*args):
+        out = empty(*args)
+        addresses.append(out.ctypes.data)
+        return out
+
+    monkeypatch.setattr(ufuncs, "empty", noting)
+    x = rg.from_numpy(matrix(1, np.float32)).requires_grad_()
+    (x * 2.0).sum().backward()
+    assert len(addresses) == 2 and not any(address % 64 for address in addresses)
+    assert x.grad.data_ptr() == addresses[1]
+
+
+def test_a_gradient_that_is_a_part_of_a_large_array_gets_memory_of_its_own():
+    kernels.share()
+    x = rg.from_numpy(matrix(1, np.float32)).requires_grad_()
+    y = rg.from_numpy(matrix(2, np.float32)).requires_grad_()
+    (rg.cat([x, y]) * 2.0).sum().backward()
+    x.grad.zero_()
+    assert not np.shares_memory(x.grad.numpy(), y.grad.numpy()) and y.grad.unique().tolist() == [2.0]
+    assert not is_view(x.grad.array) and not is_view(y.grad.array)

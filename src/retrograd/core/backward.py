@@ -19,12 +19,13 @@ from .devices import Wrapping, array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
 from .hooks import RemovableHandle
+from .layout import is_view
 from .modes import modes, recording, watchers
 from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
-from .summation import accurate_sum, add_to, plus
+from .summation import accurate_sum, add_to, adding, plus
 from .tensor import Tensor, new_tensor, tensor_method
 
 
@@ -128,25 +129,31 @@ class Walk:
                     if gi is None:
                         continue
                     parent = parents[index]
+                    # Nodes and arrays apart: reading attributes that always stand at the same place costs half.
                     if type(parent) is not Node:
                         like = parent.array
-                    elif plan.select is None:
-                        like = parent
-                    else:
+                        if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
+                            gi = fit(gi, like, node)
+                    elif plan.select is not None:
                         _add_to_output(cotangents, parent, plan.select, gi)
                         continue
-                    if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
-                        gi = fit(gi, like, node)
+                    elif gi.dtype is not parent.dtype or (
+                        not (exact and parent.shape == shape) and gi.shape != parent.shape
+                    ):
+                        gi = fit(gi, parent, node)
                     before = get(parent)
                     if before is None:
                         cotangents[parent] = gi
-                    elif parent in summed:
-                        cotangents[parent] = add_to(before, gi)
-                    else:
+                    elif parent not in summed:
                         cotangents[parent] = plus(before, gi)
                         summed.add(parent)
+                    elif adding:
+                        cotangents[parent] = add_to(before, gi)
+                    else:
+                        before += gi
+                        cotangents[parent] = before
                 gi = before = together = None
-                if freed and saved and plan.frees(saved):
+                if freed and saved and (plan.keeps_arrays or plan.frees(saved)):
                     node.saved = None
                 saved = None
             if node is reader:
@@ -335,12 +342,11 @@ def without_history(x: Any) -> Any:
 
 def owned(g: Any, unshared: bool) -> Any:
     """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
-    if type(g) is ndarray:
-        return g if unshared and g.base is None and g.flags.c_contiguous else g.copy()
-    g = as_array(g.array if isinstance(g, Tensor) else g)
-    if isinstance(g, Wrapping):
-        return g if unshared and g.unshared(2) else g.copy()
-    return g if unshared and g.base is None and g.flags.c_contiguous else g.copy()
+    if type(g) is not ndarray:
+        g = as_array(g.array if isinstance(g, Tensor) else g)
+        if isinstance(g, Wrapping):
+            return g if unshared and g.unshared(2) else g.copy()
+    return g if unshared and g.flags.c_contiguous and not is_view(g) else g.copy()
 
 
 def conjugate(x: Tensor) -> Tensor:

@@ -9,13 +9,15 @@ asks for, and a replay offers arrays of just these shapes in that order. What is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from threading import local
 from typing import Any
 
 import numpy as np
 
 from ..core.devices import array_module
-from ..core.layout import memory_order, order_like
+from ..core.layout import empty_lines, memory_order, order_like
+from ..core.summation import LARGE
 
 
 class _Here(local):
@@ -30,7 +32,9 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Any:
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
     offers = _here.offers
-    return np.empty(shape, dtype) if offers is None else offers(shape, np.dtype(dtype))
+    if offers is not None:
+        return offers(shape, np.dtype(dtype))
+    return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
 
 def empty_like(x: Any) -> Any:

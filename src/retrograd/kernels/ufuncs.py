@@ -103,8 +103,10 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
         if type(x) is not ndarray or x.dtype is not dtype:
             return None
         arrays.append(x)
-    found = inner_loop(ufunc, dtype.char)
     shape = like.shape if len(arrays) == 1 else _shape(arrays)
+    # One number at all places, as in the cotangent that a sum hands on, is given as that.
+    arrays = [x[(slice(1),) * x.ndim] if x.size > 1 and not any(x.strides) else x for x in arrays]
+    found = inner_loop(ufunc, dtype.char)
     if found is None or shape is None or compiled() is None:
         return None
     function, data, of_result = found

@@ -42,15 +42,15 @@ def _over_all(step):
     """The loop over all rows of ``step(p, g, a, b, rates, factors)``: on parts of a row's arrays, with its rates."""
 
     def body(table, bounds, rates, factors, start, stop):
-        like = factors[0]
+        like, last = factors[0], table.shape[1] - 1  # what a step has no use for is the last of a row's arrays
         for k in range(len(table)):
-            first, last = max(start, bounds[k]) - bounds[k], min(stop, bounds[k + 1]) - bounds[k]
-            if first < last:
+            begin, end = max(start, bounds[k]) - bounds[k], min(stop, bounds[k + 1]) - bounds[k]
+            if begin < end:
                 step(
-                    _part(table[k, 0], first, last, like),
-                    _part(table[k, 1], first, last, like),
-                    _part(table[k, 2], first, last, like),
-                    _part(table[k, 3], first, last, like),
+                    _part(table[k, 0], begin, end, like),
+                    _part(table[k, min(1, last)], begin, end, like),
+                    _part(table[k, min(2, last)], begin, end, like),
+                    _part(table[k, min(3, last)], begin, end, like),
                     rates[k],
                     factors,
                 )

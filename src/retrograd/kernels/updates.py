@@ -7,7 +7,8 @@ The references are the ``_update`` methods of ``retrograd.optim``, and stand bes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -42,25 +43,33 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: Any, factors: Sequen
         factors: the numbers for all.
     """
     dtype = rows[0][0].dtype
-    bounds = [0, *accumulate([row[0].size for row in rows])]
-    numbers = np.array(rates, dtype).reshape(len(rows), -1), tuple(map(dtype.type, factors))
-    table = _table(rows), np.array(bounds, np.intp)
-    launch(loop("update_loops", name), bounds[-1], WORTH_SHARING, *table, *numbers)
+    bounds, total = _bounds(*[row[0].size for row in rows])
+    numbers = np.array(rates, dtype).reshape(len(rows), -1), _scalars(dtype, *factors)
+    launch(loop("update_loops", name), total, WORTH_SHARING, _table(rows), bounds, *numbers)
 
 
 def sum_of_squares(arrays: Sequence[Any]) -> float:
     """Of all elements together, in double precision; the same for any number of threads."""
     sizes = [array.size for array in arrays]
-    bounds = [0, *accumulate([-(-size // BLOCK) for size in sizes])]
-    out = np.empty(bounds[-1])
-    table = _table([[array] for array in arrays]), np.array(bounds, np.intp), np.array(sizes, np.intp)
+    bounds, total = _bounds(*[-(-size // BLOCK) for size in sizes])
+    out = np.empty(total)
+    table = _table([[array] for array in arrays]), bounds, np.array(sizes, np.intp)
     launch(loop("update_loops", "squares"), len(out), 1, *table, out, arrays[0].dtype.type(0))
     return float(out.sum())
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> Any:
-    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them.
+@lru_cache(maxsize=64)
+def _bounds(*sizes: int) -> tuple[Any, int]:
+    """Where each row begins among the elements of all, and their number."""
+    bounds = np.array([0, *accumulate(sizes)], np.intp)
+    return bounds, int(bounds[-1])
 
-    A row has four; what a loop has no use for is given as the first.
-    """
-    return np.array([[*map(id, row), *[id(row[0])] * (4 - len(row))] for row in rows], np.int64)
+
+@lru_cache(maxsize=64)
+def _scalars(dtype: np.dtype[Any], *numbers: float) -> tuple[Any, ...]:
+    return tuple(map(dtype.type, numbers))
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> Any:
+    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them."""
+    return np.array(list(map(id, chain.from_iterable(rows))), np.int64).reshape(len(rows), -1)

@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -147,9 +147,11 @@ def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any)
     p -= scratch
 
 
-def _origin(cls: type, name: str) -> type:
-    """The class that a method is inherited from."""
-    return next(base for base in cls.__mro__ if name in base.__dict__)
+@cache
+def _stand_together(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
+    """Whether a class has both forms of a step, its methods ``_loop`` and ``_update``, from one and the same base."""
+    origins = [next(base for base in cls.__mro__ if name in base.__dict__) for name in ("_loop", "_update")]
+    return origins[0] is origins[1]
 
 
 def with_hooks(step: Step) -> Step:
@@ -346,19 +348,22 @@ class Optimizer:
     def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
         """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""
         cls = type(self)
-        if _origin(cls, "_loop") is not _origin(cls, "_update") or not moved:
+        if not moved or not _stand_together(cls, cls._loop, cls._update):  # type: ignore[arg-type]
             return False
         loop = self._loop(group)
         if loop is None:
             return False
         name, states, factors = loop
-        rows = []
-        for parameter in moved:
-            entry = self.state.get(parameter, {})
-            begun = [entry[key].array for key in states if entry.get(key) is not None]
-            rows.append([parameter.array, parameter._grad.array, *begun])  # type: ignore[union-attr]
-        if not updates.takes(rows) or any(is_saved(parameter) for parameter in moved):
+        rows = [[parameter.array, parameter._grad.array] for parameter in moved]  # type: ignore[union-attr]
+        if states:
+            for parameter, row in zip(moved, rows, strict=True):
+                entry = self.state.get(parameter, {})
+                row += [entry[key].array for key in states if entry.get(key) is not None]
+        if not updates.takes(rows):
             return False
+        for parameter in moved:
+            if is_saved(parameter):
+                return False
         rates = [self._rates(parameter, group) for parameter in moved]
         for parameter, row in zip(moved, rows, strict=True):
             if len(row) < 2 + len(states):

@@ -23,7 +23,7 @@ from ..table.types import Number, Operand
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
-MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x)
+MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
 
 

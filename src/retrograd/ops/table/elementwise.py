@@ -13,12 +13,19 @@ from ...kernels import at_first_use
 
 
 def elementwise(
-    name: str, forward: Any, inputs: str, vjps: list[Rule | None] | None, *, compiled: bool = False, **options: Any
+    name: str,
+    forward: Any,
+    inputs: str,
+    vjps: list[Rule | None] | None,
+    *,
+    compiled: bool = False,
+    products: bool = False,
+    **options: Any,
 ) -> Primitive:
     """A primitive that works element by element, with broadcasting, and can write its result in place.
 
     Large arrays are shared among threads: forward and rules are called with parts of them, unless they are ``compiled``
-    loops, which share by themselves.
+    loops, which share by themselves. Rules that are ``products`` of their two arguments are one ufunc.
     """
 
     def write(out: Any, *arrays: Any, **params: Any) -> None:
@@ -27,11 +34,11 @@ def elementwise(
     if not isinstance(forward, np.ufunc):
         options.update(write=write, overwrites=True)
     primitive = Primitive(name, forward, inputs, vjps, elementwise=True, **options)
-    at_first_use.append(lambda: _share(primitive, forward, compiled))
+    at_first_use.append(lambda: _share(primitive, forward, compiled, products))
     return primitive
 
 
-def _share(primitive: Primitive, forward: Any, compiled: bool) -> None:
+def _share(primitive: Primitive, forward: Any, compiled: bool, products: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
     from ...kernels.parts import by_parts, writing
     from ...kernels.ufuncs import applied, spread
@@ -47,6 +54,8 @@ def _share(primitive: Primitive, forward: Any, compiled: bool) -> None:
     else:
         primitive.forward = by_parts(primitive.forward, compiled or hasattr(forward, "loop"))
     primitive.called = partial(by_parts, compiled=compiled)
+    if products:
+        primitive.called = lambda rule: spread(np.multiply, by_parts(rule))
     primitive.plans.clear()
 
 
