@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.dtypes import precision
 from ....core.errors import InvalidValue, describe
-from ....core.modes import modes, watchers
-from ....core.mutation import apply_inplace
+from ....core.modes import watchers
+from ....core.mutation import apply_inplace, memory_of_its_own
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
@@ -21,13 +20,12 @@ from ....core.tracing import whole
 from ....kernels import SEVERAL, takes
 from ....kernels.statistics import norms
 from ...math.arithmetic import ADD, MUL
-from ...math.powers import RSQRT
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
-from ...table.elementwise import STAYS_ATTACHED
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
+from .given import GIVEN_NORM
 
 
 def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
@@ -209,42 +207,26 @@ def _update_running(
         mean, variance = mean.mean(axis=0), variance.mean(axis=0)
     for running, statistic in ((running_mean, mean), (running_var, variance)):
         if running is not None:
+            share = (momentum * statistic).astype(running.array.dtype, copy=False)
+            memory = None if watchers else memory_of_its_own(running)
+            if memory is not None:
+                memory *= 1 - momentum
+                memory += share
+                continue
             kept = running.detach() if running._requires else running
             apply_inplace(MUL, kept, 1 - momentum)
-            apply_inplace(ADD, kept, (momentum * statistic).astype(kept.array.dtype, copy=False))
+            apply_inplace(ADD, kept, share)
     return {"moments": moments} if type(moments[0]) is np.ndarray else {}
 
 
-def _is_constant(x: Tensor) -> bool:
-    """Whether arithmetic on the Tensor's array is that on the Tensor."""
-    return x.array.dtype.char == "f" and not (x._requires and modes.grad_enabled)
+@cache
+def _of_channels(ndim: int, channels: int) -> Layout:
+    return Layout(None, (0, *range(2, ndim)), (1, channels) + (1,) * (ndim - 2))
 
 
-def _factors(given: Sequence[Any], eps: float) -> tuple[Any, Any]:
-    """What to multiply a channel with and what to add then: of mean, variance, weight and bias, Tensors or arrays."""
-    mean, var, w, b = given
-    scale = RSQRT(var + eps)
-    if w is not None:
-        scale = scale * w
-    shift = -mean * scale
-    return scale, shift if b is None else shift + b
-
-
-def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
-    """Normalize with given statistics: a factor and an offset per channel."""
-    channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
-    if x._requires:
-        x = apply(STAYS_ATTACHED, (x,), {})
-    if b is not None and b._requires:
-        b = apply(STAYS_ATTACHED, (b,), {})
-    given = mean, var, w, b
-    if not watchers and all(value is None or _is_constant(value) for value in given):
-        scale, shift = _factors([None if value is None else value.array for value in given], float(eps))
-        scale, shift = new_tensor(scale.reshape(channels)), new_tensor(shift.reshape(channels))
-    else:
-        scale, shift = [factor.reshape(channels) for factor in _factors(given, eps)]
-    result = x * scale + shift
-    return (result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)).contiguous()
+def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
+    """Normalize with given statistics."""
+    return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -312,10 +294,9 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:  # of nothing, any statistics serve
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
-        return _scaled(x, running_mean, running_var, w, b, eps)
-    axes = (0, *range(2, len(shape)))
-    known = {} if running_mean is None else _update_running(x, axes, running_mean, running_var, momentum)
-    layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
+        return _with_given(x, running_mean, running_var, w, b, eps)
+    layout = _of_channels(len(shape), channels)
+    known = {} if running_mean is None else _update_running(x, layout.axes, running_mean, running_var, momentum)
     return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
 
 
@@ -373,7 +354,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
-        return _scaled(x, running_mean, running_var, w, b, eps)
+        return _with_given(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)
