@@ -125,14 +125,16 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
+        def run_loop(out: Any, *arrays: Any) -> None:
+            launch(getattr(compiled(), name), out.size, WORTH_SHARING, *[array.reshape(-1) for array in (*arrays, out)])
+
         @wraps(reference)
         def large(x: Any, *others: Any) -> Any:
-            differ = any(other.shape != x.shape for other in others)
+            differ = bool(others) and any(other.shape != x.shape for other in others)
             if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
                 return reference(x, *others)
-            loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
-            launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
+            run_loop(out, x, *others)
             return out
 
         MAPPED.add(name)
@@ -143,6 +145,14 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             @wraps(reference)
             def run(x: Any) -> Any:
                 return reference(x) if type(x) is ndarray and x.size < least else shared(x)
+
+            def write(out: Any, x: Any) -> None:
+                if x.size >= least and suits(out) and takes(x, least=least):
+                    run_loop(out, x)
+                else:
+                    out[...] = reference(x)
+
+            run.write = write  # type: ignore[attr-defined]  # for what is written over its input
 
         else:
 
