@@ -189,6 +189,18 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     return mean, squares
 
 
+def _moments_and_running(
+    x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> Any:
+    """``_moments`` by a loop that updates the running statistics, too, which are alone in their memory; else None."""
+    if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
+        return None
+    if not takes(x.array, running_mean.array, running_var.array, least=SEVERAL) or not norms.along_channels(x.array):
+        return None
+    running = memory_of_its_own(running_mean), memory_of_its_own(running_var)
+    return None if running[0] is None or running[1] is None else norms.channel_moments(x.array, running, momentum)
+
+
 @silently
 def _update_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
@@ -199,6 +211,9 @@ def _update_running(
     """
     if x.array.size == 0:
         return {}
+    at_once = _moments_and_running(x, axes, running_mean, running_var, momentum)
+    if at_once is not None:
+        return {"moments": at_once}
     mean, squares = moments = _moments(x.array, axes)
     number = count(x.array.shape, axes)
     mean = mean.reshape(squares.shape)
@@ -208,11 +223,6 @@ def _update_running(
     for running, statistic in ((running_mean, mean), (running_var, variance)):
         if running is not None:
             share = (momentum * statistic).astype(running.array.dtype, copy=False)
-            memory = None if watchers else memory_of_its_own(running)
-            if memory is not None:
-                memory *= 1 - momentum
-                memory += share
-                continue
             kept = running.detach() if running._requires else running
             apply_inplace(MUL, kept, 1 - momentum)
             apply_inplace(ADD, kept, share)
