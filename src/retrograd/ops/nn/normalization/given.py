@@ -25,7 +25,8 @@ def _scale(var: Any, w: Any, eps: float) -> Any:
     return rstd if w is None else rstd * w
 
 
-def _forward(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
+def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
+    """Of arrays, or in operators."""
     scale = _scale(var, w, eps)
     shift = -mean * scale
     if b is not None:
@@ -47,7 +48,7 @@ def _moment(g: Any, x: Any, mean: Any) -> Any:
 
 GIVEN_NORM = Primitive(
     "batch_norm_given",
-    _forward,
+    normalized,
     "x mean var w b",
     [
         lambda g, var, w, eps: MUL(g, _scale(var, w, eps).reshape(_channels(g))),
@@ -59,5 +60,5 @@ GIVEN_NORM = Primitive(
     signals=True,
     piecewise_linear=True,
     contiguous=True,
-    batch=composed(_forward),
+    batch=composed(normalized),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.dtypes import precision
 from ....core.errors import InvalidValue, describe
-from ....core.modes import watchers
+from ....core.modes import modes, watchers
 from ....core.mutation import apply_inplace, memory_of_its_own
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
@@ -25,7 +25,7 @@ from ...table.arguments import floating_operand, integers, number
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
-from .given import GIVEN_NORM
+from .given import GIVEN_NORM, normalized
 
 
 def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
@@ -236,6 +236,8 @@ def _of_channels(ndim: int, channels: int) -> Layout:
 
 def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics."""
+    if watchers and modes.tracer is not None:  # in a program the products and sums join those around them
+        return normalized(x, mean, var, w, b, float(number(eps, "eps")))
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
 
