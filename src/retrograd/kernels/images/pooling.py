@@ -58,10 +58,10 @@ class _Layout(NamedTuple):
 @lru_cache(maxsize=1024)
 def _layout(images: int, channels: int, window: Any) -> _Layout:
     count, missing = images * channels, (1,) * (3 - len(window.size))
-    shapes = [(images, channels, *window.out), (images, channels, *window.size)]
-    planes = [(count, *missing, *window.out), (count, *missing, *window.size)]
+    outer, inner = (images, channels, *window.out), (images, channels, *window.size)
+    windows, places = (count, *missing, *window.out), (count, *missing, *window.size)
     work = max(prod(window.out) * prod(window.kernel), prod(window.size))
-    return _Layout(*shapes, *planes, work, in_three_axes(window))
+    return _Layout(outer, inner, windows, places, work, in_three_axes(window))
 
 
 def _run(name: str, layout: _Layout, *args: Any) -> None:

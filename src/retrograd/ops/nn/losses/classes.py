@@ -18,7 +18,7 @@ from ....core.dtypes import FLOATING, int64
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.storage import Storage, storage_of
-from ....core.summation import accurate_sum
+from ....core.summation import LONG, accurate_sum, total_of
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import lookups
 from ...indexing.selection import where
@@ -221,19 +221,17 @@ def _weighted(rows: Any, classes: Classes) -> Any:
 def _reduced(rows: Any, classes: Classes) -> Any:
     if classes.divisor is None:
         return rows
-    total = _sum(rows)
-    if type(total) is not ndarray:
-        return total / classes.divisor
-    total /= classes.divisor
-    return total
+    if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
+        return np.asarray(total_of(rows) / classes.divisor)
+    return _sum(rows) / classes.divisor
 
 
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = _weighted(-x[at_classes(classes.index)], classes)
-    return _reduced(rows, classes).astype(x.dtype, copy=False)
+    loss = -_reduced(_weighted(x[at_classes(classes.index)], classes), classes)
+    return loss.astype(x.dtype, copy=False)
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
