@@ -149,7 +149,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     run_loop(x, out)
                 else:
-                    out[...] = reference(x)
+                    out[...] = run(x)
 
             run.write = write  # type: ignore[attr-defined]  # for what is written over its input
         else:
