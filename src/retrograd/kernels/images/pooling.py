@@ -16,15 +16,15 @@ from ..machine.threads import launch
 from ..results import empty
 from .windows import Window3, in_three_axes
 
-TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to them
+TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to their sums
 
 
-def takes(x: Any, window: Any) -> bool:
-    """Whether the loops are to be used, which go along rows of windows."""
+def takes(x: Any, window: Any, least: int = SEVERAL) -> bool:
+    """Whether the loops are to be used, which go along rows of windows and read at least so many elements."""
     return (
         type(x) is np.ndarray
         and x.dtype.char in "fd"
-        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= SEVERAL
+        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= least
         and compiled() is not None
     )
 
