@@ -160,3 +160,29 @@ def test_running_statistics_of_a_batch_whose_squares_overflow(value, shape):
     torch.nn.functional.batch_norm(torch.tensor(x).double(), *theirs, training=True)
     for found, wanted in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(found.numpy(), wanted.float().numpy(), rtol=1e-5)
+
+
+def test_training_leaves_what_evaluation_has_saved():
+    x = rg.randn(4, 3, 5, requires_grad=True)
+    mean, var = rg.zeros(3), rg.ones(3)
+    y = F.batch_norm(x, mean, var)
+    F.batch_norm(9 * rg.randn(4, 3, 5), mean, var, training=True, momentum=0.9)
+    y.sum().backward()
+    assert var.array.min() > 2
+    np.testing.assert_allclose(x.grad.array, 1 / np.sqrt(1 + 1e-5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("held", ["alone", "in one memory", "saved by a graph"])
+def test_running_statistics_step_towards_those_of_the_batch_whoever_holds_them(held):
+    x = rg.randn(4, 3, 5)
+    both = rg.zeros(2, 3)
+    mean, var = (both[0], both[1]) if held == "in one memory" else (rg.zeros(3), rg.zeros(3))
+    w = rg.ones(3, requires_grad=True)
+    product = (w * mean).sum() if held == "saved by a graph" else None
+    F.batch_norm(x, mean, var, training=True, momentum=0.25)
+    rows = x.array.transpose(1, 0, 2).reshape(3, -1)
+    np.testing.assert_allclose(mean.array, 0.25 * rows.mean(1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(var.array, 0.25 * rows.var(1, ddof=1), rtol=1e-4)
+    if product is not None:
+        product.backward()
+        assert not w.grad.array.any()

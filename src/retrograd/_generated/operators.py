@@ -90,6 +90,7 @@ MODULES = (
     "ops.nn.losses.reduction",
     "ops.nn.losses.regression",
     "ops.nn.normalization.fused",
+    "ops.nn.normalization.given",
     "ops.nn.normalization.sizes",
     "ops.nn.normalization.statistics",
     "ops.nn.pooling.adaptive",

@@ -418,9 +418,12 @@ def _written_at_once(
     try:
         if primitive.ufunc is not None:
             primitive.ufunc(array, *fitting, array)
-        else:
+        elif primitive.signals:
             assert primitive.write is not None
             silenced(primitive.write, array, array, *fitting, **params)
+        else:
+            assert primitive.write is not None
+            primitive.write(array, array, *fitting, **params)
     except Exception:  # the general path tells what is wrong
         x._storage.version -= 1  # type: ignore[union-attr]
         return False

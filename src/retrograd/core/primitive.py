@@ -89,6 +89,7 @@ class Primitive:
         "promote",
         "residuals",
         "rules",
+        "signals",
         "ufunc",
         "variadic",
         "view",
@@ -142,6 +143,7 @@ class Primitive:
         if contiguous:
             forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
+        self.signals = signals or promote is None  # of the write in place: it may convert what it is given
         self.plain = outputs == 1 and not view and not self.variadic  # what the fast path of ``apply`` takes
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")

@@ -22,6 +22,7 @@ from numpy import ndarray
 
 from ..core.devices import Wrapping
 from ..core.dtypes import float32
+from ..core.modes import watchers
 from ..core.summation import LARGE
 from ..core.tracing import whole
 from .machine.threads import launch
@@ -125,31 +126,53 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        @wraps(reference)
-        def large(x: Any, *others: Any) -> Any:
-            differ = any(other.shape != x.shape for other in others)
-            if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
-                return reference(x, *others)
-            loop = getattr(compiled(), name)
-            out = empty(x.shape, x.dtype)
-            launch(loop, x.size, WORTH_SHARING, *[array.reshape(-1) for array in (x, *others, out)])
-            return out
+        def run_loop(x: Any, out: Any) -> None:
+            launch(getattr(compiled(), name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+
+        if _arity(reference) == 1:
+
+            @wraps(reference)
+            def large(x: Any) -> Any:
+                if not takes(x, least=least):
+                    return reference(x)
+                out = empty(x.shape, x.dtype)
+                run_loop(x, out)
+                return out
+
+            @wraps(reference)
+            def run(x: Any) -> Any:
+                if type(x) is ndarray and x.size < least:
+                    return reference(x)
+                return shared(x) if watchers else large(x)
+
+            def write(out: Any, x: Any) -> None:
+                if x.size >= least and suits(out) and takes(x, least=least):
+                    run_loop(x, out)
+                else:
+                    out[...] = run(x)
+
+            run.write = write  # type: ignore[attr-defined]  # for what is written over its input
+        else:
+
+            @wraps(reference)
+            def large(x: Any, *others: Any) -> Any:
+                differ = any(other.shape != x.shape for other in others)
+                if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
+                    return reference(x, *others)
+                out = empty(x.shape, x.dtype)
+                arrays = [array.reshape(-1) for array in (x, *others, out)]
+                launch(getattr(compiled(), name), x.size, WORTH_SHARING, *arrays)
+                return out
+
+            @wraps(reference)
+            def run(x: Any, *others: Any) -> Any:
+                if type(x) is ndarray and x.size < least:
+                    return reference(x, *others)
+                return shared(x, *others) if watchers else large(x, *others)
 
         MAPPED.add(name)
         large.loop, large.reference = name, reference  # type: ignore[attr-defined]
         shared = whole(large)
-        if _arity(reference) == 1:
-
-            @wraps(reference)
-            def run(x: Any) -> Any:
-                return reference(x) if type(x) is ndarray and x.size < least else shared(x)
-
-        else:
-
-            @wraps(reference)
-            def run(x: Any, *others: Any) -> Any:
-                return reference(x, *others) if type(x) is ndarray and x.size < least else shared(x, *others)
-
         run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 

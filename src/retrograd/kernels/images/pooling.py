@@ -5,36 +5,26 @@ The references stand in ops/nn/pooling/maximum.py and ops/nn/pooling/average.py.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import SEVERAL, WORTH_SHARING, compiled, loop
 from ..machine.threads import launch
 from ..results import empty
-from .windows import in_three_axes
+from .windows import Window3, in_three_axes
 
-TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to them
-
-
-def _planes(array: Any) -> Any:
-    """``(N * C, D, H, W)``."""
-    array = np.ascontiguousarray(array)
-    return array.reshape(len(array) * array.shape[1], *(1,) * (5 - array.ndim), *array.shape[2:])
+TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to their sums
 
 
-def _run(name: str, planes: tuple[Any, ...], work: int, *args: Any) -> None:
-    """A loop over the planes of some arrays, each of which takes so many steps."""
-    launch(loop("images.pooling_loops", name), len(planes[0]), max(1, WORTH_SHARING // work), *planes, *args)
-
-
-def takes(x: Any, window: Any) -> bool:
-    """Whether the loops are to be used, which go along rows of windows."""
+def takes(x: Any, window: Any, least: int = SEVERAL) -> bool:
+    """Whether the loops are to be used, which go along rows of windows and read at least so many elements."""
     return (
         type(x) is np.ndarray
-        and x.dtype in (np.float32, np.float64)
-        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) > TABLED
+        and x.dtype.char in "fd"
+        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= least
         and compiled() is not None
     )
 
@@ -54,39 +44,81 @@ def max_at(x: Any, corner: Any, offsets: Any) -> Any:
     return index
 
 
+class _Layout(NamedTuple):
+    """How the loops see windows over ``(N, C, *size)``: shapes of the results, and of all arrays as planes."""
+
+    outer: tuple[int, ...]  # of one element per window
+    inner: tuple[int, ...]  # of what windows read
+    windows: tuple[int, ...]
+    places: tuple[int, ...]
+    work: int  # steps of one plane
+    axes: Window3
+
+
+@lru_cache(maxsize=1024)
+def _layout(images: int, channels: int, window: Any) -> _Layout:
+    count, missing = images * channels, (1,) * (3 - len(window.size))
+    outer, inner = (images, channels, *window.out), (images, channels, *window.size)
+    windows, places = (count, *missing, *window.out), (count, *missing, *window.size)
+    work = max(prod(window.out) * prod(window.kernel), prod(window.size))
+    return _Layout(outer, inner, windows, places, work, in_three_axes(window))
+
+
+def _run(name: str, layout: _Layout, *args: Any) -> None:
+    """A loop over planes."""
+    least = max(1, WORTH_SHARING // layout.work)
+    launch(loop("images.pooling_loops", name), layout.windows[0], least, *args)
+
+
+def _laid_out(x: Any, shape: tuple[int, ...]) -> Any:
+    return (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
+
+
 def max_pool(x: Any, window: Any) -> tuple[Any, Any]:
     """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
-    out = empty((*x.shape[:2], *window.out), x.dtype)
-    winners = empty(out.shape, np.uint8)
-    work = prod(window.out) * prod(window.kernel)
-    _run("max_pool", (_planes(x), _planes(out), _planes(winners)), work, in_three_axes(window))
+    layout = _layout(len(x), x.shape[1], window)
+    out, winners = empty(layout.outer, x.dtype), empty(layout.outer, np.uint8)
+    planes = _laid_out(x, layout.places), out.reshape(layout.windows), winners.reshape(layout.windows)
+    _run("max_pool", layout, *planes, layout.axes)
     return out, winners
 
 
 def max_pool_backward(g: Any, winners: Any, window: Any) -> Any:
     """Each window's element added at the place of its winner."""
-    dx = empty((*g.shape[:2], *window.size), g.dtype)
-    work = max(prod(window.out), prod(window.size))
-    _run("max_pool_backward", (_planes(g), _planes(winners), _planes(dx)), work, in_three_axes(window))
+    layout = _layout(len(g), g.shape[1], window)
+    dx = empty(layout.inner, g.dtype)
+    planes = _laid_out(g, layout.windows), _laid_out(winners, layout.windows), dx.reshape(layout.places)
+    _run("max_pool_backward", layout, *planes, layout.axes)
     return dx
 
 
 def average_pool(x: Any, window: Any, divisor: Any) -> Any:
     """The sum of each window, divided."""
-    out = empty((*x.shape[:2], *window.out), x.dtype)
-    work = prod(window.out) * prod(window.kernel)
-    _run("average_pool", (_planes(x), _planes(out)), work, in_three_axes(window), _divisors(divisor, window, x))
+    layout = _layout(len(x), x.shape[1], window)
+    out = empty(layout.outer, x.dtype)
+    planes = _laid_out(x, layout.places), out.reshape(layout.windows)
+    _run("average_pool", layout, *planes, layout.axes, _divisors(divisor, layout.axes[4], x.dtype))
     return out
 
 
 def average_pool_backward(g: Any, window: Any, divisor: Any) -> Any:
     """Each window's element, divided, added to all that it was the mean of."""
-    dx = empty((*g.shape[:2], *window.size), g.dtype)
-    work = prod(window.out) * prod(window.kernel)
-    divisors = _divisors(divisor, window, g)
-    _run("average_pool_backward", (_planes(g), _planes(dx)), work, in_three_axes(window), divisors)
+    layout = _layout(len(g), g.shape[1], window)
+    dx = empty(layout.inner, g.dtype)
+    planes = _laid_out(g, layout.windows), dx.reshape(layout.places)
+    _run("average_pool_backward", layout, *planes, layout.axes, _divisors(divisor, layout.axes[4], g.dtype))
     return dx
 
 
-def _divisors(divisor: Any, window: Any, x: Any) -> Any:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(divisor, x.dtype), in_three_axes(window)[4]))
+def _divisors(divisor: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """One for each window of a plane."""
+    if not isinstance(divisor, np.ndarray):
+        return _equal_divisors(divisor, shape, dtype)
+    return np.ascontiguousarray(np.broadcast_to(divisor.astype(dtype), shape))
+
+
+@lru_cache(maxsize=256)
+def _equal_divisors(divisor: float, shape: tuple[int, ...], dtype: Any) -> Any:
+    divisors = np.full(shape, divisor, dtype)
+    divisors.flags.writeable = False
+    return divisors

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import extent
+from ...core.dtypes import int64
 from .. import SEVERAL, USEFUL, compiled, loop, shaped
 from ..machine.threads import launch
 from ..results import empty
@@ -71,7 +72,7 @@ def cross_entropy_backward(
 ) -> Any:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
     dx = empty(x.shape, x.dtype)
-    top, total = np.ascontiguousarray(top, x.dtype), np.ascontiguousarray(total, x.dtype)
+    top, total = _vector(top, x), _vector(total, x)
     vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
     launch(
         loop("sequences.lookup_loops", "cross_entropy_backward"),
@@ -91,15 +92,22 @@ def _dense(x: Any) -> bool:
     return bool(x.dtype.char in "fd" and x.flags.c_contiguous and x.flags.aligned)
 
 
+def _is_dense(values: Any, dtype: Any) -> bool:
+    return type(values) is np.ndarray and values.dtype is dtype and values.ndim > 0 and values.flags.c_contiguous
+
+
 def _numbers(index: Any) -> Any:
-    return np.ascontiguousarray(shaped(index, (index.size,)), np.int64)
+    flat = shaped(index, (index.size,))
+    return flat if _is_dense(flat, int64) else np.ascontiguousarray(flat, np.int64)
 
 
 _no_numbers = cache(partial(np.empty, 0))  # of a dtype
 
 
 def _vector(values: Any, x: Any) -> Any:
-    return _no_numbers(x.dtype) if values is None else np.ascontiguousarray(values, x.dtype)
+    if values is None:
+        return _no_numbers(x.dtype)
+    return values if _is_dense(values, x.dtype) else np.ascontiguousarray(values, x.dtype)
 
 
 def _least(rows: Any) -> int:

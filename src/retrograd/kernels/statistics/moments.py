@@ -18,18 +18,20 @@ BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
 
 def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
     """``sum(x^2)``, or ``sum((x - mean)^2)``, of a whole array or along its last dimension; None for the reference."""
-    if type(x) is not ndarray or x.size < USEFUL or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+    least = SEVERAL if centred else USEFUL  # the sum of squares is one product
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     whole = dim is None or len(dim) == x.ndim
     length = BLOCK if whole else x.shape[-1]
-    if not whole and (dim != (x.ndim - 1,) or length < SEVERAL) or compiled() is None:
+    if not whole and (dim != (x.ndim - 1,) or length < SEVERAL and x.size >= USEFUL) or compiled() is None:
         return None
-    means, sums = np.empty((2, -(-x.size // length)))
+    rows = -(-x.size // length)
+    means, sums = np.empty(rows), np.empty(rows)
     least = max(1, USEFUL // length)
-    launch(loop("statistics.moment_loops", "moments"), len(sums), least, x.reshape(-1), length, centred, means, sums)
+    launch(loop("statistics.moment_loops", "moments"), rows, least, x.reshape(-1), length, centred, means, sums)
     if whole:
-        total = sums.sum()
-        if centred:
+        total = sums.sum() if rows > 1 else sums[0]
+        if centred and rows > 1:
             counts = np.full(len(sums), float(length))
             counts[-1] = x.size - length * (len(sums) - 1)
             total += (counts * np.square(means - np.average(means, weights=counts))).sum()

@@ -153,31 +153,39 @@ def channel_sums(x, out, start, stop):
 
 
 @shared("contract")
-def channel_moments(x, mean, squares, start, stop):
+def channel_moments(x, mean, squares, running_mean, running_var, momentum, start, stop):
+    """Running statistics, where there are any, go a step towards the mean and the unbiased variance."""
+    count = x.shape[0] * x.shape[2]
     for c in range(start, stop):
         total = 0.0
         for n in range(len(x)):
             total += _sum(x[n, c])
-        m = total / (x.shape[0] * x.shape[2])
+        m = total / count
         total = 0.0
         for n in range(len(x)):
             total += _sum_of_squares(x[n, c], m)
         mean[c] = m
         squares[c] = total
+        if len(running_mean) > 0:
+            running_mean[c] = (1.0 - momentum) * running_mean[c] + momentum * m
+            running_var[c] = (1.0 - momentum) * running_var[c] + momentum * (total / (count - 1))
 
 
 @shared("contract")
-def channel_norm(x, mean, scale, b, out, start, stop):
+def channel_norm(x, moments, squares, eps, w, b, out, mean, rstd, start, stop):
     for c in range(start, stop):
-        m, s, shift = f(mean[c]), f(scale[c]), f(b[c])
+        r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
+        scale = r * w[c]
+        mean[c], rstd[c] = moments[c], r
+        m, s, shift = f(moments[c]), f(scale), f(b[c])
         for n in range(len(x)):
             y, z = out[n, c], x[n, c]
-            if abs(scale[c]) > _SMALL:
+            if abs(scale) > _SMALL:
                 for j in range(len(y)):
                     y[j] = (z[j] - m) * s + shift
             else:
                 for j in range(len(y)):
-                    y[j] = (z[j] - mean[c]) * scale[c] + shift
+                    y[j] = (z[j] - moments[c]) * scale + shift
 
 
 @shared("contract")

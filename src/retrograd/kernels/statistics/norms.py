@@ -114,16 +114,14 @@ class Channels:
     """Over the batch and the places of each channel, with a weight for each channel."""
 
     def normalize(self, x: Any, w: Any, b: Any, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
-        channels = x.shape[1]
-        mean, squares = moments or channel_moments(x)
-        rstd = squares * (channels / x.size)
-        rstd += eps
-        np.divide(1, np.sqrt(rstd, rstd), rstd)
-        out = empty(x.shape, x.dtype)
-        scale = rstd if w is None else rstd * w
-        _over_channels("channel_norm", x, mean, scale, _or(b, 0, channels), _planes(out))
+        channels, out = x.shape[1], empty(x.shape, x.dtype)
+        mean, rstd = np.empty(channels, np.float32), np.empty(channels, np.float32)
+        weights = _or(w, 1, channels), _or(b, 0, channels)
+        _over_channels(
+            "channel_norm", x, *(moments or channel_moments(x)), float(eps), *weights, _planes(out), mean, rstd
+        )
         shape = (1, channels) + (1,) * (x.ndim - 2)
-        return out, mean.astype(np.float32).reshape(shape), rstd.astype(np.float32).reshape(shape)
+        return out, mean.reshape(shape), rstd.reshape(shape)
 
     def normalize_backward(self, dy: Any, x: Any, w: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
@@ -141,10 +139,15 @@ def along_channels(x: Any) -> bool:
     return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
 
 
-def channel_moments(x: Any) -> tuple[Any, Any]:
-    """Per channel the mean and the sum of squared deviations from it, in double precision."""
+def channel_moments(x: Any, running: tuple[Any, Any] | None = None, momentum: float = 0.0) -> tuple[Any, Any]:
+    """Per channel the mean and the sum of squared deviations from it, in double precision.
+
+    ``running`` mean and variance, of float32, become ``(1 - momentum) * running + momentum * statistic`` meanwhile,
+    with the unbiased variance.
+    """
     mean, squares = np.empty(x.shape[1]), np.empty(x.shape[1])
-    _over_channels("channel_moments", x, mean, squares)
+    none = _constant(0, (0,))
+    _over_channels("channel_moments", x, mean, squares, *(running or (none, none)), float(momentum))
     return mean, squares
 
 

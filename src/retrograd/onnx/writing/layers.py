@@ -147,11 +147,16 @@ def batch_norm(
     b: Builder, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> str:  # fmt: skip
-    dtype, count = running_mean.dtype, running_mean.numel()
+    inputs = [*_per_channel(b, input, weight, bias), b.argument(running_mean), b.argument(running_var)]
+    return b.node("BatchNormalization", inputs, epsilon=float(eps))
+
+
+def _per_channel(b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor | None) -> list[str]:
+    """The input, and a factor and an offset for each of its channels."""
+    count, dtype = input.shape[1], input.dtype
     scale = b.constant(np.ones(count, dtype)) if weight is None else b.argument(weight)
     shift = b.constant(np.zeros(count, dtype)) if bias is None else b.argument(bias)
-    inputs = [b.argument(input), scale, shift, b.argument(running_mean), b.argument(running_var)]
-    return b.node("BatchNormalization", inputs, epsilon=float(eps))
+    return [b.argument(input), scale, shift]
 
 
 @whole("layer_norm")
@@ -204,21 +209,16 @@ def group_norm(
     return y
 
 
-def _of_input(*args: Any, **kwargs: Any) -> bool:
-    return bool(args[5] if len(args) > 5 else kwargs.get("use_input_stats", True))
-
-
-@whole("instance_norm", accepts=_of_input)
+@whole("instance_norm")
 def instance_norm(
     b: Builder, input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> str:  # fmt: skip
+    if not use_input_stats:
+        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
     if input.ndim < 3:
         raise b.fail("samples without a batch")
-    count, dtype = input.shape[1], input.dtype
-    scale = b.constant(np.ones(count, dtype)) if weight is None else b.argument(weight)
-    shift = b.constant(np.zeros(count, dtype)) if bias is None else b.argument(bias)
-    return b.node("InstanceNormalization", [b.argument(input), scale, shift], epsilon=float(eps))
+    return b.node("InstanceNormalization", _per_channel(b, input, weight, bias), epsilon=float(eps))
 
 
 @whole("mse_loss", "l1_loss")

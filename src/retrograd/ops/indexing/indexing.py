@@ -71,6 +71,14 @@ class Index:
         index.along = None
         return index
 
+    @classmethod
+    def of_positions(cls, key: tuple[Any, ...], storage: Storage, along: int | None = None) -> Index:
+        """An index of slices and integer arrays, of which a Tensor has one."""
+        index = cls.__new__(cls)
+        index.key, index.storages, index.along = key, (storage,), along
+        index.repeats, index.basic = True, False
+        return index
+
 
 def index_of(x: Tensor, index: IndexLike) -> Index:
     """Whatever stands between the brackets of ``x[...]`` as an Index.

@@ -66,9 +66,7 @@ def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
     if shape != own and any(length > mine for d, (length, mine) in enumerate(zip(shape, own)) if d != place):
         raise RuntimeError(f"index {describe(index)} must not be larger than {describe(x)} except at dimension {place}")
     check_range(index, 0, own[place], place, x, RuntimeError)
-    found = mesh(index, place)
-    found.along = place
-    return x, found, index
+    return x, mesh(index, place, place), index
 
 
 def at_least_vector(x: Tensor) -> Tensor:
@@ -76,7 +74,7 @@ def at_least_vector(x: Tensor) -> Tensor:
     return x if x.array.ndim else reshape(x, (1,))
 
 
-def mesh(index: Tensor, place: int) -> Index:
+def mesh(index: Tensor, place: int, along: int | None = None) -> Index:
     array = index.array
     ndim = array.ndim
     if array.__class__ is np.ndarray:
@@ -87,7 +85,7 @@ def mesh(index: Tensor, place: int) -> Index:
             array if d == place else xp.arange(length).reshape((1,) * d + (-1,) + (1,) * (ndim - 1 - d))
             for d, length in enumerate(array.shape)
         ]
-    return Index(tuple(key), (storage_of(index),))
+    return Index.of_positions(tuple(key), storage_of(index), along)
 
 
 @lru_cache(maxsize=256)
@@ -107,8 +105,8 @@ def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Except
     index = positions(index, x)
     length = x.array.shape[place] if x.array.ndim else 1
     check_range(index, -length if low < 0 else 0, length, place, x, error)
-    array = index.array.reshape(-1)
-    return Index((*(slice(None),) * place, array), (storage_of(index),)), array.size
+    array = index.array if index.array.ndim else index.array.reshape(-1)
+    return Index.of_positions((*(slice(None),) * place, array), storage_of(index)), array.size
 
 
 def bool_mask(mask: Operand) -> Tensor:

@@ -347,16 +347,21 @@ SMALL = 1 << 12  # elements of a matrix whose triangle is remembered
 
 
 @lru_cache(maxsize=64)
-def _lower(rows: int, columns: int, diagonal: int) -> np.ndarray:
-    return np.tri(rows, columns, diagonal, dtype=bool)
+def _gone(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
+    """Where a triangle of a matrix has zeros."""
+    return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
+
+
+@lru_cache(maxsize=64)
+def _zero(dtype: Any) -> np.ndarray:
+    return np.zeros((), dtype)
 
 
 def _kept(x: Any, diagonal: int, lower: bool) -> Any:
     if x.__class__ is np.ndarray and x.shape[-2] * x.shape[-1] <= SMALL:
-        zero = np.zeros((), x.dtype)
-        if lower:
-            return np.where(_lower(*x.shape[-2:], diagonal), x, zero)
-        return np.where(_lower(*x.shape[-2:], diagonal - 1), zero, x)
+        out = x.copy()
+        np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
+        return out
     xp = array_module(x)
     return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
 
@@ -381,7 +386,7 @@ TRIU: Primitive = Primitive(
 
 def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     x = operand(input)
-    if x.ndim < 2:
+    if x.array.ndim < 2:
         raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
     place = integer(diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})

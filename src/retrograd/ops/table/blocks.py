@@ -40,7 +40,7 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def computed(x: Any, *args: Any, **params: Any) -> Any:
-        if x.dtype == np.float16:
+        if x.dtype.char == "e":
             return function(x.astype(np.float32), *args, **params).astype(np.float16)
         return function(x, *args, **params)
 

@@ -32,7 +32,7 @@ def elementwise(
         out[...] = forward(*arrays, **params)
 
     if not isinstance(forward, np.ufunc):
-        options.update(write=write, overwrites=True)
+        options = {"write": getattr(forward, "write", write), "overwrites": True} | options
     primitive = Primitive(name, forward, inputs, vjps, elementwise=True, **options)
     at_first_use.append(lambda: _share(primitive, forward, compiled, products))
     return primitive

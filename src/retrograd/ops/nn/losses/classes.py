@@ -14,11 +14,11 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.devices import all_examples, array_module, extent, is_array
-from ....core.dtypes import FLOATING
+from ....core.dtypes import FLOATING, int64
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.storage import Storage, storage_of
-from ....core.summation import accurate_sum
+from ....core.summation import LONG, accurate_sum, total_of
 from ....core.tensor import Tensor, new_tensor
 from ....kernels.sequences import lookups
 from ...indexing.selection import where
@@ -72,11 +72,12 @@ def _places(length: int) -> Any:
 
 def _sum(rows: Any) -> Any:
     """The sum, that of float16 in float32: neither it nor a count may overflow where a mean does not."""
-    return rows.sum(dtype=np.float32) if rows.dtype == np.float16 else accurate_sum(rows)
+    return rows.sum(dtype=np.float32) if rows.dtype.char == "e" else accurate_sum(rows)
 
 
 def _storages(target: Tensor, weight: Any) -> tuple[Storage, ...]:
-    return tuple([storage_of(x) for x in (target, weight) if isinstance(x, Tensor)])
+    storage = storage_of(target)
+    return (storage, storage_of(weight)) if isinstance(weight, Tensor) else (storage,)
 
 
 def _classes(
@@ -87,7 +88,7 @@ def _classes(
     if numbers.size:
         low, high = extent(target)
         if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
-            index = target.astype(np.int64, copy=False)
+            index = target if target.dtype is int64 else target.astype(np.int64, copy=False)
             factor = ONE if weight is None else weight[index]
             divisor: Any = None if reduction == "none" else 1
             if reduction == "mean":
@@ -220,19 +221,17 @@ def _weighted(rows: Any, classes: Classes) -> Any:
 def _reduced(rows: Any, classes: Classes) -> Any:
     if classes.divisor is None:
         return rows
-    total = _sum(rows)
-    if type(total) is not ndarray:
-        return total / classes.divisor
-    total /= classes.divisor
-    return total
+    if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
+        return np.asarray(total_of(rows) / classes.divisor)
+    return _sum(rows) / classes.divisor
 
 
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    rows = _weighted(-x[at_classes(classes.index)], classes)
-    return _reduced(rows, classes).astype(x.dtype, copy=False)
+    loss = -_reduced(_weighted(x[at_classes(classes.index)], classes), classes)
+    return loss.astype(x.dtype, copy=False)
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
@@ -295,7 +294,7 @@ def _slopes(x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, 
 
 def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
-    if dtype == np.float16:
+    if dtype.char == "e":
         x = x.astype(np.float32)
     losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index) else _losses
     rows, even, top, total = losses(x, classes.index, class_weight, smoothing)
@@ -304,7 +303,8 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
         rows = _counted(rows, classes)
     else:
         rows = _weighted(rows, classes)
-    return _reduced(rows, classes).astype(dtype, copy=False), top, total
+    loss = _reduced(rows, classes)
+    return loss if loss.dtype is dtype else loss.astype(dtype, copy=False), top, total
 
 
 def _per_class(weight: Any, x: Any) -> Any:
@@ -316,7 +316,9 @@ def _cross_entropy_backward(
 ) -> tuple[Any]:
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
     rows, c = _over_rows(g, classes), x.shape[1]
-    picked = rows * classes.weight * (1 - smoothing) if smoothing else rows * classes.weight
+    picked = rows if classes.weight is ONE else rows * classes.weight
+    if smoothing:
+        picked = picked * (1 - smoothing)
     factor, spread = picked, None
     if smoothing:
         spread = _counted(rows * (smoothing / c), classes)
@@ -388,6 +390,8 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
     index = t.array
+    if x.array.ndim == 2 and x.array.shape[:1] == index.shape:
+        return x, index, False
     if x.array.ndim == 0:
         raise RuntimeError(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.errors import InvalidValue
+from ....core.summation import total_of
 from ....core.tensor import Tensor
 from ...reduce.common import divided
 
@@ -39,9 +40,9 @@ def reduced_array(loss: Any, reduction: str) -> Any:
     """``reduced`` on an array."""
     if reduction == "none":
         return loss
-    if loss.dtype == np.float16:  # neither sum nor count may overflow where the mean does not
+    if loss.dtype.char == "e":  # neither sum nor count may overflow where the mean does not
         return reduced_array(loss.astype(np.float32), reduction).astype(np.float16)
-    total = loss.sum()
+    total = total_of(loss)
     return total if reduction == "sum" else total / total.dtype.type(loss.size)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,7 @@ from ....core.devices import array_module
 from ....core.dtypes import precision
 from ....core.errors import InvalidValue, describe
 from ....core.modes import modes, watchers
-from ....core.mutation import apply_inplace
+from ....core.mutation import apply_inplace, memory_of_its_own
 from ....core.primitive import apply, operand
 from ....core.quiet import silently
 from ....core.summation import accurate_sum
@@ -21,13 +20,12 @@ from ....core.tracing import whole
 from ....kernels import SEVERAL, takes
 from ....kernels.statistics import norms
 from ...math.arithmetic import ADD, MUL
-from ...math.powers import RSQRT
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
-from ...table.elementwise import STAYS_ATTACHED
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
+from .given import GIVEN_NORM, normalized
 
 
 def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
@@ -191,6 +189,18 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     return mean, squares
 
 
+def _moments_and_running(
+    x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> Any:
+    """``_moments`` by a loop that updates the running statistics, too, which are alone in their memory; else None."""
+    if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
+        return None
+    if not takes(x.array, running_mean.array, running_var.array, least=SEVERAL) or not norms.along_channels(x.array):
+        return None
+    running = memory_of_its_own(running_mean), memory_of_its_own(running_var)
+    return None if running[0] is None or running[1] is None else norms.channel_moments(x.array, running, momentum)
+
+
 @silently
 def _update_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
@@ -201,6 +211,9 @@ def _update_running(
     """
     if x.array.size == 0:
         return {}
+    at_once = _moments_and_running(x, axes, running_mean, running_var, momentum)
+    if at_once is not None:
+        return {"moments": at_once}
     mean, squares = moments = _moments(x.array, axes)
     number = count(x.array.shape, axes)
     mean = mean.reshape(squares.shape)
@@ -209,42 +222,23 @@ def _update_running(
         mean, variance = mean.mean(axis=0), variance.mean(axis=0)
     for running, statistic in ((running_mean, mean), (running_var, variance)):
         if running is not None:
+            share = (momentum * statistic).astype(running.array.dtype, copy=False)
             kept = running.detach() if running._requires else running
             apply_inplace(MUL, kept, 1 - momentum)
-            apply_inplace(ADD, kept, (momentum * statistic).astype(kept.array.dtype, copy=False))
+            apply_inplace(ADD, kept, share)
     return {"moments": moments} if type(moments[0]) is np.ndarray else {}
 
 
-def _is_constant(x: Tensor) -> bool:
-    """Whether arithmetic on the Tensor's array is that on the Tensor."""
-    return x.array.dtype.char == "f" and not (x._requires and modes.grad_enabled)
+@cache
+def _of_channels(ndim: int, channels: int) -> Layout:
+    return Layout(None, (0, *range(2, ndim)), (1, channels) + (1,) * (ndim - 2))
 
 
-def _factors(given: Sequence[Any], eps: float) -> tuple[Any, Any]:
-    """What to multiply a channel with and what to add then: of mean, variance, weight and bias, Tensors or arrays."""
-    mean, var, w, b = given
-    scale = RSQRT(var + eps)
-    if w is not None:
-        scale = scale * w
-    shift = -mean * scale
-    return scale, shift if b is None else shift + b
-
-
-def _scaled(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
-    """Normalize with given statistics: a factor and an offset per channel."""
-    channels = (1, x.array.shape[1]) + (1,) * (x.array.ndim - 2)
-    if x._requires:
-        x = apply(STAYS_ATTACHED, (x,), {})
-    if b is not None and b._requires:
-        b = apply(STAYS_ATTACHED, (b,), {})
-    given = mean, var, w, b
-    if not watchers and all(value is None or _is_constant(value) for value in given):
-        scale, shift = _factors([None if value is None else value.array for value in given], float(eps))
-        scale, shift = new_tensor(scale.reshape(channels)), new_tensor(shift.reshape(channels))
-    else:
-        scale, shift = [factor.reshape(channels) for factor in _factors(given, eps)]
-    result = x * scale + shift
-    return (result if result.array.dtype == x.array.dtype else result.astype(x.array.dtype)).contiguous()
+def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
+    """Normalize with given statistics."""
+    if watchers and modes.tracer is not None:  # in a program the products and sums join those around them
+        return normalized(x, mean, var, w, b, float(number(eps, "eps")))
+    return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -312,10 +306,9 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:  # of nothing, any statistics serve
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
-        return _scaled(x, running_mean, running_var, w, b, eps)
-    axes = (0, *range(2, len(shape)))
-    known = {} if running_mean is None else _update_running(x, axes, running_mean, running_var, momentum)
-    layout = Layout(None, axes, (1, channels) + (1,) * (len(shape) - 2))
+        return _with_given(x, running_mean, running_var, w, b, eps)
+    layout = _of_channels(len(shape), channels)
+    known = {} if running_mean is None else _update_running(x, layout.axes, running_mean, running_var, momentum)
     return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
 
 
@@ -373,7 +366,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
-        return _scaled(x, running_mean, running_var, w, b, eps)
+        return _with_given(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)

@@ -77,7 +77,7 @@ def _window_sum_transpose(g: Any, window: Window) -> Any:
 
 def _by_loops(x: Any, window: Window) -> bool:
     """The loops go along rows of windows, and read all elements of each: few of them, for sums by axes are fewer."""
-    return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window)
+    return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window, pooling.TABLED + 1)
 
 
 def _mean(x: Any, window: Window, divisor: Any) -> Any:
