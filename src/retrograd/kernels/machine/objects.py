@@ -40,6 +40,14 @@ _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and 
 class _Library(JITCodeLibrary):
     """The code of a function, which waits for what calls it."""
 
+    def _optimize_functions(self, module: Any) -> None:
+        """As Numba's own method, which makes these passes anew for each function, and for what is only declared."""
+        module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
     def _optimize_final_module(self) -> None:
         pass
 
