@@ -400,6 +400,24 @@ def test_a_compiled_loop_is_found_again(tmp_path):
     assert [cached(tmp_path), cached(tmp_path)] == [COMPILED, FOUND]
 
 
+ATTENTION = """
+import sys
+import retrograd as rg
+from retrograd.kernels.machine.compiled import compiled
+x = rg.ones(2, 2, 40, 9)
+assert abs(rg.nn.functional.scaled_dot_product_attention(x, x, x).numpy() - 1).max() < 1e-6
+print(compiled.found, compiled.loops, "numba" in sys.modules)
+"""
+
+
+def test_what_a_loop_calls_is_found_with_it_or_compiled_again(tmp_path):
+    environment = {"RETROGRAD_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    assert [run(ATTENTION, environment) for _ in range(2)] == ["0 4 True", "4 0 False"]
+    (strip,) = [path for path in kept(tmp_path) if path.name.startswith("tiles._strip.")]
+    strip.unlink()
+    assert run(ATTENTION, environment) == "3 1 True"
+
+
 @pytest.mark.slow
 def test_a_damaged_cache_is_compiled_again(tmp_path):
     cached(tmp_path)

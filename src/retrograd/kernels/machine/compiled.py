@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from . import cblas, store
-from .interface import DTYPES, OBJECTS, PREFIX, Kind
+from .interface import DTYPES, OBJECTS, PREFIX, ROUTINE, Kind
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
 CALLED = (
@@ -87,21 +87,14 @@ class Loop:
             return self._found[kinds]
 
     def _make(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
-        full_name, key = f"{self.module.rpartition('.')[2]}.{self.name}", repr(kinds)
-        payload = store.read(full_name, key)
-        entry = None if payload is None else _linked(payload)
-        if entry is None:
-            began = time.perf_counter()
+        full_name = f"{self.module.rpartition('.')[2]}.{self.name}"
+
+        def make() -> bytes:
             from . import objects
 
-            payload = objects.compile(self.recipe or self._defined().recipe, kinds, f"{PREFIX}{full_name}")
-            entry = _linked(payload)
-            if entry is None:
-                raise RuntimeError(f"the loop {full_name} calls what is not there: {payload[:400]!r}")
-            compiled.add(time.perf_counter() - began)
-            store.write(full_name, key, payload)
-        else:
-            compiled.found += 1
+            return objects.compile(self.recipe or self._defined().recipe, kinds, f"{PREFIX}{full_name}")
+
+        entry = _function(_address(full_name, repr(kinds), make))
         self._entries.append(entry)
         return entry
 
@@ -174,11 +167,31 @@ def _engine() -> Any:
     return engine
 
 
-def _linked(payload: bytes) -> Callable[..., Any] | None:
-    """The function in an object file, behind a line of JSON; None where something that it calls is not there."""
+def _address(name: str, kinds: str, make: Callable[[], bytes]) -> int:
+    """Where the machine code of that name is, for arguments of some kinds: found on disk, or compiled now."""
+    payload = store.read(name, kinds)
+    address = None if payload is None else _linked(payload)
+    if address is not None:
+        compiled.found += 1
+        return address
+    began = time.perf_counter()
+    payload = make()
+    compiled.add(time.perf_counter() - began)
+    address = _linked(payload)
+    if address is None:
+        raise RuntimeError(f"the loop {name} calls what is not there: {payload[:400]!r}")
+    store.write(name, kinds, payload)
+    return address
+
+
+def _linked(payload: bytes) -> int | None:
+    """Where the function of an object file is, behind a line of JSON; None where it calls what is not there."""
     head, _, code = payload.partition(b"\n")
     about = json.loads(head)
     engine = _engine()
+    for name in about["calls"]:
+        if name.startswith(ROUTINE) and llvm.address_of_symbol(name) is None:
+            llvm.add_symbol(name, _routine(name))
     if any(llvm.address_of_symbol(name) is None for name in about["calls"]):
         from . import objects
 
@@ -187,7 +200,20 @@ def _linked(payload: bytes) -> Callable[..., Any] | None:
             return None
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return _function(engine.get_function_address(about["name"]))
+    address: int = engine.get_function_address(about["name"])
+    return address
+
+
+def _routine(name: str) -> int:
+    """Where the routine is that loops call by a name."""
+    module, function, kinds = name.removeprefix(ROUTINE).rsplit(".", 2)
+
+    def make() -> bytes:
+        from . import objects
+
+        return objects.compile_routine(getattr(import_module(module), function), kinds, name)
+
+    return _address(f"{module.rpartition('.')[2]}.{function}", kinds, make)
 
 
 _methods: list[_Method] = []  # which functions of Python point to

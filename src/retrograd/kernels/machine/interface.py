@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 PREFIX = "retrograd_"  # of names that machine code calls
+ROUTINE = PREFIX + "routine."  # of those that have an object file of their own
 DTYPES = "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"
 # The objects that machine code knows by their addresses, in a table.
 OBJECTS = [np.ndarray, int, float, np.float64, np.float32, tuple, True, False, None, NotImplemented]

@@ -9,8 +9,12 @@ through functions of its own in the place of Numba's runtime, so that the code r
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from inspect import Parameter, signature
 from typing import Any
 
 import numba
@@ -20,6 +24,7 @@ from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
@@ -28,11 +33,20 @@ from .vectors import wide
 
 _WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
+_NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
 
 
 class _Library(JITCodeLibrary):
     """The code of a function, which waits for what calls it."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """As Numba's own method, which makes these passes anew for each function, and for what is only declared."""
+        module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -106,20 +120,80 @@ def numba_type(kind: at.Kind) -> Any:
     return types.Array(from_dtype(dtype(name)), axes, "C" if contiguous else "A", aligned=aligned)
 
 
+def routine(function: Any) -> Any:
+    """Make of a function of whole numbers and of reals, which returns nothing, code that all loops share.
+
+    It lies in an object file of its own, which is found or compiled when a loop that calls it is loaded: by the name of
+    its module, its own, and the kinds of its arguments.
+    """
+
+    def typed(typing_context: Any, *arguments: Any) -> Any:
+        kinds = [number if isinstance(number, types.Float) else types.int64 for number in arguments]
+        letters = "".join(next(letter for letter, kind in _NUMBERS.items() if kind == one) for one in kinds)
+        name = f"{at.ROUTINE}{function.__module__}.{function.__name__}.{letters}"
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), generate
+
+    given = signature(function)
+    context = Parameter("typing_context", Parameter.POSITIONAL_OR_KEYWORD)
+    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    made = intrinsic(typed)
+    made.function = njit(function, error_model="numpy")
+    return made
+
+
 def compile(function: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
     """The object file of a function that ``njit`` made, for arguments of some kinds."""
-    with global_compiler_lock:
-        signature = tuple(map(numba_type, kinds))
+
+    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+        _Entry(context, module, name).build(callee, kinds, signature)
+        _define_runtime(module)
+
+    return _compiled(function, tuple(map(numba_type, kinds)), name, enter)
+
+
+def compile_routine(made: Any, letters: str, name: str) -> bytes:
+    """The object file of a function that ``routine`` made, for arguments of some kinds: a function of C."""
+
+    def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
+        kinds = [context.get_value_type(kind) for kind in signature]
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        builder, inner = ir.IRBuilder(function.append_basic_block()), context.declare_function(module, callee)
+        context.call_conv.call_function(builder, inner, callee.restype, signature, function.args)
+        builder.ret_void()
+
+    return _compiled(made.function, tuple(_NUMBERS[letter] for letter in letters), name, enter)
+
+
+def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Callable[..., None]) -> bytes:
+    """The object file of a function for arguments of some types, with what ``enter`` writes to call it."""
+    with global_compiler_lock, _uncollected():
         function.compile(signature)
         compiled = function.overloads[signature]
         context = _target().target_context
         library = context.codegen().create_library(name)
         module = library.create_ir_module(name)
-        _Entry(context, module, name).build(compiled.fndesc, kinds, signature)
-        _define_runtime(module)
+        enter(context, module, compiled.fndesc, signature)
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
         return library.translated(name)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python's collector of cycles waits: it would go through all that Numba keeps, again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Entry:

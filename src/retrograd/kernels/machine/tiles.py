@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from ..loops import _compiled
 from .blas import flush, leave
 from .native import shared
+from .objects import routine
 from .vectors import width
 
 _MOST = 3  # vectors of a panel
@@ -26,7 +27,34 @@ _BYTES = width()
 _LINE = 64  # bytes that a cache takes at once
 _DEPTH = 1536  # bytes of a column of a panel that are multiplied at once
 _TOGETHER = 64  # rows of the result for which a panel is read again and again
-_WORD = ir.IntType(64)
+_WORD, _HALF = ir.IntType(64), ir.IntType(32)
+
+
+def _declared(builder, name, result, kinds):
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, kinds), name)
+
+
+def _spread(builder, number, lanes):
+    """A vector of one number."""
+    vector = ir.VectorType(number.type, lanes)
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = ir.Constant(ir.VectorType(_HALF, lanes), [0] * lanes)
+    return builder.shuffle_vector(builder.insert_element(nothing, number, _HALF(0)), nothing, first)
+
+
+def _first(builder, live, lanes):
+    """Which lanes are the first so many."""
+    numbers = ir.Constant(ir.VectorType(_WORD, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, _spread(builder, live, lanes))
+
+
+def _masked_load(builder, address, mask, size):
+    """The numbers of a vector that a mask chooses, and zeros."""
+    vector = address.type.pointee
+    zeros = ir.Constant(vector, [0.0] * vector.count)
+    name = f"llvm.masked.load.v{vector.count}f{8 * size}.p0"
+    load = _declared(builder, name, vector, [address.type, _HALF, mask.type, vector])
+    return builder.call(load, [address, _HALF(size), mask, zeros])
 
 
 def _tile(rows, vectors, whole=True):
@@ -43,13 +71,8 @@ def _tile(rows, vectors, whole=True):
             a, down, along, b, across, depth, out, out_step, added, live, ahead = arguments
             real, size = context.get_value_type(add), add.bitwidth // 8
             lanes = _BYTES // size
-            vector, integer = ir.VectorType(real, lanes), ir.IntType(32)
-            flags = ir.VectorType(ir.IntType(1), lanes)
-            zeros, nothing = ir.Constant(vector, [0.0] * lanes), ir.Constant(vector, ir.Undefined)
-            first = ir.Constant(ir.VectorType(integer, lanes), [0] * lanes)
-
-            def declared(name, result, kinds):
-                return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, kinds), name)
+            vector = ir.VectorType(real, lanes)
+            zeros, flags = ir.Constant(vector, [0.0] * lanes), ir.VectorType(ir.IntType(1), lanes)
 
             def place(address, *steps):
                 for step in steps:
@@ -57,28 +80,23 @@ def _tile(rows, vectors, whole=True):
                 return builder.inttoptr(address, vector.as_pointer())
 
             kind = f"v{lanes}f{8 * size}"
-            fma = declared(f"llvm.fma.{kind}", vector, [vector] * 3)
-            pointer = vector.as_pointer()
-            masked_load = declared(f"llvm.masked.load.{kind}.p0", vector, [pointer, integer, flags, vector])
-            masked_store = declared(f"llvm.masked.store.{kind}.p0", ir.VoidType(), [vector, pointer, integer, flags])
+            fma = _declared(builder, f"llvm.fma.{kind}", vector, [vector] * 3)
+            kinds = [vector, vector.as_pointer(), _HALF, flags]
+            masked_store = _declared(builder, f"llvm.masked.store.{kind}.p0", ir.VoidType(), kinds)
             byte = ir.IntType(8).as_pointer()
-            prefetch = declared("llvm.prefetch.p0", ir.VoidType(), [byte, integer, integer, integer])
-            if not whole:
-                numbers = ir.Constant(ir.VectorType(_WORD, lanes), list(range(lanes)))
-                none = ir.Constant(numbers.type, ir.Undefined)
-                limit = builder.shuffle_vector(builder.insert_element(none, live, integer(0)), none, first)
-                mask = builder.icmp_signed("<", numbers, limit)
+            prefetch = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, _HALF, _HALF, _HALF])
+            mask = None if whole else _first(builder, live, lanes)
 
             def load(address, part):
                 if whole or part < vectors - 1:
                     return builder.load(address, align=size)
-                return builder.call(masked_load, [address, integer(size), mask, zeros])
+                return _masked_load(builder, address, mask, size)
 
             def store(total, address, part):
                 if whole or part < vectors - 1:
                     builder.store(total, address, align=size)
                 else:
-                    builder.call(masked_store, [total, address, integer(size), mask])
+                    builder.call(masked_store, [total, address, _HALF(size), mask])
 
             lines = [builder.add(a, builder.mul(down, _WORD(row))) for row in range(rows)]
             before = builder.block
@@ -94,11 +112,11 @@ def _tile(rows, vectors, whole=True):
             k.add_incoming(following, loop)
             inside = builder.mul(k, along)
             line = builder.add(ahead, builder.mul(k, _WORD(_LINE)))
-            builder.call(prefetch, [builder.inttoptr(line, byte), integer(0), integer(2), integer(1)])
+            builder.call(prefetch, [builder.inttoptr(line, byte), _HALF(0), _HALF(2), _HALF(1)])
             sums = []
             for line, row in zip(lines, cells, strict=True):
                 number = builder.load(builder.inttoptr(builder.add(line, inside), real.as_pointer()))
-                spread = builder.shuffle_vector(builder.insert_element(nothing, number, integer(0)), nothing, first)
+                spread = _spread(builder, number, lanes)
                 for cell, factor in zip(row, beside, strict=True):
                     total = builder.call(fma, [spread, factor, cell])
                     cell.add_incoming(zeros, before)
@@ -129,13 +147,33 @@ _one_part, _two_part, _three_part = [_tile(_ROWS, vectors, False) for vectors in
 _one_row_part, _two_row_part, _three_row_part = [_tile(1, vectors, False) for vectors in range(1, _MOST + 1)]
 
 
-@_compiled()
-def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, lanes, ahead):
+@intrinsic
+def _size(typing_context, number):
+    """Bytes of such a number."""
+
+    def generate(context, builder, signature, arguments):
+        return _WORD(number.bitwidth // 8)
+
+    return types.int64(number), generate
+
+
+@intrinsic
+def _at(typing_context, array):
+    """The address of an array's numbers."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(context.make_array(array)(context, builder, arguments[0]).data, _WORD)
+
+    return types.int64(array), generate
+
+
+@routine
+def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead):
     """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
 
     ``apart`` is how far the rows of a tile lie from those of the next one; ``ahead`` where what is read next begins.
     """
-    wide = count == _MOST and live == lanes
+    wide = count == _MOST and live == _BYTES // _size(added)
     mode = flush(added)
     i = 0
     while i < rows:
@@ -167,28 +205,24 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
     leave(mode, added)
 
 
+@routine
+def _product(rows, inner, columns, a, down, along, b, across, out, out_step, added):
+    """``product`` of matrices at addresses."""
+    lanes = _BYTES // _size(added)
+    apart = _ROWS * down
+    while columns > 0:
+        count = min(_MOST, (columns + lanes - 1) // lanes)
+        live = min(lanes, columns - (count - 1) * lanes)
+        _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b)
+        columns, b, out = columns - count * lanes, b + count * _BYTES, out + count * _BYTES
+
+
 @_compiled()
 def product(a, b, out, add):
     """``out = a @ b``, or plus that. The rows of b and of out are unbroken; b is read as it lies."""
-    size = out.itemsize
-    lanes = _BYTES // size
-    down, along, across, out_step = a.strides[0], a.strides[1], b.strides[0], out.strides[0]
     (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
-    at, b_at, out_at = np.int64(a.ctypes.data), np.int64(b.ctypes.data), np.int64(out.ctypes.data)
-    j = 0
-    while j < columns:
-        count = min(_MOST, (columns - j + lanes - 1) // lanes)
-        live = min(lanes, columns - j - (count - 1) * lanes)
-        here, apart, to = b_at + j * size, _ROWS * down, out_at + j * size
-        _strip(rows, at, down, along, apart, here, across, inner, to, out_step, added, count, live, lanes, here)
-        j += count * lanes
-
-
-@_compiled()
-def padded(columns, like):
-    """So many columns and what is missing to whole vectors."""
-    lanes = _BYTES // like.itemsize
-    return (columns + lanes - 1) // lanes * lanes
+    down, along = a.strides
+    _product(rows, inner, columns, _at(a), down, along, _at(b), b.strides[0], _at(out), out.strides[0], added)
 
 
 @_compiled()
@@ -209,7 +243,7 @@ def _turn(typing_context, lines, step, out, out_step, number):
         lines, step, out, out_step, _ = arguments
         real, size = context.get_value_type(number), number.bitwidth // 8
         lanes = _BYTES // size
-        vector, integer = ir.VectorType(real, lanes), ir.IntType(32)
+        vector = ir.VectorType(real, lanes)
 
         def place(address, distance, row):
             return builder.inttoptr(builder.add(address, builder.mul(distance, _WORD(row))), vector.as_pointer())
@@ -224,7 +258,7 @@ def _turn(typing_context, lines, step, out, out_step, number):
                         lane + side * half if not lane & half else lanes + lane - half + side * half
                         for lane in range(lanes)
                     ]
-                    mask = ir.Constant(ir.VectorType(integer, lanes), picks)
+                    mask = ir.Constant(ir.VectorType(_HALF, lanes), picks)
                     rows[low + side * half] = builder.shuffle_vector(*pair, mask)
             half *= 2
         for row, values in enumerate(rows):
@@ -263,78 +297,73 @@ def _mover(bytes_of, abreast=1):
     return move
 
 
-_move, _move_rows, _move_tiles = _mover(lambda size: _BYTES), *[_mover(lambda size: _ROWS * size, n) for n in (1, 4)]
+_move, _move_number = _mover(lambda size: _BYTES), _mover(lambda size: size)
+_move_rows, _move_tiles = [_mover(lambda size: _ROWS * size, abreast) for abreast in (1, 4)]
 
 
-@_compiled()
-def _pack_turned(matrix, depth, columns, out, low, high):
-    """Write columns to their panels, a vector of them after the other, from one number to another."""
-    size = matrix.itemsize
-    lanes = _BYTES // size
-    vectors = padded(columns, matrix) // lanes
-    source, step, like = np.int64(matrix.ctypes.data), matrix.strides[0], out.dtype.type(0)
-    for number in range(low, high):
-        first, count = _panel(number, vectors)
-        panel = out[first * lanes * depth :][: count * lanes * depth].reshape(depth, count * lanes)
-        panel = panel[:, (number - first) * lanes :]
-        to, across, begin = np.int64(panel.ctypes.data), panel.strides[0], number * lanes
-        found = min(lanes, columns - begin)
-        k = 0
-        if found == lanes:
-            while k + lanes <= depth:
-                _turn(source + begin * step + k * size, step, to + k * across, across, like)
-                k += lanes
-        for row in range(k, depth):
-            for j in range(found):
-                panel[row, j] = matrix[begin + j, row]
-            panel[row, found:lanes] = 0
+@intrinsic
+def _fill(typing_context, source, live, out, number):
+    """Write a vector: so many numbers, which are read, and zeros."""
+
+    def generate(context, builder, signature, arguments):
+        source, live, out, _ = arguments
+        size = number.bitwidth // 8
+        lanes = _BYTES // size
+        vector = ir.VectorType(context.get_value_type(number), lanes)
+        source, out = [builder.inttoptr(address, vector.as_pointer()) for address in (source, out)]
+        builder.store(_masked_load(builder, source, _first(builder, live, lanes), size), out, align=size)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3, number), generate
 
 
-@_compiled()
-def _pack_rows(matrix, depth, columns, out, low, high):
-    """Write rows to their panels, from one number to another."""
-    size = matrix.itemsize
-    lanes = _BYTES // size
-    vectors, whole = padded(columns, matrix) // lanes, columns // lanes
-    begin, like = np.int64(out.ctypes.data), out.dtype.type(0)
-    for row in range(low, high):
-        source, number = np.int64(matrix[row].ctypes.data), 0
-        while number < whole:
-            first, count = _panel(number, vectors)
-            to = begin + (number * depth + row * count) * _BYTES
-            _move(min(count, whole - number), source + number * _BYTES, _BYTES, to, _BYTES, 0, like)
-            number += count
-        if whole < vectors:
-            first, count = _panel(whole, vectors)
-            last = out[(first * depth + row * count + whole - first) * lanes :][:lanes]
-            for j in range(columns - whole * lanes):
-                last[j] = matrix[row, whole * lanes + j]
-            last[columns - whole * lanes :] = 0
-
-
-@_compiled()
-def _pack(matrix, turned, depth, columns, out, low, high):
+@routine
+def _pack(matrix, step, turned, depth, columns, out, low, high, like):
     """Write a part of the panels: zeros where there are no columns. Its unit is a vector of columns, or a row."""
-    if turned:
-        _pack_turned(matrix, depth, columns, out, low, high)
-    else:
-        _pack_rows(matrix, depth, columns, out, low, high)
+    size = _size(like)
+    lanes = _BYTES // size
+    vectors, whole = (columns + lanes - 1) // lanes, columns // lanes
+    for number in range(low, high):
+        if turned:
+            first, count = _panel(number, vectors)
+            source, across = matrix + number * lanes * step, count * _BYTES
+            to, live, k = out + (first * depth + number - first) * _BYTES, min(lanes, columns - number * lanes), 0
+            while number < whole and k + lanes <= depth:
+                _turn(source + k * size, step, to + k * across, across, like)
+                k += lanes
+            while k < depth:
+                _fill(source, 0, to + k * across, like)
+                _move_number(live, source + k * size, step, to + k * across, size, 0, like)
+                k += 1
+            continue
+        source, done = matrix + number * step, 0
+        while done < vectors:
+            _, count = _panel(done, vectors)
+            to, there = out + (done * depth + number * count) * _BYTES, min(count, whole - done)
+            _move(there, source + done * _BYTES, _BYTES, to, _BYTES, 0, like)
+            if there < count:
+                at = (done + there) * _BYTES
+                _fill(source + at, columns - whole * lanes, to + there * _BYTES, like)
+            done += count
 
 
 @_compiled()
-def _room(memory, size):
-    """So much of memory, from an address where a vector may begin; there is one vector more."""
-    return memory[-memory.ctypes.data % _BYTES // memory.itemsize :][:size]
+def _room(memory):
+    """Where in memory a vector may begin; there is one vector more."""
+    return _at(memory) + -_at(memory) % _BYTES
 
 
 @_compiled()
 def packed(matrix, turned, depth, columns, factor):
     """The panels of ``factor`` times a matrix of so many rows and columns, which may be given turned."""
-    size, vectors = depth * padded(columns, matrix), padded(columns, matrix) * matrix.itemsize // _BYTES
-    out = _room(np.empty(size + _BYTES // matrix.itemsize, matrix.dtype), size)
-    _pack(matrix, turned, depth, columns, out, 0, vectors if turned else depth)
+    lanes = _BYTES // matrix.itemsize
+    vectors = (columns + lanes - 1) // lanes
+    memory = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    out = memory[-_at(memory) % _BYTES // matrix.itemsize :][: depth * vectors * lanes]
+    units = vectors if turned else depth
+    _pack(_at(matrix), matrix.strides[0], turned, depth, columns, _at(out), 0, units, out.dtype.type(0))
     if factor != 1:
-        for j in range(size):
+        for j in range(out.size):
             out[j] *= factor
     return out
 
@@ -342,7 +371,24 @@ def packed(matrix, turned, depth, columns, factor):
 @shared()
 def pack(matrix, turned, depth, columns, out, start, stop):
     """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
-    _pack(matrix, turned, depth, columns, _room(out, out.size - _BYTES // out.itemsize), start, stop)
+    step, like = matrix.strides[0], out.dtype.type(0)
+    _pack(_at(matrix), step, turned, depth, columns, _room(out), start, stop, like)
+
+
+@routine
+def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, columns, out, out_step, added):
+    """``multiply`` of matrices at addresses, from row ``low`` of m on; its panels have so many vectors."""
+    lanes = _BYTES // _size(added)
+    number = 0
+    while number * lanes < columns:
+        _, whole = _panel(number, vectors)
+        count = min(whole, (columns - number * lanes + lanes - 1) // lanes)
+        live = min(lanes, columns - (number + count - 1) * lanes)
+        across, to = whole * _BYTES, out + number * _BYTES
+        panel = panels + number * depth * _BYTES + low * across
+        ahead = panel + depth * across
+        _strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead)
+        number += whole
 
 
 @_compiled()
@@ -351,40 +397,27 @@ def multiply(a, panels, depth, columns, out, add):
 
     ``depth`` is how many rows m has. The rows of ``out`` are unbroken.
     """
-    size = out.itemsize
-    lanes = _BYTES // size
-    down, along, out_step, added = a.strides[0], a.strides[1], out.strides[0], out.dtype.type(add)
-    rows, inner = a.shape
-    at, panels_at, out_at = np.int64(a.ctypes.data), np.int64(panels.ctypes.data), np.int64(out.ctypes.data)
-    number = 0
-    while number * lanes < columns:
-        _, whole = _panel(number, panels.size // (depth * lanes))
-        count = min(whole, (columns - number * lanes + lanes - 1) // lanes)
-        live = min(lanes, columns - (number + count - 1) * lanes)
-        panel, across, to = panels_at + number * _BYTES * depth, whole * _BYTES, out_at + number * _BYTES
-        ahead, apart = panel + depth * across, _ROWS * down
-        _strip(rows, at, down, along, apart, panel, across, inner, to, out_step, added, count, live, lanes, ahead)
-        number += whole
+    (rows, inner), (down, along), added = a.shape, a.strides, out.dtype.type(add)
+    at, panels_at, vectors = _at(a), _at(panels), panels.size * out.itemsize // (depth * _BYTES)
+    to, step = _at(out), out.strides[0]
+    _multiply(rows, inner, at, down, along, _ROWS * down, panels_at, vectors, depth, 0, columns, to, step, added)
 
 
-@_compiled()
-def _gather(lines, out):
+@routine
+def _gather(lines, step, depth, rows, out, like):
     """The columns of some lines as the rows of tiles: of each tile the first number of each row, then the second."""
-    depth, rows = lines.shape
-    size, step, like = out.itemsize, lines.strides[0], out.dtype.type(0)
-    wide, lines_at, out_at = _ROWS * size, np.int64(lines.ctypes.data), np.int64(out.ctypes.data)
-    i = 0
+    size = _size(like)
+    wide, i = _ROWS * size, 0
     while i + 4 * _ROWS <= rows:
-        _move_tiles(depth, lines_at + i * size, step, out_at + i * depth * size, wide, wide * depth, like)
+        _move_tiles(depth, lines + i * size, step, out + i * depth * size, wide, wide * depth, like)
         i += 4 * _ROWS
     while i + _ROWS <= rows:
-        _move_rows(depth, lines_at + i * size, step, out_at + i * depth * size, wide, 0, like)
+        _move_rows(depth, lines + i * size, step, out + i * depth * size, wide, 0, like)
         i += _ROWS
     if i < rows:
-        tile = out[i * depth :][: _ROWS * depth].reshape(depth, _ROWS)
         for k in range(depth):
-            for j in range(rows - i):
-                tile[k, j] = lines[k, i + j]
+            to = out + i * depth * size + k * wide
+            _move_number(rows - i, lines + k * step + i * size, size, to, size, 0, like)
 
 
 @_compiled()
@@ -393,33 +426,22 @@ def multiply_large(a, turned, panels, out, first, last, added):
 
     The inner dimension is gone through in equal pieces of which a panel stays in the cache, for as many rows as do.
     """
-    size = out.itemsize
-    lanes = _BYTES // size
+    size, one = out.itemsize, type(added)(1)
     depth, columns = a.shape[0] if turned else a.shape[1], out.shape[1]
-    vectors = padded(columns, out) // lanes
-    pieces = -(-depth * size // _DEPTH)
-    piece = -(-depth // pieces)
+    vectors = -(-columns * size // _BYTES)
+    piece = -(-depth // -(-depth * size // _DEPTH))
     gathered = np.empty((_TOGETHER + _ROWS) * piece if turned else 1, out.dtype)
-    panels_at = np.int64(_room(panels.reshape(panels.size), 1).ctypes.data)
-    a_at, gathered_at, out_at = np.int64(a.ctypes.data), np.int64(gathered.ctypes.data), np.int64(out.ctypes.data)
+    a_at, a_step, gathered_at, panels_at = _at(a), a.strides[0], _at(gathered), _room(panels)
+    step, down, along = out.strides[0], a_step, size
+    if turned:
+        down, along = size, _ROWS * size
     for top in range(first, last, _TOGETHER):
-        rows = min(_TOGETHER, last - top)
+        rows, to = min(_TOGETHER, last - top), _at(out) + top * step
         for low in range(0, depth, piece):
-            inner = min(piece, depth - low)
+            inner, times = min(piece, depth - low), added if low == 0 else one
             if turned:
-                _gather(a[low : low + inner, top : top + rows], gathered)
-                at, down, along, apart = gathered_at, size, _ROWS * size, inner * _ROWS * size
+                at, apart = gathered_at, inner * _ROWS * size
+                _gather(a_at + low * a_step + top * size, a_step, inner, rows, at, added)
             else:
-                down = a.strides[0]
-                at, along, apart = a_at + top * down + low * size, size, _ROWS * down
-            before = added if low == 0 else out.dtype.type(1)
-            number = 0
-            while number < vectors:
-                _, count = _panel(number, vectors)
-                live = min(lanes, columns - (number + count - 1) * lanes)
-                across = count * _BYTES
-                panel = panels_at + number * _BYTES * depth + low * across
-                ahead, step = panel + depth * across, out.strides[0]
-                to = out_at + top * step + number * _BYTES
-                _strip(rows, at, down, along, apart, panel, across, inner, to, step, before, count, live, lanes, ahead)
-                number += count
+                at, apart = a_at + top * down + low * size, _ROWS * down
+            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, low, columns, to, step, times)
