@@ -193,3 +193,10 @@ def test_a_gradient_that_is_a_part_of_a_large_array_gets_memory_of_its_own():
     x.grad.zero_()
     assert not np.shares_memory(x.grad.numpy(), y.grad.numpy()) and y.grad.unique().tolist() == [2.0]
     assert not is_view(x.grad.array) and not is_view(y.grad.array)
+
+
+def test_large_results_own_their_memory_for_whoever_asks():
+    kernels.share()
+    x = rg.from_numpy(matrix(1, np.float32)) * 2.0
+    assert x[1:].storage_offset() == x.shape[1] and x.untyped_storage().nbytes() == 4 * x.numel()
+    assert x[1:].untyped_storage().data_ptr() == x.data_ptr() and x[1:].array.base is x.array

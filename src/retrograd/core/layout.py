@@ -51,16 +51,25 @@ def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     return True
 
 
-class Lines(np.ndarray[Any, Any]):
-    """Bytes in which one array begins with a line: where its stores cross lines, a loop takes half as long again."""
+class Lines:
+    """Memory in which one array begins with a line: where its stores cross lines, a loop takes half as long again.
+
+    To NumPy it is something foreign, so that the array counts as the owner of its memory.
+    """
+
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.memory = np.empty(prod(shape) * dtype.itemsize + LINE, np.uint8)
+        place = self.memory.__array_interface__["data"][0]
+        data = place + -place % LINE, False
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}
 
 
 def empty_lines(shape: tuple[int, ...], dtype: Any) -> Any:
     """``np.empty`` of a large array, in memory that begins with a line. It is the only array with just this base."""
     dtype = np.dtype(dtype)
-    memory = Lines(prod(shape) * dtype.itemsize + LINE, np.uint8)
-    away = -memory.__array_interface__["data"][0] % LINE
-    return np.ndarray(shape, dtype, memory, away)
+    return np.asarray(Lines(tuple(shape), dtype)) if dtype.kind in "biufc" else np.empty(shape, dtype)
 
 
 def is_view(array: Any) -> bool:

@@ -11,7 +11,6 @@ from ..autograd.context import Context
 from ..core.batched import Batched
 from ..core.devices import is_array
 from ..core.graph import Node
-from ..core.layout import is_view
 from ..core.storage import byte_span
 
 
@@ -104,7 +103,7 @@ class Kept:
 
 def owner_of(array: Any) -> Any:
     """The array that owns the memory of an array."""
-    while is_array(array.base) and is_view(array):
+    while is_array(array.base):
         array = array.base
     return array
 
