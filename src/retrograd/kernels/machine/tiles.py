@@ -431,7 +431,7 @@ def multiply_large(a, turned, panels, out, first, last, added):
     vectors = -(-columns * size // _BYTES)
     piece = -(-depth // -(-depth * size // _DEPTH))
     gathered = np.empty((_TOGETHER + _ROWS) * piece if turned else 1, out.dtype)
-    a_at, a_step, gathered_at, panels_at = _at(a), a.strides[0], _at(gathered), _room(panels)
+    a_at, a_step, panels_at = _at(a), a.strides[0], _room(panels)
     step, down, along = out.strides[0], a_step, size
     if turned:
         down, along = size, _ROWS * size
@@ -440,7 +440,7 @@ def multiply_large(a, turned, panels, out, first, last, added):
         for low in range(0, depth, piece):
             inner, times = min(piece, depth - low), added if low == 0 else one
             if turned:
-                at, apart = gathered_at, inner * _ROWS * size
+                at, apart = _at(gathered), inner * _ROWS * size  # asked for here, lest Numba lets go of it before
                 _gather(a_at + low * a_step + top * size, a_step, inner, rows, at, added)
             else:
                 at, apart = a_at + top * down + low * size, _ROWS * down
