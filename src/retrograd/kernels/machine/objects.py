@@ -35,6 +35,7 @@ _WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
 _NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
+_PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters  # older Numba's
 
 
 class _Library(JITCodeLibrary):
@@ -42,6 +43,9 @@ class _Library(JITCodeLibrary):
 
     def _optimize_functions(self, module: Any) -> None:
         """As Numba's own method, which makes these passes anew for each function, and for what is only declared."""
+        if _PASSES_OF_MODULES:
+            super()._optimize_functions(module)
+            return
         module.data_layout = self._codegen._data_layout
         passes, builder = self._codegen._function_pass_manager()
         for function in module.functions:

@@ -156,6 +156,10 @@ def channel_sums(x, out, start, stop):
 def channel_moments(x, mean, squares, running_mean, running_var, momentum, start, stop):
     """Running statistics, where there are any, go a step towards the mean and the unbiased variance."""
     count = x.shape[0] * x.shape[2]
+    if len(running_mean) > 0:  # apart from the sum, with which it would be rounded once: to the operators' last bit
+        for c in range(start, stop):
+            running_mean[c] *= f(1.0 - momentum)
+            running_var[c] *= f(1.0 - momentum)
     for c in range(start, stop):
         total = 0.0
         for n in range(len(x)):
@@ -167,8 +171,8 @@ def channel_moments(x, mean, squares, running_mean, running_var, momentum, start
         mean[c] = m
         squares[c] = total
         if len(running_mean) > 0:
-            running_mean[c] = (1.0 - momentum) * running_mean[c] + momentum * m
-            running_var[c] = (1.0 - momentum) * running_var[c] + momentum * (total / (count - 1))
+            running_mean[c] += f(momentum * m)
+            running_var[c] += f(momentum * (total / (count - 1)))
 
 
 @shared("contract")
