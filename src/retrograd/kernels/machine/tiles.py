@@ -368,11 +368,16 @@ def packed(matrix, turned, depth, columns, factor):
     return out
 
 
-@shared()
-def pack(matrix, turned, depth, columns, out, start, stop):
-    """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
-    step, like = matrix.strides[0], out.dtype.type(0)
-    _pack(_at(matrix), step, turned, depth, columns, _room(out), start, stop, like)
+@_compiled()
+def panels_of(matrix, turned, low, high):
+    """The panels of the columns from ``low`` to ``high`` of a matrix, which may be given turned."""
+    size, step = matrix.itemsize, matrix.strides[0]
+    depth, lanes = matrix.shape[1] if turned else len(matrix), _BYTES // size
+    vectors = (high - low + lanes - 1) // lanes
+    panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    at, units = _at(matrix) + low * (step if turned else size), vectors if turned else depth
+    _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
+    return panels
 
 
 @routine
@@ -421,13 +426,13 @@ def _gather(lines, step, depth, rows, out, like):
 
 
 @_compiled()
-def multiply_large(a, turned, panels, out, first, last, added):
-    """The rows from ``first`` to ``last`` of ``out = a @ m + added * out``, where ``a`` may be given turned.
+def multiply_large(a, turned, panels, out, first, last, low, high, added):
+    """A part of ``out = a @ m + added * out``, where ``a`` may be given turned: so many rows, and columns.
 
     The inner dimension is gone through in equal pieces of which a panel stays in the cache, for as many rows as do.
     """
     size, one = out.itemsize, type(added)(1)
-    depth, columns = a.shape[0] if turned else a.shape[1], out.shape[1]
+    depth, columns = a.shape[0] if turned else a.shape[1], high - low
     vectors = -(-columns * size // _BYTES)
     piece = -(-depth // -(-depth * size // _DEPTH))
     gathered = np.empty((_TOGETHER + _ROWS) * piece if turned else 1, out.dtype)
@@ -436,12 +441,12 @@ def multiply_large(a, turned, panels, out, first, last, added):
     if turned:
         down, along = size, _ROWS * size
     for top in range(first, last, _TOGETHER):
-        rows, to = min(_TOGETHER, last - top), _at(out) + top * step
-        for low in range(0, depth, piece):
-            inner, times = min(piece, depth - low), added if low == 0 else one
+        rows, to = min(_TOGETHER, last - top), _at(out) + top * step + low * size
+        for k in range(0, depth, piece):
+            inner, times = min(piece, depth - k), added if k == 0 else one
             if turned:
                 at, apart = _at(gathered), inner * _ROWS * size  # asked for here, lest Numba lets go of it before
-                _gather(a_at + low * a_step + top * size, a_step, inner, rows, at, added)
+                _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
             else:
-                at, apart = a_at + top * down + low * size, _ROWS * down
-            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, low, columns, to, step, times)
+                at, apart = a_at + top * down + k * size, _ROWS * down
+            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, k, columns, to, step, times)

@@ -25,14 +25,13 @@ BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner lo
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
 LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
-TILED = 1 << 23  # multiplications from which one factor is packed for all threads
+TILED = 1 << 23  # multiplications from which tiles of registers are used
 NARROW = 64  # rows, columns or inner length below which it is not
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
-PACKED = 1 << 16  # elements to be packed that a thread should at least be given
-ALONE = 1 << 19  # elements that each thread packs for itself rather than read what another has packed
+ALONE = 1 << 19  # elements that a thread packs at once
 ROWS = 8  # of the result, of which a thread is given a multiple
 WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
-PANELS, EACH = 2, 3  # and by tiles of registers: with panels that all threads have packed, or each for itself
+TILES = 2  # and by tiles of registers
 _NOBODY = np.zeros(1, np.int64)  # in the place of the rows that are taken, where threads are given theirs
 
 
@@ -113,8 +112,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
 
-    OpenBLAS packs both factors in each call, for each thread. Here one is packed once, or once by each thread, and the
-    other is read as it lies, or gathered where it is given turned.
+    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it lies,
+    or gathers it where it is given turned.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares():
@@ -130,12 +129,10 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     (m, n), k = out.shape, x.shape[1]
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         threads = count()
-        if k * n <= ALONE and m >= NARROW * threads:
-            block = -(-m // (ROWS * PARTS * threads)) * ROWS
-            taken = np.zeros(1, np.int64)
-            return threads, 1, (rows, x_turned, columns, y_turned, out, block, EACH, taken)
-        least, panels = max(1, WORTH_SHARING // (n * ROWS)), _panels(columns, y_turned, k, n)
-        return -(-m // ROWS), least, (rows, x_turned, panels, False, out, ROWS, PANELS, _NOBODY)
+        groups = _groups(m, n, threads)
+        ranges = groups * -(-k * n // (groups * ALONE))
+        block = -(-m * groups // (threads * PARTS * ROWS)) * ROWS
+        return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, block, TILES, np.zeros(ranges, np.int64))
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
@@ -148,15 +145,13 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NOBODY)
 
 
-def _panels(matrix: Any, turned: bool, depth: int, columns: int) -> Any:
-    """A matrix, which may be given turned, as ``tiles.multiply_large`` takes it: packed by all threads."""
-    lanes = vector() // matrix.itemsize
-    vectors = -(-columns // lanes)
-    panels = np.empty((1, (depth * vectors + 1) * lanes), matrix.dtype)  # may begin where a vector does
-    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
-    args = matrix, turned, depth, columns, panels[0]
-    launch(loop("machine.tiles", "pack"), parts, max(1, PACKED // each), *args)
-    return panels
+def _groups(m: int, n: int, threads: int) -> int:
+    """Into how many ranges of columns the result is cut, of which so many threads share the rows of each.
+
+    Every thread packs the columns of its range, and reads its rows of the other factor.
+    """
+    cuts = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    return min(cuts, key=lambda groups: n * (threads // groups) + m * groups)
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
