@@ -66,9 +66,9 @@ def _tile(rows, vectors, whole=True):
     """
 
     @intrinsic
-    def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead):
+    def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step):
         def generate(context, builder, signature, arguments):
-            a, down, along, b, across, depth, out, out_step, added, live, ahead = arguments
+            a, down, along, b, across, depth, out, out_step, added, live, ahead, ahead_step = arguments
             real, size = context.get_value_type(add), add.bitwidth // 8
             lanes = _BYTES // size
             vector = ir.VectorType(real, lanes)
@@ -111,8 +111,13 @@ def _tile(rows, vectors, whole=True):
             k.add_incoming(_WORD(0), before)
             k.add_incoming(following, loop)
             inside = builder.mul(k, along)
-            line = builder.add(ahead, builder.mul(k, _WORD(_LINE)))
+            line = builder.mul(builder.lshr(k, _WORD(3)), _WORD(_LINE))
+            line = builder.add(builder.add(ahead, line), builder.mul(builder.and_(k, _WORD(7)), ahead_step))
             builder.call(prefetch, [builder.inttoptr(line, byte), _HALF(0), _HALF(2), _HALF(1)])
+            row = builder.and_(builder.lshr(k, _WORD(2)), _WORD(_ROWS - 1))
+            line = builder.add(builder.mul(row, out_step), builder.mul(builder.and_(k, _WORD(3)), _WORD(_LINE)))
+            line = builder.inttoptr(builder.add(builder.add(out, builder.mul(out_step, _WORD(_ROWS))), line), byte)
+            builder.call(prefetch, [line, _HALF(1), _HALF(3), _HALF(1)])
             sums = []
             for line, row in zip(lines, cells, strict=True):
                 number = builder.load(builder.inttoptr(builder.add(line, inside), real.as_pointer()))
@@ -137,7 +142,7 @@ def _tile(rows, vectors, whole=True):
                         store(total, address, part)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8, add, types.int64, types.int64), generate
+        return types.void(*[types.int64] * 8, add, *[types.int64] * 3), generate
 
     return tile
 
@@ -168,35 +173,37 @@ def _at(typing_context, array):
 
 
 @routine
-def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead):
+def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
     """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
 
     ``apart`` is how far the rows of a tile lie from those of the next one; ``ahead`` where what is read next begins.
     """
     wide = count == _MOST and live == _BYTES // _size(added)
     mode = flush(added)
-    i = 0
+    i, ahead_step = 0, inner * 8
     while i < rows:
         whole = rows - i >= _ROWS
+        if first:
+            ahead, ahead_step = a + apart, down
         if wide:
             if whole:
-                _three(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif count == 3:
             if whole:
-                _three_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _three_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif count == 2:
             if whole:
-                _two_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _two_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _two_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _two_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif whole:
-            _one_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+            _one_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         else:
-            _one_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+            _one_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         if whole:
             i, a, out = i + _ROWS, a + apart, out + _ROWS * out_step
         else:
@@ -213,7 +220,7 @@ def _product(rows, inner, columns, a, down, along, b, across, out, out_step, add
     while columns > 0:
         count = min(_MOST, (columns + lanes - 1) // lanes)
         live = min(lanes, columns - (count - 1) * lanes)
-        _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b)
+        _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b, 1)
         columns, b, out = columns - count * lanes, b + count * _BYTES, out + count * _BYTES
 
 
@@ -392,7 +399,7 @@ def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, c
         across, to = whole * _BYTES, out + number * _BYTES
         panel = panels + number * depth * _BYTES + low * across
         ahead = panel + depth * across
-        _strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead)
+        _strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead, number == 0)
         number += whole
 
 
