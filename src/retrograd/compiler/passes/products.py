@@ -181,7 +181,7 @@ class ProductLoop:
             "    for j in range(high - low):",
             *["        " + line for line in each],
         ]
-        factors = "x, x_turned, y, y_turned, out, block, how, taken"
+        factors = "x, x_turned, y, y_turned, out, block, how, taken, cuts"
         return (
             names.head()
             + "@apart\ndef over(given, out, top, bottom, low, high):\n"

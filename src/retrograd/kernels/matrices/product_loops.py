@@ -33,7 +33,7 @@ def _part(x, x_turned, y, y_turned, out, first, last, times):
 
 
 @njit
-def parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, times, over, given):
+def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, times, over, given):
     """Parts of ``x @ y + times * out``; ``over(given, out, top, bottom, low, high)`` is called for what is ready."""
     m, n = out.shape
     if how == TILES:
@@ -42,15 +42,15 @@ def parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, times, 
         for number in range(start, stop):
             own = number % ranges
             rest = np.int64(taken.ctypes.data) + 8 * own
-            first = add(rest, block)
-            if first < m:
+            block = add(rest, 1)
+            if block < len(cuts) - 1:
                 low, high = own * vectors // ranges * lanes, min(n, (own + 1) * vectors // ranges * lanes)
                 panels = panels_of(y, y_turned, low, high)
-                while first < m:
-                    last = min(m, first + block)
+                while block < len(cuts) - 1:
+                    first, last = cuts[block], cuts[block + 1]
                     multiply_large(x, x_turned, panels, out, first, last, low, high, times)
                     over(given, out, first, last, low, high)
-                    first = add(rest, block)
+                    block = add(rest, 1)
         return
     last = min(max(m, n), stop * block)
     step = block if how == SINGLY else last - start * block
@@ -69,15 +69,15 @@ def _nothing(given, out, top, bottom, low, high):
 
 
 @shared()
-def product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
+def product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
     """``out = x @ y``, of which each may be given turned: some parts of it."""
-    parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(0), _nothing, ())
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(0), _nothing, ())
 
 
 @shared()
-def add_product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
+def add_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
     """``out += x @ y``, in the parts of ``product``."""
-    parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(1), _nothing, ())
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(1), _nothing, ())
 
 
 @shared()

@@ -5,7 +5,7 @@ Elsewhere, and for small matrices, they are NumPy's.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -16,7 +16,7 @@ from numpy import ndarray
 from ...core.summation import LARGE
 from .. import WORTH_SHARING, loop, multiplies, share
 from ..machine.openblas import openblas
-from ..machine.threads import PARTS, count, launch
+from ..machine.threads import count, launch
 from ..machine.vectors import width as vector
 from ..results import empty
 
@@ -30,9 +30,10 @@ NARROW = 64  # rows, columns or inner length below which it is not
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
 ALONE = 1 << 19  # elements that a thread packs at once
 ROWS = 8  # of the result, of which a thread is given a multiple
+FINEST = 1 << 19  # multiplications that a thread should at least be given
 WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
 TILES = 2  # and by tiles of registers
-_NOBODY = np.zeros(1, np.int64)  # in the place of the rows that are taken, where threads are given theirs
+_NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
 
 
 @cache
@@ -131,8 +132,9 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         threads = count()
         groups = _groups(m, n, threads)
         ranges = groups * -(-k * n // (groups * ALONE))
-        block = -(-m * groups // (threads * PARTS * ROWS)) * ROWS
-        return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, block, TILES, np.zeros(ranges, np.int64))
+        cuts = _cuts(m, threads // groups, -(-FINEST * ranges // (k * n)))
+        taken = np.zeros(ranges, np.int64)
+        return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
@@ -142,7 +144,7 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * k)
     how = SINGLY if block else WHOLE
-    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NOBODY)
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NONE, _NONE)
 
 
 def _groups(m: int, n: int, threads: int) -> int:
@@ -152,6 +154,19 @@ def _groups(m: int, n: int, threads: int) -> int:
     """
     cuts = [groups for groups in range(1, threads + 1) if threads % groups == 0]
     return min(cuts, key=lambda groups: n * (threads // groups) + m * groups)
+
+
+@lru_cache(1024)
+def _cuts(rows: int, threads: int, least: int) -> Any:
+    """Where the blocks begin, and the last one ends, that so many threads take, one after the other.
+
+    Each is a fair share of half of the rows that are left, so that all threads end at once.
+    """
+    cuts = [0]
+    while cuts[-1] < rows:
+        share = max(least, (rows - cuts[-1]) // (2 * threads))
+        cuts.append(min(rows, cuts[-1] + -(-share // ROWS) * ROWS))
+    return np.array(cuts, np.int64)
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
