@@ -187,7 +187,8 @@ class ProductLoop:
             + "@apart\ndef over(given, out, top, bottom, low, high):\n"
             + "".join(f"    {line}\n" for line in over)
             + f"\n\n@shared()\ndef loop({', '.join([factors, *given, 'start', 'stop'])}):\n"
-            + f"    parts({factors}, start, stop, out.dtype.type(0), over, ({''.join(name + ', ' for name in given)}))\n"
+            + f"    given = ({''.join(name + ', ' for name in given)})\n"
+            + f"    parts({factors}, start, stop, out.dtype.type(0), over, given)\n"
         )
 
     def __call__(self, x: Any, y: Any, *args: Any) -> Any:

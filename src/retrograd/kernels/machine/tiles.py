@@ -61,8 +61,9 @@ def _tile(rows, vectors, whole=True):
     """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead)`` for so many rows and vectors.
 
     All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
-    Where the last vector is not whole, only its first ``live`` numbers are read and written. Meanwhile as many lines
-    of the cache as the loop has turns are fetched from the address ``ahead``, which need not be anyone's memory.
+    Where the last vector is not whole, only its first ``live`` numbers are read and written. Meanwhile lines of the
+    cache are fetched that will be needed: one in each turn of the loop, from eight places ``ahead_step`` apart, and
+    those in which the tile below this one will be written. These need not be anyone's memory.
     """
 
     @intrinsic
@@ -114,9 +115,9 @@ def _tile(rows, vectors, whole=True):
             line = builder.mul(builder.lshr(k, _WORD(3)), _WORD(_LINE))
             line = builder.add(builder.add(ahead, line), builder.mul(builder.and_(k, _WORD(7)), ahead_step))
             builder.call(prefetch, [builder.inttoptr(line, byte), _HALF(0), _HALF(2), _HALF(1)])
-            row = builder.and_(builder.lshr(k, _WORD(2)), _WORD(_ROWS - 1))
+            row = builder.add(builder.and_(builder.lshr(k, _WORD(2)), _WORD(_ROWS - 1)), _WORD(_ROWS))
             line = builder.add(builder.mul(row, out_step), builder.mul(builder.and_(k, _WORD(3)), _WORD(_LINE)))
-            line = builder.inttoptr(builder.add(builder.add(out, builder.mul(out_step, _WORD(_ROWS))), line), byte)
+            line = builder.inttoptr(builder.add(out, line), byte)
             builder.call(prefetch, [line, _HALF(1), _HALF(3), _HALF(1)])
             sums = []
             for line, row in zip(lines, cells, strict=True):
@@ -176,7 +177,8 @@ def _at(typing_context, array):
 def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
     """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
 
-    ``apart`` is how far the rows of a tile lie from those of the next one; ``ahead`` where what is read next begins.
+    ``apart`` is how far the rows of a tile lie from those of the next one. The first strip of a factor's rows fetches
+    ahead the rows of its next tile, the others what begins at ``ahead``.
     """
     wide = count == _MOST and live == _BYTES // _size(added)
     mode = flush(added)
@@ -385,6 +387,13 @@ def panels_of(matrix, turned, low, high):
     at, units = _at(matrix) + low * (step if turned else size), vectors if turned else depth
     _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
     return panels
+
+
+@shared()
+def pack(matrix, turned, depth, columns, out, start, stop):
+    """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
+    step, like = matrix.strides[0], out.dtype.type(0)
+    _pack(_at(matrix), step, turned, depth, columns, _room(out), start, stop, like)
 
 
 @routine

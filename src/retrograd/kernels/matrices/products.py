@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.summation import LARGE
-from .. import WORTH_SHARING, loop, multiplies, share
+from .. import loop, multiplies, share
 from ..machine.openblas import openblas
 from ..machine.threads import count, launch
 from ..machine.vectors import width as vector
@@ -113,8 +113,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
 
-    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it lies,
-    or gathers it where it is given turned.
+    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it
+    lies, or gathers it where it is given turned.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares():
@@ -130,9 +130,7 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     (m, n), k = out.shape, x.shape[1]
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         threads = count()
-        groups = _groups(m, n, threads)
-        ranges = groups * -(-k * n // (groups * ALONE))
-        cuts = _cuts(m, threads // groups, -(-FINEST * ranges // (k * n)))
+        ranges, cuts = _shared_out(m, k, n, threads)
         taken = np.zeros(ranges, np.int64)
         return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
     shortest, longest = sorted(out.shape)
@@ -147,26 +145,21 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NONE, _NONE)
 
 
-def _groups(m: int, n: int, threads: int) -> int:
-    """Into how many ranges of columns the result is cut, of which so many threads share the rows of each.
-
-    Every thread packs the columns of its range, and reads its rows of the other factor.
-    """
-    cuts = [groups for groups in range(1, threads + 1) if threads % groups == 0]
-    return min(cuts, key=lambda groups: n * (threads // groups) + m * groups)
-
-
 @lru_cache(1024)
-def _cuts(rows: int, threads: int, least: int) -> Any:
-    """Where the blocks begin, and the last one ends, that so many threads take, one after the other.
+def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
+    """Into how many ranges of columns the result is cut; where the blocks of rows begin that threads take, and the end.
 
-    Each is a fair share of half of the rows that are left, so that all threads end at once.
+    A thread packs a range's columns of one factor, and reads its rows of the other: as many threads share a range as
+    makes this the least. A block is a fair share of half of the rows that are left, so that all threads end at once.
     """
-    cuts = [0]
-    while cuts[-1] < rows:
-        share = max(least, (rows - cuts[-1]) // (2 * threads))
-        cuts.append(min(rows, cuts[-1] + -(-share // ROWS) * ROWS))
-    return np.array(cuts, np.int64)
+    divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    groups = min(divisors, key=lambda groups: n * (threads // groups) + m * groups)
+    ranges = groups * -(-k * n // (groups * ALONE))
+    least, cuts = -(-FINEST * ranges // (k * n)), [0]
+    while cuts[-1] < m:
+        share = max(least, (m - cuts[-1]) * groups // (2 * threads))
+        cuts.append(min(m, cuts[-1] + -(-share // ROWS) * ROWS))
+    return ranges, np.array(cuts, np.int64)
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
