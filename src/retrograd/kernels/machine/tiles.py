@@ -215,7 +215,7 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
 
 
 @routine
-def _product(rows, inner, columns, a, down, along, b, across, out, out_step, added):
+def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, added):
     """``product`` of matrices at addresses."""
     lanes = _BYTES // _size(added)
     apart = _ROWS * down
@@ -231,7 +231,7 @@ def product(a, b, out, add):
     """``out = a @ b``, or plus that. The rows of b and of out are unbroken; b is read as it lies."""
     (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
     down, along = a.strides
-    _product(rows, inner, columns, _at(a), down, along, _at(b), b.strides[0], _at(out), out.strides[0], added)
+    product_at(rows, inner, columns, _at(a), down, along, _at(b), b.strides[0], _at(out), out.strides[0], added)
 
 
 @_compiled()

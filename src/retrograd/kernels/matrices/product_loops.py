@@ -8,12 +8,12 @@ import numpy as np
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
 from ..machine.native import add, shared
 from ..machine.objects import njit
-from ..machine.tiles import multiply_large, panels_of
-from .products import SINGLY, TILES, WIDE
+from ..machine.tiles import multiply_large, panels_of, product_at
+from .products import SINGLY, STRAIGHT, TILES, WIDE
 
 
 @njit
-def _part(x, x_turned, y, y_turned, out, first, last, times):
+def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
     m, n = out.shape
     k = x.shape[0] if x_turned else x.shape[1]
@@ -27,6 +27,10 @@ def _part(x, x_turned, y, y_turned, out, first, last, times):
         n = last - first
         y_at += first * size * (k if y_turned else 1)
         out_at += first * size
+    if how == STRAIGHT:
+        down, along = (size, x.strides[0]) if x_turned else (x.strides[0], size)
+        product_at(m, k, n, x_at, down, along, y_at, y.strides[0], out_at, out.strides[0], times)
+        return
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
     gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], times, out_at, out.shape[1])
@@ -56,7 +60,7 @@ def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, t
     step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
         end = min(last, first + step)
-        _part(x, x_turned, y, y_turned, out, first, end, times)
+        _part(x, x_turned, y, y_turned, out, how, first, end, times)
         if m >= n:
             over(given, out, first, end, 0, n)
         else:

@@ -27,12 +27,13 @@ THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the 
 LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
 TILED = 1 << 23  # multiplications from which tiles of registers are used
 NARROW = 64  # rows, columns or inner length below which it is not
+SHALLOW = 128  # inner length up to which smaller products need no packing
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
 ALONE = 1 << 19  # elements that a thread packs at once
-ROWS = 8  # of the result, of which a thread is given a multiple
+ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
 FINEST = 1 << 19  # multiplications that a thread should at least be given
 WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
-TILES = 2  # and by tiles of registers
+TILES, STRAIGHT = 2, 3  # and by tiles of registers: of what is packed, or of the factors as they lie
 _NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
 
 
@@ -133,6 +134,10 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         ranges, cuts = _shared_out(m, k, n, threads)
         taken = np.zeros(ranges, np.int64)
         return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
+    if straight(m, k, n, y_turned):
+        block = ROWS if m >= n else COLUMNS
+        blocks, least = -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n)))
+        return blocks, least, (rows, x_turned, columns, y_turned, out, block, STRAIGHT, _NONE, _NONE)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
@@ -143,6 +148,11 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         least = part_of(longest, shortest * k)
     how = SINGLY if block else WHOLE
     return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NONE, _NONE)
+
+
+def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
+    """Whether tiles multiply the factors of a smaller product as they lie."""
+    return not y_turned and k <= SHALLOW and min(m, n) >= ROWS and vector() == WIDE
 
 
 @lru_cache(1024)
