@@ -66,7 +66,7 @@ def told(folder):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=100.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -282,7 +282,7 @@ def start(program, folder, **environment):
 
 
 def run(program, folder, **environment):
-    out, errors = start(program, folder, **environment).communicate(timeout=120)
+    out, errors = start(program, folder, **environment).communicate(timeout=200)
     assert errors == ""
     return out.strip()
 
@@ -331,6 +331,6 @@ def test_the_second_process_ends_with_the_first(name, tmp_path):
         os.killpg(process.pid, signal.SIGINT)
     else:
         process.send_signal(getattr(signal, name))
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=100)
     assert errors.count("Traceback") == (name == "SIGINT")
     until(lambda: not alive(pid))

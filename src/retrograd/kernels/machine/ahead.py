@@ -14,14 +14,13 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from io import BufferedReader
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import store
@@ -31,15 +30,14 @@ if TYPE_CHECKING:
 
 WORTH = 0.5  # seconds of compiling from which on a second process pays, which takes a second to start
 SEVERAL = 3  # loops to compile for which it pays at once
-IDLE = 20.0  # seconds without work after which it ends
 SLOW = 2.0  # times the longest compiling so far, after which it is not waited for
 GRACE = 0.5  # seconds for it to end
 _MOST = 1 << 15  # bytes of jobs that it was told and has not begun: fewer than a pipe holds, so that no write waits
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.stdin.readline())
-from retrograd.kernels.machine import ahead
-ahead.serve()
+from retrograd.kernels.machine import second
+second.serve()
 """
 
 Key = tuple[str, str]  # by which a loop is kept: its name, and the kinds of its arguments
@@ -239,47 +237,3 @@ ahead = Ahead()
 atexit.register(ahead.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=ahead._let_go)
-
-
-# The second process
-
-
-def serve() -> None:
-    """Compile what standard input says, what was told last first, until that ends or says nothing for a while."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which is its parent's
-    jobs: list[Job] = []
-    changed, keeping = Condition(), Lock()
-    Thread(target=_listen, args=(jobs, changed, keeping), daemon=True).start()
-    status = 1
-    try:
-        from .compiled import code
-        from .objects import prepare
-
-        prepare()
-        while True:
-            with changed:
-                if not changed.wait_for(lambda: bool(jobs), IDLE):
-                    break
-                job = jobs.pop()
-                print(json.dumps(("begin", *job.key)), flush=True)
-            if not store.holds(*job.key):
-                made = code(job)
-                with keeping:
-                    store.write(*job.key, made)
-            print(json.dumps(("end", *job.key)), flush=True)
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _listen(jobs: list[Job], changed: Condition, keeping: Lock) -> None:
-    for line in sys.stdin:
-        what, *rest = json.loads(line)
-        with changed:
-            if what == "compile":
-                jobs += [Job(*job) for job in rest[0]]
-            else:
-                jobs[:] = [job for job in jobs if job.key != tuple(rest[0])]
-            changed.notify_all()
-    with keeping:  # no file is left half written
-        os._exit(0)
