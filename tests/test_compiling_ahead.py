@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("numba")
 
 from retrograd._generated.units import UNITS
-from retrograd.kernels.machine import ahead, store, threads
+from retrograd.kernels.machine import ahead, store
 from retrograd.kernels.machine.ahead import Ahead, Job
 from retrograd.kernels.machine.compiled import Loop
 
@@ -49,7 +49,7 @@ def job(name, source=""):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(ahead, "_PROGRAM", SECOND.format(folder=str(tmp_path)))
     monkeypatch.setattr(store, "_place", lambda: tmp_path / "state")
-    monkeypatch.setattr(threads, "count", lambda: 2)
+    monkeypatch.setattr(ahead, "cores", lambda: 2)
     monkeypatch.setenv("RETROGRAD_AHEAD", "on")
     return tmp_path
 
@@ -190,15 +190,15 @@ def test_no_more_is_told_than_a_pipe_holds(folder, second, monkeypatch):
     ("setting", "value"),
     [
         ("RETROGRAD_AHEAD", "off"),
-        ("threads", 1),
+        ("cores", 1),
         ("executable", "/usr/bin/blender"),
         ("executable", None),
         ("frozen", True),
     ],
 )
 def test_there_is_none_where_it_does_not_fit(setting, value, folder, second, monkeypatch):
-    if setting == "threads":
-        monkeypatch.setattr(threads, "count", lambda: value)
+    if setting == "cores":
+        monkeypatch.setattr(ahead, setting, lambda: value)
     elif setting == "RETROGRAD_AHEAD":
         monkeypatch.setenv(setting, value)
     else:

@@ -24,6 +24,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import store
+from .cores import cores
 
 if TYPE_CHECKING:
     import subprocess
@@ -208,11 +209,9 @@ def turned_on() -> bool:
 
 def _can_start() -> bool:
     """Whether there is a core for a second process, and Python to start, in a process that is nobody's worker."""
-    from .threads import count
-
     multiprocessing = sys.modules.get("multiprocessing.process")
     python = os.path.basename(sys.executable or "").startswith("python") and not getattr(sys, "frozen", False)
-    return python and count() > 1 and (multiprocessing is None or multiprocessing.parent_process() is None)
+    return python and cores() > 1 and (multiprocessing is None or multiprocessing.parent_process() is None)
 
 
 @cache
