@@ -9,11 +9,16 @@ import sys
 import time
 from threading import Timer
 
+import numpy as np
 import pytest
+
+import retrograd as rg
+from retrograd.nn import functional as F
 
 pytest.importorskip("numba")
 
 from retrograd._generated.units import UNITS
+from retrograd.compiler.passes import loops, products
 from retrograd.kernels.machine import ahead, store
 from retrograd.kernels.machine.ahead import Ahead, Job
 from retrograd.kernels.machine.compiled import Loop
@@ -334,3 +339,45 @@ def test_the_second_process_ends_with_the_first(name, tmp_path):
     _, errors = process.communicate(timeout=100)
     assert errors.count("Traceback") == (name == "SIGINT")
     until(lambda: not alive(pid))
+
+
+# Programs
+
+
+def test_the_loops_of_a_program_are_told_as_they_will_be_called(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    w, b = [rg.from_numpy(rng.standard_normal(shape, np.float32)).requires_grad_() for shape in ((384, 384), (384,))]
+    mask = rg.from_numpy(rng.random((700, 1)) > 0.5)
+
+    def step(x, scale):
+        y = F.gelu(F.linear(x, w, b)) * scale + b
+        z = rg.where(mask, y, -y.mean(1, keepdim=True)).double() * 2
+        loss = (z * x.sum(1).reshape(-1, 1)).exp().mean() + (x.T * 3).tanh().sum(0).max()
+        loss.backward()
+        return loss
+
+    asked, called = [], []
+    make = Loop._make
+
+    def made(loop, kinds):
+        called.append(Job(loop.module, loop.name, repr(kinds), loop.source))
+        return make(loop, kinds)
+
+    monkeypatch.setattr(Loop, "_make", made)
+    monkeypatch.setattr(ahead.ahead, "ask", asked.extend)
+    monkeypatch.setattr(loops, "compiled_loop", loops.compiled_loop.__wrapped__)
+    monkeypatch.setattr(products, "compiled_loop", loops.compiled_loop)
+    compiled = rg.compile(step)
+    for _ in range(2):
+        w.grad = b.grad = None
+        compiled(rg.from_numpy(rng.standard_normal((700, 384), np.float32)), 1.25)
+    wanted = {job for job in called if job.source}
+    assert len(wanted) >= 3 and {job for job in asked if job.source} == wanted
+
+
+def test_what_an_operator_consists_of_is_found_without_its_loops(monkeypatch):
+    x, called = rg.linspace(-3, 3, 90000), []
+    call = Loop.__call__
+    monkeypatch.setattr(Loop, "__call__", lambda loop, *args: called.append(loop.name) or call(loop, *args))
+    rg.compile(lambda x: F.gelu(x) * 2)(x)
+    assert "gelu" in called and not {"erf", "exp"} & {*called}

@@ -74,7 +74,8 @@ class Ahead:
         """These loops will be needed, in this order: here the first ones are compiled first, there the last ones."""
         with self._changed:
             if self._allowed is not False:
-                wanted = [job for job in jobs if job.key not in self._told and not store.holds(*job.key)]
+                known = {*self._told, self._begun}
+                wanted = [job for job in dict.fromkeys(jobs) if job.key not in known and not store.holds(*job.key)]
                 if wanted:
                     self._later.append(wanted)
                 if self._process is not None or len(wanted) >= SEVERAL:
@@ -119,11 +120,14 @@ class Ahead:
             self._start()
         room = _MOST - sum(self._told.values())
         for jobs in self._later:
-            sizes = {job.key: len(json.dumps(job)) for job in jobs}
-            if self._process is not None and sum(sizes.values()) < room:
-                room -= sum(sizes.values())
-                self._told |= sizes
-                self._tell("compile", jobs)
+            fitting: list[Job] = []
+            for job in reversed(jobs):
+                room -= (size := len(json.dumps(job)))
+                if room < 0 or self._process is None:
+                    break
+                self._told[job.key] = size
+                fitting.insert(0, job)
+            self._tell("compile", fitting)
         self._later = []
 
     def _start(self) -> None:

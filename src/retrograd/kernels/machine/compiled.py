@@ -26,7 +26,7 @@ import numpy as np
 
 from . import cblas, store
 from .ahead import Job, ahead, following
-from .interface import DTYPES, OBJECTS, PREFIX, ROUTINE, Kind
+from .interface import OBJECTS, PREFIX, ROUTINE, Kind, kind_of_array
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
 CALLED = (
@@ -140,13 +140,10 @@ def _plain(value: Any) -> Any:
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind of an argument. Contiguous is what NumPy calls C-contiguous."""
+    """The kind of an argument."""
     kind = type(value)
     if kind is np.ndarray:
-        dtype = value.dtype.str.lstrip("<|=>")
-        dtype = "?" if dtype == "b1" else dtype
-        if value.dtype.isnative and dtype in DTYPES:
-            return dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned
+        return kind_of_array(value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
     if kind is tuple:
         return ("tuple", *map(kind_of, value))
     if kind in (int, bool):
