@@ -15,7 +15,7 @@ from ...kernels import multiplies
 from ...kernels.machine.ahead import Job
 from ...kernels.machine.interface import kind_of_array
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import USEFUL, add_dot, prepared
+from ...kernels.matrices.products import USEFUL, add_dot, prepared, prepared_kinds
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
@@ -211,8 +211,7 @@ class ProductLoop:
     @property
     def job(self) -> Job:
         """What compiles the loop before it is called."""
-        matrix = kind_of_array(self.product.out.dtype, 2)
-        factors = matrix, "bool", matrix, "bool", matrix, "int", "int", kind_of_array(np.dtype(np.int64), 1)
+        factors = prepared_kinds(self.product.out.dtype)
         written = self.written[1:] if self.inplace else self.written
         outs = [kind_of_array(value.dtype, 2) for value in written]
         return job_of(self.loop, *factors, *kinds_of(self.operands, self.reads[2:]), *outs)
