@@ -11,6 +11,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+os.environ.setdefault("RETROGRAD_AHEAD", "off")  # tests run on all cores already
+
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.devices import get_default_device, set_default_device

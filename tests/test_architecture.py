@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
 ROOMS = {
     "core": {"core"},
-    "kernels": {"core"},
+    "kernels": {"core", "_generated"},  # a table of loops that follow each other
     "ops": {"core", "kernels", "_generated"},  # NumPy's functions are rules in terms of the public names
     "autograd": {"core", "ops", "func"},
     "func": {"core", "ops", "autograd"},

@@ -19,6 +19,7 @@ from typing import Any, get_overloads
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "retrograd"
 GENERATED = PACKAGE / "_generated"
+UNITS = GENERATED / "units.py"
 
 
 def operator_modules() -> str:
@@ -39,6 +40,10 @@ except ImportError:
     for name in [name for name in sys.modules if name.partition(".")[0] == "retrograd"]:
         del sys.modules[name]
     import retrograd
+if not UNITS.exists():
+    UNITS.write_text("UNITS = ()\n")
+
+import units
 
 from retrograd.core import dtypes
 from retrograd.core.tensor import Tensor
@@ -350,6 +355,7 @@ def files() -> dict[Path, str]:
         GENERATED / "operators.py": operator_modules(),
         GENERATED / "tensor_methods.pyi": Stubs().text(),
         ROOT / "docs" / "operators.md": operator_table(),
+        UNITS: units.text(UNITS.read_text()),  # last: from its large arrays on, loops are taken that were not before
     }
 
 

@@ -18,6 +18,7 @@ from ..core.quiet import silent
 from ..core.storage import is_saved, is_writable, share, storage_of
 from ..core.tensor import Tensor, new_tensor
 from ..func.nests import Structure, flatten
+from ..kernels.machine.ahead import ahead
 from ..ops.make.generators import Generator, default_generator
 from .cuda import Graph, fused
 from .cuda import Module as Kernels
@@ -129,6 +130,7 @@ class Entry:
                 forward = fused(forward, needed, self.kernels)
                 backward = fused(backward, handed_over, self.kernels)
         program.instructions = [*forward, *backward]
+        ahead.ask([step.function.job for step in program.instructions if hasattr(step.function, "job")])
         read = {value for instruction in program.instructions for value in instruction.reads()}
         read.update(program.outputs)
         every = program.inputs

@@ -61,6 +61,9 @@ def compiled() -> Any:
         from .machine.store import known
 
         if not known():  # else Numba has compiled loops before, and is imported only if there are more to compile
+            from .machine.ahead import ahead
+
+            ahead.expect()
             from .machine import native  # noqa: F401
     except ImportError:  # also where the interpreter is ending, and imports nothing any more
         return None

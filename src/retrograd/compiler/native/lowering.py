@@ -14,6 +14,7 @@ from weakref import ref
 import numpy as np
 
 from ...core.layout import dense
+from ...kernels import MAPPED, suits
 from ..effects import run_step
 from ..modes import tracing_with
 from ..program import Instruction, Method, Value, replaced, values_in
@@ -37,6 +38,12 @@ class _Expansion(Tracer):
 
     def takes_loops(self) -> bool:
         return False
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **named: Any) -> Any:
+        """As any tracer's, but for loops that would only be compiled to compute numbers that nobody asks for."""
+        if self._busy and getattr(function, "loop", None) in MAPPED and suits(args[0]):
+            return np.zeros_like(args[0])
+        return super().call(function, args, *rest, **named)
 
 
 class Lowering:

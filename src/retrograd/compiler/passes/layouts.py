@@ -20,6 +20,7 @@ class Operand(NamedTuple):
     axes: tuple[int, ...]  # of the loop
     key: tuple[Any, ...] | None  # None: all of it
     shape: tuple[int, ...]
+    row_major: bool  # as the loop takes it
 
     def bind(self, array: Any) -> Any:
         """The array as the loop takes it."""
@@ -70,7 +71,13 @@ class Layout:
         axes = tuple(number for number, group in enumerate(self.groups) if any(steps[axis] for axis in group))
         key = tuple(slice(None) if steps[axis + offset] else 0 for axis in range(len(value.shape)))
         whole = all(part == slice(None) or value.shape[axis] == 1 for axis, part in enumerate(key))
-        return Operand(axes, None if whole else key, tuple(self.lengths[axis] for axis in axes))
+        lengths, strides = [tuple(found[axis] for axis in axes) for found in (self.lengths, self._strides(steps))]
+        row_major = all(s == value.dtype.itemsize * prod(lengths[n + 1 :]) for n, s in enumerate(strides))
+        return Operand(axes, None if whole else key, lengths, row_major)
+
+    def _strides(self, steps: Sequence[int]) -> list[int]:
+        """By how many bytes an operand goes on along each of the loop's axes."""
+        return [steps[group[-1]] for group in self.groups]
 
     def reduces(self, axes: frozenset[int]) -> tuple[int, ...]:
         """The loop's axes over which a sum goes."""

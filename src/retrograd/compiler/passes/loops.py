@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels import MAPPED
+from ...kernels.machine.ahead import Job
+from ...kernels.machine.interface import Kind, kind_of_array
 from ...kernels.machine.threads import launch
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step
-from .layouts import Layout
+from .layouts import Layout, Operand
 
 PART = 1 << 13  # elements that a thread takes at once
 _NUMBER = {"float32": "f32", "float64": "f64", "bool": "b1", "int64": "i64", "int32": "i32", "uint8": "u8"}
@@ -116,6 +118,18 @@ _HEAD = (
 )
 
 
+def kinds_of(operands: Sequence[Operand], reads: Sequence[Any]) -> list[Kind]:
+    """The kinds of arguments that a loop will get for its operands, arrays first, then numbers."""
+    arrays = [kind_of_array(x.dtype, len(o.shape), o.row_major) for o, x in zip(operands, reads, strict=False)]
+    numbers = [np.dtype(getattr(x, "dtype", type(x))).kind for x in reads[len(operands) :]]
+    return arrays + [{"f": "float64", "b": "bool"}.get(kind, "int") for kind in numbers]
+
+
+def job_of(loop: Any, *kinds: Kind) -> Job:
+    """What compiles a loop for arguments of some kinds, after those that say how it is launched."""
+    return Job(loop.module, loop.name, repr((*["int"] * 5, *kinds)), loop.source)
+
+
 def values_of(numbers: Sequence[Any]) -> list[Any]:
     """The numbers of a call as Python's."""
     return [
@@ -204,6 +218,15 @@ class Loop:
         sums = [self._total(total, parts) for total, parts in zip(group.sums, partial, strict=True)]
         found = (*outs, *sums)
         return found if len(found) != 1 else found[0]
+
+    @property
+    def job(self) -> Job:
+        """What compiles the loop before it is called."""
+        axes = len(self.layout.lengths)
+        kinds = kinds_of(self.operands, self.reads)
+        kinds += [kind_of_array(x.dtype, axes) for x in self.group.outs]
+        kinds += [kind_of_array(np.dtype(float), len(shape)) for shape in self.partial]
+        return job_of(self.loop, *kinds, *["int"] * (len(self.lengths) + 2))
 
     def _total(self, total: Sum, partial: Any) -> Any:
         """A sum made of those of rows, or of parts."""

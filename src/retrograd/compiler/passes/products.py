@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from ...kernels import multiplies
+from ...kernels.machine.ahead import Job
+from ...kernels.machine.interface import kind_of_array
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import USEFUL, add_dot, prepared
+from ...kernels.matrices.products import USEFUL, add_dot, prepared, prepared_kinds
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
 from .layouts import Layout, fits
-from .loops import Group, Names, compiled_loop, values_of
+from .loops import Group, Names, compiled_loop, job_of, kinds_of, values_of
 
 _NAMES = {"linear", "matmul", "mm", "linear_weight"}
 
@@ -205,6 +207,14 @@ class ProductLoop:
         if self.inplace or self.kept:
             found.insert(0, first)
         return tuple(found) if len(found) != 1 else found[0]
+
+    @property
+    def job(self) -> Job:
+        """What compiles the loop before it is called."""
+        factors = prepared_kinds(self.product.out.dtype)
+        written = self.written[1:] if self.inplace else self.written
+        outs = [kind_of_array(value.dtype, 2) for value in written]
+        return job_of(self.loop, *factors, *kinds_of(self.operands, self.reads[2:]), *outs)
 
     @property
     def outs(self) -> tuple[Value, ...]:

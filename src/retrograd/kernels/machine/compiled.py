@@ -14,6 +14,7 @@ import os
 import struct
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -24,7 +25,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from . import cblas, store
-from .interface import DTYPES, OBJECTS, PREFIX, ROUTINE, Kind
+from .ahead import Job, ahead, following
+from .interface import OBJECTS, PREFIX, ROUTINE, Kind, kind_of_array
 
 PATIENCE = 1.0  # seconds of compiling that go without a word
 CALLED = (
@@ -87,16 +89,19 @@ class Loop:
             return self._found[kinds]
 
     def _make(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
-        full_name = f"{self.module.rpartition('.')[2]}.{self.name}"
-
-        def make() -> bytes:
-            from . import objects
-
-            return objects.compile(self.recipe or self._defined().recipe, kinds, f"{PREFIX}{full_name}")
-
-        entry = _function(_address(full_name, repr(kinds), make))
+        entry = _function(_address(self._full_name, repr(kinds), lambda: self.code(kinds)))
         self._entries.append(entry)
         return entry
+
+    @property
+    def _full_name(self) -> str:
+        return f"{self.module.rpartition('.')[2]}.{self.name}"
+
+    def code(self, kinds: tuple[Kind, ...]) -> bytes:
+        """The object file for arguments of some kinds, compiled now."""
+        from . import objects
+
+        return objects.compile(self.recipe or self._defined().recipe, kinds, f"{PREFIX}{self._full_name}")
 
     def _defined(self) -> Any:
         """The loop that its module defines."""
@@ -135,13 +140,10 @@ def _plain(value: Any) -> Any:
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind of an argument. Contiguous is what NumPy calls C-contiguous."""
+    """The kind of an argument."""
     kind = type(value)
     if kind is np.ndarray:
-        dtype = value.dtype.str.lstrip("<|=>")
-        dtype = "?" if dtype == "b1" else dtype
-        if value.dtype.isnative and dtype in DTYPES:
-            return dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned
+        return kind_of_array(value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
     if kind is tuple:
         return ("tuple", *map(kind_of, value))
     if kind in (int, bool):
@@ -170,17 +172,22 @@ def _engine() -> Any:
 def _address(name: str, kinds: str, make: Callable[[], bytes]) -> int:
     """Where the machine code of that name is, for arguments of some kinds: found on disk, or compiled now."""
     payload = store.read(name, kinds)
+    if payload is None:
+        ahead.wait((name, kinds))
+        payload = store.read(name, kinds)
     address = None if payload is None else _linked(payload)
     if address is not None:
         compiled.found += 1
         return address
+    ahead.ask(following((name, kinds)))
     began = time.perf_counter()
     payload = make()
-    compiled.add(time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    compiled.add(seconds)
     address = _linked(payload)
     if address is None:
         raise RuntimeError(f"the loop {name} calls what is not there: {payload[:400]!r}")
-    store.write(name, kinds, payload)
+    ahead.compiled(seconds, compiled.seconds, store.write(name, kinds, payload))
     return address
 
 
@@ -189,9 +196,10 @@ def _linked(payload: bytes) -> int | None:
     head, _, code = payload.partition(b"\n")
     about = json.loads(head)
     engine = _engine()
-    for name in about["calls"]:
-        if name.startswith(ROUTINE) and llvm.address_of_symbol(name) is None:
-            llvm.add_symbol(name, _routine(name))
+    routines = [n for n in about["calls"] if n.startswith(ROUTINE) and llvm.address_of_symbol(n) is None]
+    ahead.ask([_job(name) for name in routines[1:]])
+    for name in routines:
+        llvm.add_symbol(name, _routine(name))
     if any(llvm.address_of_symbol(name) is None for name in about["calls"]):
         from . import objects
 
@@ -212,16 +220,25 @@ def routine(module: str, function: str, kinds: str) -> str:
     return name
 
 
+def _job(name: str) -> Job:
+    """What makes the routine that loops call by a name."""
+    return Job(*name.removeprefix(ROUTINE).rsplit(".", 2))
+
+
 def _routine(name: str) -> int:
     """Where the routine is that loops call by a name."""
-    module, function, kinds = name.removeprefix(ROUTINE).rsplit(".", 2)
+    job = _job(name)
+    return _address(*job.key, lambda: code(job))
 
-    def make() -> bytes:
-        from . import objects
 
-        return objects.compile_routine(getattr(import_module(module), function), kinds, name)
+def code(job: Job) -> bytes:
+    """The object file of a loop or a routine, compiled now."""
+    from . import objects
 
-    return _address(f"{module.rpartition('.')[2]}.{function}", kinds, make)
+    if job.kinds.startswith("("):
+        return Loop(job.module, job.name, source=job.source).code(literal_eval(job.kinds))
+    routine = getattr(import_module(job.module), job.name)
+    return objects.compile_routine(routine, job.kinds, f"{ROUTINE}{job.module}.{job.name}.{job.kinds}")
 
 
 _methods: list[_Method] = []  # which functions of Python point to

@@ -18,3 +18,16 @@ DATA, AXES, SHAPE, STRIDES, _, DTYPE, FLAGS = range(HEAD, HEAD + 56, 8)  # of an
 CONTIGUOUS, ALIGNED = 0x1, 0x100  # of the flags
 
 Kind = Any  # of an argument: its name, or for an array dtype, axes, and whether it is contiguous and aligned
+
+
+def kind_of_array(dtype: np.dtype[Any], axes: int, contiguous: bool = True, aligned: bool = True) -> Kind:
+    """The kind of an array as an argument. Contiguous is what NumPy calls C-contiguous.
+
+    Raises:
+        TypeError: there are no loops over such numbers.
+    """
+    name = dtype.str.lstrip("<|=>")
+    name = "?" if name == "b1" else name
+    if not dtype.isnative or name not in DTYPES:
+        raise TypeError(f"compiled loops take no arrays of {dtype}")
+    return name, axes, contiguous, aligned

@@ -8,7 +8,6 @@ taken by one thread. Two callers never launch at once: the second does all of hi
 
 from __future__ import annotations
 
-import builtins
 import time
 from inspect import signature
 
@@ -21,7 +20,7 @@ from numba.extending import intrinsic
 
 from . import words as at
 from .compiled import Loop
-from .objects import njit
+from .objects import Shared, njit, routine
 
 _PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
 _AWAKE = 500_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
@@ -108,36 +107,6 @@ def call(typing_context, address, arguments):
 
 
 @intrinsic
-def task(typing_context, body, arguments):
-    """``body(*arguments, start, stop)`` as a C function of (arguments' address, start, stop): its address, and theirs.
-
-    It returns whether the body failed, which it does only where there is no memory for what it allocates.
-
-    The arguments stand in the caller's frame, so that a task lasts no longer than the call that makes it.
-    """
-    kinds = (*arguments, types.int64, types.int64)
-    compiled = body.dispatcher.get_compile_result(body.get_call_type(typing_context, kinds, {}))
-
-    def generate(context, builder, signature, values):
-        data = cgutils.alloca_once_value(builder, values[1])
-        module = builder.module
-        kind = ir.FunctionType(ir.IntType(32), [_WORD] * 3)
-        function = ir.Function(module, kind, module.get_unique_name("task"))
-        function.linkage = "internal"
-        inner = ir.IRBuilder(function.append_basic_block())
-        unpacked = cgutils.unpack_tuple(inner, inner.load(inner.inttoptr(function.args[0], data.type)))
-        called = context.declare_function(module, compiled.fndesc)
-        values = [*unpacked, *function.args[1:]]
-        status, _ = context.call_conv.call_function(inner, called, types.none, kinds, values)
-        inner.ret(inner.zext(status.is_error, ir.IntType(32)))
-        context.active_code_library.add_linking_library(compiled.library)
-        pair = [builder.ptrtoint(function, _WORD), builder.ptrtoint(data, _WORD)]
-        return context.make_tuple(builder, signature.return_type, pair)
-
-    return types.UniTuple(types.int64, 2)(body, arguments), generate
-
-
-@intrinsic
 def _clock_words(typing_context):
     """The address of two words in the caller's frame."""
 
@@ -163,7 +132,7 @@ def _take_parts(words):
             store(words + at.FAILED, 1)
 
 
-@njit
+@routine
 def launch(words, threads, start, total, part, function, data):
     """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more.
 
@@ -261,16 +230,7 @@ def shared(*fastmath, noalias=False):
     def compile(body):
         pipeline = _NoAlias if noalias else Compiler
         part = njit(fastmath=set(fastmath), error_model="numpy", pipeline_class=pipeline)(body)
-        names = ", ".join(signature(body).parameters)
-        assert names.endswith(", start, stop"), names
-        names = names.removesuffix(", start, stop")
-        source = f"""
-def {body.__name__}(words_, threads_, start_, total_, part_, {names}):
-    function_, data_ = task(body_, ({names},))
-    launch_(words_, threads_, start_, total_, part_, function_, data_)
-"""
-        scope = {"task": task, "launch_": launch, "body_": part, "__name__": body.__module__}
-        exec(builtins.compile(source, body.__code__.co_filename, "exec"), scope)
-        return Loop(body.__module__, body.__name__, njit(scope[body.__name__]))
+        assert [*signature(body).parameters][-2:] == ["start", "stop"], body
+        return Loop(body.__module__, body.__name__, Shared(part, launch, 5))
 
     return compile

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import ir
@@ -31,7 +31,7 @@ from numpy import dtype
 from . import interface as at
 from .vectors import wide
 
-_WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+_WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
 _POINTER = _BYTE.as_pointer()
 _NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
 _HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
@@ -128,17 +128,15 @@ def routine(function: Any) -> Any:
     """Make of a function of whole numbers and of reals, which returns nothing, code that all loops share.
 
     It lies in an object file of its own, which is found or compiled when a loop that calls it is loaded: by the name of
-    its module, its own, and the kinds of its arguments.
+    its module, its own, and the kinds of its arguments. To C it returns whether it failed, which loops do not ask.
     """
 
     def typed(typing_context: Any, *arguments: Any) -> Any:
         kinds = [number if isinstance(number, types.Float) else types.int64 for number in arguments]
         letters = "".join(next(letter for letter, kind in _NUMBERS.items() if kind == one) for one in kinds)
-        name = f"{at.ROUTINE}{function.__module__}.{function.__name__}.{letters}"
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+            _call_routine(builder, function, letters, values)
             return context.get_dummy_value()
 
         return types.void(*kinds), generate
@@ -151,14 +149,60 @@ def routine(function: Any) -> Any:
     return made
 
 
-def compile(function: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
-    """The object file of a function that ``njit`` made, for arguments of some kinds."""
+def _call_routine(builder: Any, function: Any, letters: str, values: Any) -> Any:
+    """Whether the routine of a function fails."""
+    name = f"{at.ROUTINE}{function.__module__}.{function.__name__}.{letters}"
+    kind = ir.FunctionType(_INT, [value.type for value in values])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+
+
+class Shared(NamedTuple):
+    """A loop as a function of parts of its range, and the routine that has threads call it."""
+
+    body: Any  # ``body(*args, start, stop)``
+    launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
+    how: int  # numbers
+
+    def failed(self, context: Any, builder: Any, callee: Any, values: Any) -> Any:
+        """Whether the loop fails: its arguments stand in the caller's frame, where each part reads them."""
+        module, how, arguments = builder.module, values[: self.how], values[self.how :]
+        kind = ir.LiteralStructType([value.type for value in arguments])
+        function = ir.Function(module, ir.FunctionType(_INT, [_WORD] * 3), module.get_unique_name("task"))
+        function.linkage = "internal"
+        data = cgutils.alloca_once(builder, kind)
+        inner = ir.IRBuilder(function.append_basic_block())
+        given, read = inner.inttoptr(function.args[0], kind.as_pointer()), []
+        for number, value in enumerate(arguments):
+            builder.store(value, cgutils.gep_inbounds(builder, data, 0, number))
+            read.append(inner.load(cgutils.gep_inbounds(inner, given, 0, number)))
+        part = context.declare_function(module, callee)
+        values = [*read, *function.args[1:]]
+        status, _ = context.call_conv.call_function(inner, part, callee.restype, callee.argtypes, values)
+        inner.ret(inner.zext(status.is_error, _INT))
+        how += [builder.ptrtoint(thing, _WORD) for thing in (function, data)]
+        return builder.trunc(_call_routine(builder, self.launch.function.py_func, "i" * len(how), how), _BIT)
+
+
+def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
+    """The object file of a function that ``njit`` made, or of a ``Shared`` loop, for arguments of some kinds."""
+    wanted = tuple(map(numba_type, kinds))
 
     def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
-        _Entry(context, module, name).build(callee, kinds, signature)
+        entry = _Entry(context, module, name)
+        values = entry.arguments(kinds, wanted)
+
+        def failed() -> Any:
+            if isinstance(recipe, Shared):
+                return recipe.failed(context, entry.builder, callee, values)
+            loop = context.declare_function(module, callee)
+            return context.call_conv.call_function(entry.builder, loop, callee.restype, signature, values)[0].is_error
+
+        entry.build(failed)
         _define_runtime(module)
 
-    return _compiled(function, tuple(map(numba_type, kinds)), name, enter)
+    if isinstance(recipe, Shared):
+        return _compiled(recipe.body, (*wanted[recipe.how :], types.int64, types.int64), name, enter)
+    return _compiled(recipe, wanted, name, enter)
 
 
 def compile_routine(made: Any, letters: str, name: str) -> bytes:
@@ -166,10 +210,10 @@ def compile_routine(made: Any, letters: str, name: str) -> bytes:
 
     def enter(context: Any, module: Any, callee: Any, signature: Any) -> None:
         kinds = [context.get_value_type(kind) for kind in signature]
-        function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        function = ir.Function(module, ir.FunctionType(_INT, kinds), name)
         builder, inner = ir.IRBuilder(function.append_basic_block()), context.declare_function(module, callee)
-        context.call_conv.call_function(builder, inner, callee.restype, signature, function.args)
-        builder.ret_void()
+        status, _ = context.call_conv.call_function(builder, inner, callee.restype, signature, function.args)
+        builder.ret(builder.zext(status.is_error, _INT))
 
     return _compiled(made.function, tuple(_NUMBERS[letter] for letter in letters), name, enter)
 
@@ -212,19 +256,23 @@ class _Entry:
         self.mismatch = self.function.append_basic_block("mismatch")
         self.failure = self.function.append_basic_block("failure")
 
-    def build(self, callee: Any, kinds: tuple[at.Kind, ...], signature: tuple[Any, ...]) -> None:
-        """Check the arguments, unpack them, and call the loop without Python's lock."""
+    def arguments(self, kinds: tuple[at.Kind, ...], signature: tuple[Any, ...]) -> list[Any]:
+        """Check the arguments, and unpack them."""
         builder, (_, arguments, count) = self.builder, self.function.args
         self.demand(builder.icmp_signed("==", count, _WORD(len(kinds))))
         values = []
         for number, (kind, wanted) in enumerate(zip(kinds, signature, strict=True)):
             value = builder.load(builder.gep(arguments, [_WORD(number)]))
             values.append(self.unpacked(value, kind, wanted))
+        return values
+
+    def build(self, run: Callable[[], Any]) -> None:
+        """Have the loop run without Python's lock, by code that ``run`` writes, and say whether it failed."""
+        builder = self.builder
         state = self.call("PyEval_SaveThread", _POINTER)
-        loop = self.context.declare_function(self.module, callee)
-        status, _ = self.context.call_conv.call_function(builder, loop, callee.restype, signature, values)
+        failed = run()
         self.call("PyEval_RestoreThread", ir.VoidType(), state)
-        with builder.if_then(status.is_error, likely=False):  # that of an allocation: loops raise no other
+        with builder.if_then(failed, likely=False):  # that of an allocation: loops raise no other
             self.call("PyErr_NoMemory", _POINTER)
             builder.branch(self.failure)
         self.give(None)

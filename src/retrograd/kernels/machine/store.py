@@ -82,14 +82,25 @@ def read(name: str, kinds: str) -> bytes | None:
     return payload if digest == _seal(name, kinds, payload) else None
 
 
-def write(name: str, kinds: str, payload: bytes) -> None:
-    """Keep a loop for a kind of arguments, if that can be done."""
-    with suppress(OSError):
+def holds(name: str, kinds: str) -> bool:
+    """Whether something was kept of a loop for a kind of arguments."""
+    try:
+        return _file(name, kinds).is_file()
+    except OSError:
+        return False
+
+
+def write(name: str, kinds: str, payload: bytes) -> bool:
+    """Keep a loop for a kind of arguments, if that can be done: whether it is."""
+    try:
         path = _file(name, kinds)
         if not path.parent.is_dir():
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             _forget_oldest(path.parent.parent, _STATES, _STATES)
         _write(path, _seal(name, kinds, payload) + payload)
+    except OSError:
+        return False
+    return True
 
 
 def read_region(key: str) -> bytes | None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from functools import cache
 from queue import SimpleQueue
 from threading import Thread, get_ident
 from typing import Any
 
 import numpy as np
 
+from .cores import cores
 from .openblas import limit
 from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
@@ -30,15 +30,7 @@ _wanted: list[int] = []
 
 def count() -> int:
     """How many threads work: what ``set_count`` said, else ``OMP_NUM_THREADS``, else one per core of this process."""
-    return _wanted[0] if _wanted else _default()
-
-
-@cache
-def _default() -> int:
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _wanted[0] if _wanted else cores()
 
 
 def set_count(number: int) -> None:

@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from ...core.summation import LARGE
 from .. import loop, multiplies, share
+from ..machine.interface import Kind, kind_of_array
 from ..machine.openblas import openblas
 from ..machine.threads import count, launch
 from ..machine.vectors import width as vector
@@ -153,6 +154,12 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
 def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
     """Whether tiles multiply the factors of a smaller product as they lie."""
     return not y_turned and k <= SHALLOW and min(m, n) >= ROWS and vector() == WIDE
+
+
+def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
+    """The kinds of the arguments that ``prepared`` makes of matrices of a dtype."""
+    matrix, numbers = kind_of_array(dtype, 2), kind_of_array(np.dtype(np.int64), 1)
+    return matrix, "bool", matrix, "bool", matrix, "int", "int", numbers, numbers
 
 
 @lru_cache(1024)
