@@ -12,7 +12,9 @@ LOWEST := $(VENV)/lowest
 ON_LIBRARIES := $(addprefix tests/,autograd cli/test_console.py compiler core distributed distributions estimators func \
 	manual nn onnx ops optim scalar training/test_plots.py weights test_guarded.py test_operators.py)
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := install --quiet --no-compile
 
 COMPARE :=
 ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
@@ -73,24 +75,24 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[cli,plots,special]'
+	$(PIP) $(INSTALL) --editable '.[cli,plots,special]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[all,dev]'
+	$(PIP) $(INSTALL) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[all,docs]'
+	$(PIP) $(INSTALL) --editable '.[all,docs]'
 	@touch $@
 
 $(VENV)/lowest.stamp: pyproject.toml tools/lower_bounds.py | $(BIN)/python
-	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	rm -rf $(LOWEST) && $(PYTHON) -m venv --without-pip $(LOWEST)
 	$(BIN)/python tools/lower_bounds.py > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint $(LOWEST)/constraints.txt --editable '.[all]' hypothesis pytest pytest-xdist
+	$(PIP) --python $(LOWEST)/bin/python $(INSTALL) --constraint $(LOWEST)/constraints.txt \
+		--editable '.[all]' hypothesis pytest pytest-xdist
 	@touch $@
 
 $(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
-	$(PIP) $(TORCH_PIP_ARGS) --editable '.[compare]'
+	$(PIP) $(INSTALL) $(TORCH_PIP_ARGS) --editable '.[compare]'
 	@touch $@
