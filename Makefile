@@ -9,8 +9,10 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := $(addprefix tests/,autograd cli/test_console.py compiler core distributed distributions estimators func \
-	manual nn onnx ops optim scalar training/test_plots.py weights test_guarded.py test_operators.py)
+ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,forward gradient dtypes layouts) \
+	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/test_programs.py compiler/test_regions.py core \
+	distributed distributions/test_against_scipy.py estimators inspect/test_watch.py onnx ops optim/test_minimization.py \
+	test_kernel_products.py test_kernel_scans.py training/test_plots.py weights)
 BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -45,7 +47,7 @@ slow: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
-# the rooms that stand on them.
+# what stands on them: the example of every public name, each operator's forward and rules, and what calls a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
