@@ -12,7 +12,7 @@ LOWEST := $(VENV)/lowest
 ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,forward gradient dtypes layouts) \
 	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/test_programs.py compiler/test_regions.py core \
 	distributed distributions/test_against_scipy.py estimators inspect/test_watch.py onnx ops optim/test_minimization.py \
-	test_kernel_products.py test_kernel_scans.py training/test_plots.py weights)
+	test_kernel_products.py training/test_plots.py weights)
 BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
 PIP := $(BIN)/python -m pip --disable-pip-version-check

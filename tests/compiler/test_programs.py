@@ -26,16 +26,16 @@ def compiled(function: Any) -> Compiled:
 
 
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_programs(seed, varied):
     check_fuzzed(seed, varied)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("first", range(8, 100, 23))
+@pytest.mark.parametrize("first", range(4, 100, 24))
 def test_more_random_programs(first, varied, pytestconfig):
-    for seed in range(first, first + (23 if pytestconfig.getoption("--long") else 4)):
+    for seed in range(first, first + (24 if pytestconfig.getoption("--long") else 4)):
         check_fuzzed(seed, varied)
 
 
@@ -149,7 +149,7 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
 
 
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_rich_random_programs(seed, varied):
     check_fuzzed(seed, varied, rich=True)
 
@@ -158,10 +158,9 @@ def test_rich_random_programs(seed, varied):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 def test_random_programs_compiled_as_large_ones_are(way, dtype):
-    for seed in range(1000, 1002):
-        for rich in (False, True):
-            for varied in (False, True):
-                check_fuzzed(seed, varied, rich=rich, dtype=dtype, way=way)
+    for rich in (False, True):
+        for varied in (False, True):
+            check_fuzzed(1000, varied, rich=rich, dtype=dtype, way=way)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -182,7 +181,7 @@ def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way
 @pytest.mark.slow
 @pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
-@pytest.mark.parametrize("first", range(1002, 1102, 50))
+@pytest.mark.parametrize("first", range(1001, 1101, 50))
 def test_more_random_programs_compiled_as_large_ones_are(first, way, pytestconfig):
     for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 9)):
         check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
