@@ -18,6 +18,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := install --quiet --no-compile
 
+# Each process begins with a part of the files, whose fixtures it alone makes, and takes of another's when it is done.
+PYTEST := -m pytest -q -n $(WORKERS) --dist worksteal
+
 COMPARE :=
 ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
@@ -37,21 +40,21 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+	$(BIN)/python $(PYTEST) -m "not slow"
 
 # What starts many processes or trains: the command line from outside, the examples under the glass box. Only files that
 # have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
 slow: $(VENV)/dev.stamp $(COMPARE)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
+	$(BIN)/python $(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
 # what stands on them: the example of every public name, each operator's forward and rules, and what calls a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
-	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(ON_LIBRARIES)
+	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
