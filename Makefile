@@ -42,7 +42,7 @@ test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python $(PYTEST) -m "not slow"
 
-# What starts many processes or trains: the command line from outside, the examples under the glass box. Only files that
+# What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
