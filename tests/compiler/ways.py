@@ -20,6 +20,7 @@ from retrograd.compiler.native import fusing, lowering, machine, regions
 from retrograd.compiler.native import products as native_products
 from retrograd.compiler.native.steps import Unlowered
 from retrograd.compiler.passes import destinations, groups, loops, products
+from retrograd.kernels.matrices.products import TILES
 
 Change = tuple[Any, str, Any]  # a module or class, a name in it, and what it is meanwhile
 
@@ -67,11 +68,20 @@ NO_REGIONS: Change = (entry, "compiled_regions", lambda steps, *rest: list(steps
 # Loops run by Python
 
 
-def multiplied(x: Any, x_turned: bool, y: Any, y_turned: bool, how: int, out: Any, first: int, last: int) -> None:
-    """What ``kernels.matrices.product_loops`` does to a block of rows, or of columns."""
+def multiplied(
+    x: Any, x_turned: bool, y: Any, y_turned: bool, out: Any, block: int, how: int, taken: Any, cuts: Any,
+    start: int, stop: int, times: Any, over: Callable[..., None], given: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """What ``kernels.matrices.product_loops`` does to blocks of rows, or of columns."""
     product = (x.T if x_turned else x) @ (y.T if y_turned else y)
-    block = (slice(first, last),) if len(out) >= out.shape[1] else (slice(None), slice(first, last))
-    out[block] = product[block]
+    m, n = out.shape
+    if how == TILES:
+        start, stop, block = 0, 2, -(-m // 2)
+    for first in range(start * block, min(max(m, n), stop * block), block):
+        rows, columns = ((first, min(m, first + block)), (0, n)) if m >= n else ((0, m), (first, min(n, first + block)))
+        place = slice(*rows), slice(*columns)
+        out[place] = product[place] + times * out[place] if times else product[place]
+        over(given, out, *rows, *columns)
 
 
 def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> list[Change]:
@@ -86,7 +96,7 @@ def loops_of_every_size(made: Callable[[str], None] = lambda source: None) -> li
     def run(source: str) -> Any:
         scope: dict[str, Any] = {"apart": lambda body: body, "shared": shared}
         exec(source.replace("from retrograd.kernels.machine.native import apart, shared\n", ""), scope)
-        scope |= {"_sum": np.sum, "multiply": multiplied}
+        scope |= {"_sum": np.sum, "parts": multiplied}
         made(source)
         return scope["loop"]
 

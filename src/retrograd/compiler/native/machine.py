@@ -157,6 +157,14 @@ def gemm(dtype: Any) -> str | None:
 
 
 @cache
+def tiles(dtype: Any) -> str:
+    """The name of ``tiles.product_at`` for float32 or float64."""
+    from ...kernels.machine.compiled import routine
+
+    return routine("retrograd.kernels.machine.tiles", "product_at", "i" * 10 + ("f" if dtype == np.float32 else "d"))
+
+
+@cache
 def power() -> str | None:
     """The name of the C library's ``pow``, which Python's ``**`` is."""
     import llvmlite.binding as llvm

@@ -10,9 +10,19 @@ from typing import Any
 
 from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
-from ...kernels.matrices.products import BLOCK, TILED, USEFUL, part_of, small_block
+from ...kernels.matrices.products import (
+    BLOCK,
+    COLUMNS,
+    FINEST,
+    TILED,
+    USEFUL,
+    part_of,
+    small_block,
+    straight,
+)
+from ...kernels.matrices.products import ROWS as TOGETHER
 from .emission import Body, Kernel, type_of
-from .machine import gemm
+from .machine import gemm, tiles
 from .steps import Place, Step, Unlowered, kernel_of
 
 SMALL = 1 << 13  # multiplications up to which a loop is faster than a call of BLAS
@@ -137,6 +147,12 @@ def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
     (m, k), n = x.shape, y.shape[1]
     size = x.dtype.itemsize
     turned = [place.strides[1] != size for place in (x, y)]
+    if m * n * k >= USEFUL and straight(m, k, n, turned[1]):
+        block = TOGETHER if m >= n else COLUMNS
+        step = Step("gemm", [out, x, y], 1, _tiles_kernel, flops=2.0 * m * n * k)
+        step.parts = -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n))), block, False
+        lowering.add(step)
+        return
     if m * n * k < USEFUL:
         blocks, least, block, alone = 1, 1, max(m, n), False
     else:
@@ -149,6 +165,31 @@ def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
     step = Step("gemm", [out, x, y], 1, _gemm_kernel, flops=2.0 * m * n * k)
     step.parts = blocks, least, block, alone
     lowering.add(step)
+
+
+def _tiles_kernel(step: Step) -> Kernel:
+    """Rows of the result, or columns, by tiles of registers, as ``kernels.matrices`` multiplies shallow matrices."""
+    out, x, y = step.operands
+    (m, k), n = x.shape, y.shape[1]
+    typ = type_of(x.dtype)
+    body = Body()
+    name = tiles(x.dtype)
+    body.declared.add(f"declare void @{name}({', '.join(['i64'] * 10)}, {typ})")
+    blocks, _, block, _ = step.parts
+    begin, last = body.part(block, max(m, n)) if blocks > 1 else ("0", str(max(m, n)))
+    length = body.give(f"sub nsw i64 {last}, {begin}")
+    tall = m >= n
+    rows, columns = (length, n) if tall else (m, length)
+    addresses = (
+        body.address("%p1", [begin], [x.strides[0]]) if tall else "%p1",
+        "%p2" if tall else body.address("%p2", [begin], [y.strides[1]]),
+        body.address("%p0", [begin], [out.strides[0] if tall else out.strides[1]]),
+    )
+    at_x, at_y, at_out = [body.give(f"ptrtoint ptr {address} to i64") for address in addresses]
+    numbers = [rows, k, columns, at_x, *x.strides, at_y, y.strides[0], at_out, out.strides[0]]
+    body.do(f"call void @{name}({', '.join(f'i64 {number}' for number in numbers)}, {typ} 0.0)")
+    body.do("ret void")
+    return kernel_of(step, body)
 
 
 def _gemm_kernel(step: Step) -> Kernel:

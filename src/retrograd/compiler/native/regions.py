@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -230,10 +231,16 @@ def _assembled(
             later.update(instruction.reads())
         out += reversed(found)
     out.reverse()
-    asked = [
-        step for step in out if step.kind == "guard" and isinstance(getattr(step.function, "__self__", None), Update)
-    ]
-    return [*asked, *[step for step in out if step not in asked]]  # before anything is written
+    asked = [step for step in out if step.kind == "guard" and _update(step) is not None]
+    rest = [step for step in out if step not in asked]
+    early = [_update(step) for step in takewhile(_update, rest)]  # which notice by themselves
+    return [*[step for step in asked if _update(step) not in early], *rest]  # before anything is written
+
+
+def _update(step: Instruction) -> Update | None:
+    """The optimizer's update that asks or fetches here."""
+    owner = getattr(step.function, "__self__", None)
+    return owner if isinstance(owner, Update) else None
 
 
 def _region(group: _Group, later: set[Value], sure: Collection[Value], notes: list[str]) -> list[Instruction]:

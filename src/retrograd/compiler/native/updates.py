@@ -61,15 +61,13 @@ class Update:
 
     def ready(self) -> bool:
         """Whether the step that the optimizer would make now is still of this form."""
-        optimizer = self.optimizer
-        return (
-            [list(map(id, group["params"])) for group in optimizer.param_groups] == self._ids
-            and _plain(optimizer)
-            and self._forms() is not None
-            and self._arrays() is not None
-        )
+        return self._forms() is not None and self._arrays() is not None
 
     def _forms(self) -> Any:
+        if not _plain(self.optimizer):
+            return None
+        if [list(map(id, group["params"])) for group in self.optimizer.param_groups] != self._ids:
+            return None
         forms = [self.optimizer.update_form(group) for group in self.optimizer.param_groups]
         same = None not in forms and [form.static for form in forms] == self._statics
         return forms if same else None

@@ -111,7 +111,7 @@ _HEAD = (
     "import numpy as np\nfrom numpy import sqrt\n"
     "from retrograd.kernels.loops import BY_ELEMENT, _sum\n"
     "from retrograd.kernels.machine.native import apart, shared\n"
-    "from retrograd.kernels.matrices.product_loops import next_rows, own_panels, part as multiply\n\n"
+    "from retrograd.kernels.matrices.product_loops import parts\n\n"
     + "".join(f"{short} = np.{name if name != 'bool' else 'bool_'}\n" for name, short in _NUMBER.items())
 )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels import multiplies
 from ...kernels.machine.threads import launch
-from ...kernels.matrices.products import EACH, PANELS, SINGLY, USEFUL, add_dot, prepared
+from ...kernels.matrices.products import USEFUL, add_dot, prepared
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
 from .expressions import Step, row_major
@@ -172,44 +172,23 @@ class ProductLoop:
         each = [f"{names.names[self.product.bare]} = h[j]", *each, *names.lines]
         each += [f"h[j] = {names.names[self.written[0]]}"] if self.inplace else []
         each += [f"y{n}[j] = {names.names[x]}" for n, x in enumerate(written)]
-        # What BLAS writes by an address is no argument's memory to the compiler, so the rest is a function of its own.
+        # What is written by an address is no argument's memory to the compiler, so the rest is a function of its own.
         over = [
+            *([f"{', '.join(given)}, = given"] if given else []),
             *names.once,
             "for r in range(top, bottom):",
             *["    " + line for line in rows],
             "    for j in range(high - low):",
             *["        " + line for line in each],
         ]
-        factors = "x, x_turned, y, y_turned, out, block, how, taken"
-        body = [
-            "m, n = out.shape",
-            f"if how == {EACH}:",
-            "    first = next_rows(taken, block)",
-            "    if first < m:",
-            "        panels = own_panels(y, y_turned, n)",
-            "        while first < m:",
-            "            end = min(m, first + block)",
-            f"            multiply(x, x_turned, panels, False, {PANELS}, out, first, end)",
-            f"            over({', '.join(['out', *given])}, first, end, 0, n)",
-            "            first = next_rows(taken, block)",
-            "    return",
-            f"by_rows = how == {PANELS} or m >= n",
-            "last = min(m if by_rows else n, stop * block)",
-            f"step = block if how == {SINGLY} else last - start * block",
-            "for first in range(start * block, last, step):",
-            "    end = min(last, first + step)",
-            "    multiply(x, x_turned, y, y_turned, how, out, first, end)",
-            "    if by_rows:",
-            f"        over({', '.join(['out', *given])}, first, end, 0, n)",
-            "    else:",
-            f"        over({', '.join(['out', *given])}, 0, m, first, end)",
-        ]
+        factors = "x, x_turned, y, y_turned, out, block, how, taken, cuts"
         return (
             names.head()
-            + f"@apart\ndef over({', '.join(['out', *given, 'top', 'bottom', 'low', 'high'])}):\n"
+            + "@apart\ndef over(given, out, top, bottom, low, high):\n"
             + "".join(f"    {line}\n" for line in over)
             + f"\n\n@shared()\ndef loop({', '.join([factors, *given, 'start', 'stop'])}):\n"
-            + "".join(f"    {line}\n" for line in body)
+            + f"    given = ({''.join(name + ', ' for name in given)})\n"
+            + f"    parts({factors}, start, stop, out.dtype.type(0), over, given)\n"
         )
 
     def __call__(self, x: Any, y: Any, *args: Any) -> Any:

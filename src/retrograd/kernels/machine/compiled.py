@@ -204,6 +204,14 @@ def _linked(payload: bytes) -> int | None:
     return address
 
 
+def routine(module: str, function: str, kinds: str) -> str:
+    """The name by which code that LLVM loads can call a routine from now on."""
+    name = f"{ROUTINE}{module}.{function}.{kinds}"
+    if llvm.address_of_symbol(name) is None:
+        llvm.add_symbol(name, _routine(name))
+    return name
+
+
 def _routine(name: str) -> int:
     """Where the routine is that loops call by a name."""
     module, function, kinds = name.removeprefix(ROUTINE).rsplit(".", 2)

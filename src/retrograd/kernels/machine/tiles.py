@@ -61,14 +61,15 @@ def _tile(rows, vectors, whole=True):
     """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead)`` for so many rows and vectors.
 
     All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
-    Where the last vector is not whole, only its first ``live`` numbers are read and written. Meanwhile as many lines
-    of the cache as the loop has turns are fetched from the address ``ahead``, which need not be anyone's memory.
+    Where the last vector is not whole, only its first ``live`` numbers are read and written. Meanwhile lines of the
+    cache are fetched that will be needed: one in each turn of the loop, from eight places ``ahead_step`` apart, and
+    those in which the tile below this one will be written. These need not be anyone's memory.
     """
 
     @intrinsic
-    def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead):
+    def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step):
         def generate(context, builder, signature, arguments):
-            a, down, along, b, across, depth, out, out_step, added, live, ahead = arguments
+            a, down, along, b, across, depth, out, out_step, added, live, ahead, ahead_step = arguments
             real, size = context.get_value_type(add), add.bitwidth // 8
             lanes = _BYTES // size
             vector = ir.VectorType(real, lanes)
@@ -111,8 +112,13 @@ def _tile(rows, vectors, whole=True):
             k.add_incoming(_WORD(0), before)
             k.add_incoming(following, loop)
             inside = builder.mul(k, along)
-            line = builder.add(ahead, builder.mul(k, _WORD(_LINE)))
+            line = builder.mul(builder.lshr(k, _WORD(3)), _WORD(_LINE))
+            line = builder.add(builder.add(ahead, line), builder.mul(builder.and_(k, _WORD(7)), ahead_step))
             builder.call(prefetch, [builder.inttoptr(line, byte), _HALF(0), _HALF(2), _HALF(1)])
+            row = builder.add(builder.and_(builder.lshr(k, _WORD(2)), _WORD(_ROWS - 1)), _WORD(_ROWS))
+            line = builder.add(builder.mul(row, out_step), builder.mul(builder.and_(k, _WORD(3)), _WORD(_LINE)))
+            line = builder.inttoptr(builder.add(out, line), byte)
+            builder.call(prefetch, [line, _HALF(1), _HALF(3), _HALF(1)])
             sums = []
             for line, row in zip(lines, cells, strict=True):
                 number = builder.load(builder.inttoptr(builder.add(line, inside), real.as_pointer()))
@@ -137,7 +143,7 @@ def _tile(rows, vectors, whole=True):
                         store(total, address, part)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8, add, types.int64, types.int64), generate
+        return types.void(*[types.int64] * 8, add, *[types.int64] * 3), generate
 
     return tile
 
@@ -168,35 +174,38 @@ def _at(typing_context, array):
 
 
 @routine
-def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead):
+def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
     """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
 
-    ``apart`` is how far the rows of a tile lie from those of the next one; ``ahead`` where what is read next begins.
+    ``apart`` is how far the rows of a tile lie from those of the next one. The first strip of a factor's rows fetches
+    ahead the rows of its next tile, the others what begins at ``ahead``.
     """
     wide = count == _MOST and live == _BYTES // _size(added)
     mode = flush(added)
-    i = 0
+    i, ahead_step = 0, inner * 8
     while i < rows:
         whole = rows - i >= _ROWS
+        if first:
+            ahead, ahead_step = a + apart, down
         if wide:
             if whole:
-                _three(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif count == 3:
             if whole:
-                _three_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _three_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _three_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif count == 2:
             if whole:
-                _two_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _two_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
-                _two_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+                _two_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         elif whole:
-            _one_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+            _one_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         else:
-            _one_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead)
+            _one_row_part(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
         if whole:
             i, a, out = i + _ROWS, a + apart, out + _ROWS * out_step
         else:
@@ -206,14 +215,14 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
 
 
 @routine
-def _product(rows, inner, columns, a, down, along, b, across, out, out_step, added):
+def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, added):
     """``product`` of matrices at addresses."""
     lanes = _BYTES // _size(added)
     apart = _ROWS * down
     while columns > 0:
         count = min(_MOST, (columns + lanes - 1) // lanes)
         live = min(lanes, columns - (count - 1) * lanes)
-        _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b)
+        _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b, 1)
         columns, b, out = columns - count * lanes, b + count * _BYTES, out + count * _BYTES
 
 
@@ -222,7 +231,7 @@ def product(a, b, out, add):
     """``out = a @ b``, or plus that. The rows of b and of out are unbroken; b is read as it lies."""
     (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
     down, along = a.strides
-    _product(rows, inner, columns, _at(a), down, along, _at(b), b.strides[0], _at(out), out.strides[0], added)
+    product_at(rows, inner, columns, _at(a), down, along, _at(b), b.strides[0], _at(out), out.strides[0], added)
 
 
 @_compiled()
@@ -368,6 +377,18 @@ def packed(matrix, turned, depth, columns, factor):
     return out
 
 
+@_compiled()
+def panels_of(matrix, turned, low, high):
+    """The panels of the columns from ``low`` to ``high`` of a matrix, which may be given turned."""
+    size, step = matrix.itemsize, matrix.strides[0]
+    depth, lanes = matrix.shape[1] if turned else len(matrix), _BYTES // size
+    vectors = (high - low + lanes - 1) // lanes
+    panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    at, units = _at(matrix) + low * (step if turned else size), vectors if turned else depth
+    _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
+    return panels
+
+
 @shared()
 def pack(matrix, turned, depth, columns, out, start, stop):
     """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
@@ -387,7 +408,7 @@ def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, c
         across, to = whole * _BYTES, out + number * _BYTES
         panel = panels + number * depth * _BYTES + low * across
         ahead = panel + depth * across
-        _strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead)
+        _strip(rows, a, down, along, apart, panel, across, inner, to, out_step, added, count, live, ahead, number == 0)
         number += whole
 
 
@@ -421,13 +442,13 @@ def _gather(lines, step, depth, rows, out, like):
 
 
 @_compiled()
-def multiply_large(a, turned, panels, out, first, last, added):
-    """The rows from ``first`` to ``last`` of ``out = a @ m + added * out``, where ``a`` may be given turned.
+def multiply_large(a, turned, panels, out, first, last, low, high, added):
+    """A part of ``out = a @ m + added * out``, where ``a`` may be given turned: so many rows, and columns.
 
     The inner dimension is gone through in equal pieces of which a panel stays in the cache, for as many rows as do.
     """
     size, one = out.itemsize, type(added)(1)
-    depth, columns = a.shape[0] if turned else a.shape[1], out.shape[1]
+    depth, columns = a.shape[0] if turned else a.shape[1], high - low
     vectors = -(-columns * size // _BYTES)
     piece = -(-depth // -(-depth * size // _DEPTH))
     gathered = np.empty((_TOGETHER + _ROWS) * piece if turned else 1, out.dtype)
@@ -436,12 +457,12 @@ def multiply_large(a, turned, panels, out, first, last, added):
     if turned:
         down, along = size, _ROWS * size
     for top in range(first, last, _TOGETHER):
-        rows, to = min(_TOGETHER, last - top), _at(out) + top * step
-        for low in range(0, depth, piece):
-            inner, times = min(piece, depth - low), added if low == 0 else one
+        rows, to = min(_TOGETHER, last - top), _at(out) + top * step + low * size
+        for k in range(0, depth, piece):
+            inner, times = min(piece, depth - k), added if k == 0 else one
             if turned:
                 at, apart = _at(gathered), inner * _ROWS * size  # asked for here, lest Numba lets go of it before
-                _gather(a_at + low * a_step + top * size, a_step, inner, rows, at, added)
+                _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
             else:
-                at, apart = a_at + top * down + low * size, _ROWS * down
-            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, low, columns, to, step, times)
+                at, apart = a_at + top * down + k * size, _ROWS * down
+            _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, k, columns, to, step, times)

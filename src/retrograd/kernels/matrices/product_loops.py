@@ -8,17 +8,14 @@ import numpy as np
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
 from ..machine.native import add, shared
 from ..machine.objects import njit
-from ..machine.tiles import multiply_large, packed
-from .products import EACH, PANELS, SINGLY
+from ..machine.tiles import multiply_large, panels_of, product_at
+from .products import SINGLY, STRAIGHT, TILES, WIDE
 
 
 @njit
-def _part(x, x_turned, y, y_turned, how, out, first, last, times):
+def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
     m, n = out.shape
-    if how == PANELS:
-        multiply_large(x, x_turned, y, out, first, last, times)
-        return
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
     size = out.itemsize
@@ -30,56 +27,61 @@ def _part(x, x_turned, y, y_turned, how, out, first, last, times):
         n = last - first
         y_at += first * size * (k if y_turned else 1)
         out_at += first * size
+    if how == STRAIGHT:
+        down, along = (size, x.strides[0]) if x_turned else (x.strides[0], size)
+        product_at(m, k, n, x_at, down, along, y_at, y.strides[0], out_at, out.strides[0], times)
+        return
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
     gemm(x_way, y_way, m, n, k, x_at, x.shape[1], y_at, y.shape[1], times, out_at, out.shape[1])
 
 
 @njit
-def part(x, x_turned, y, y_turned, how, out, first, last):
-    """Rows of ``out = x @ y``, or columns."""
-    _part(x, x_turned, y, y_turned, how, out, first, last, out.dtype.type(0))
-
-
-@njit
-def own_panels(y, y_turned, columns):
-    """The panels of a matrix of so many columns, which may be given turned, packed by and for this thread."""
-    panels = packed(y, y_turned, y.shape[1] if y_turned else len(y), columns, 1)
-    return panels.reshape(1, panels.size)
-
-
-@njit
-def next_rows(taken, rows):
-    """The first of so many rows that no thread has taken yet."""
-    return add(np.int64(taken.ctypes.data), rows)
-
-
-@njit
-def _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, times):
-    if how == EACH:
-        first = next_rows(taken, block)
-        if first < len(out):
-            panels = own_panels(y, y_turned, out.shape[1])
-            while first < len(out):
-                multiply_large(x, x_turned, panels, out, first, min(len(out), first + block), times)
-                first = next_rows(taken, block)
+def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, times, over, given):
+    """Parts of ``x @ y + times * out``; ``over(given, out, top, bottom, low, high)`` is called for what is ready."""
+    m, n = out.shape
+    if how == TILES:
+        lanes = WIDE // out.itemsize
+        vectors, ranges = -(-n // lanes), len(taken)
+        for number in range(start, stop):
+            own = number % ranges
+            rest = np.int64(taken.ctypes.data) + 8 * own
+            block = add(rest, 1)
+            if block < len(cuts) - 1:
+                low, high = own * vectors // ranges * lanes, min(n, (own + 1) * vectors // ranges * lanes)
+                panels = panels_of(y, y_turned, low, high)
+                while block < len(cuts) - 1:
+                    first, last = cuts[block], cuts[block + 1]
+                    multiply_large(x, x_turned, panels, out, first, last, low, high, times)
+                    over(given, out, first, last, low, high)
+                    block = add(rest, 1)
         return
-    last = min(len(out) if how == PANELS else max(out.shape), stop * block)
+    last = min(max(m, n), stop * block)
     step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
-        _part(x, x_turned, y, y_turned, how, out, first, min(last, first + step), times)
+        end = min(last, first + step)
+        _part(x, x_turned, y, y_turned, out, how, first, end, times)
+        if m >= n:
+            over(given, out, first, end, 0, n)
+        else:
+            over(given, out, 0, m, first, end)
+
+
+@njit
+def _nothing(given, out, top, bottom, low, high):
+    pass
 
 
 @shared()
-def product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
-    """``out = x @ y``, of which each may be given turned, or y in panels: some blocks of it."""
-    _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(0))
+def product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
+    """``out = x @ y``, of which each may be given turned: some parts of it."""
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(0), _nothing, ())
 
 
 @shared()
-def add_product(x, x_turned, y, y_turned, out, block, how, taken, start, stop):
+def add_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
     """``out += x @ y``, in the parts of ``product``."""
-    _parts(x, x_turned, y, y_turned, out, block, how, taken, start, stop, out.dtype.type(1))
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(1), _nothing, ())
 
 
 @shared()

@@ -5,7 +5,7 @@ Elsewhere, and for small matrices, they are NumPy's.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -14,9 +14,9 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.summation import LARGE
-from .. import WORTH_SHARING, loop, multiplies, share
+from .. import loop, multiplies, share
 from ..machine.openblas import openblas
-from ..machine.threads import PARTS, count, launch
+from ..machine.threads import count, launch
 from ..machine.vectors import width as vector
 from ..results import empty
 
@@ -25,15 +25,16 @@ BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner lo
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
 LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
-TILED = 1 << 23  # multiplications from which one factor is packed for all threads
+TILED = 1 << 23  # multiplications from which tiles of registers are used
 NARROW = 64  # rows, columns or inner length below which it is not
+SHALLOW = 128  # inner length up to which smaller products need no packing
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
-PACKED = 1 << 16  # elements to be packed that a thread should at least be given
-ALONE = 1 << 19  # elements that each thread packs for itself rather than read what another has packed
-ROWS = 8  # of the result, of which a thread is given a multiple
+ALONE = 1 << 19  # elements that a thread packs at once
+ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
+FINEST = 1 << 19  # multiplications that a thread should at least be given
 WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
-PANELS, EACH = 2, 3  # and by tiles of registers: with panels that all threads have packed, or each for itself
-_NOBODY = np.zeros(1, np.int64)  # in the place of the rows that are taken, where threads are given theirs
+TILES, STRAIGHT = 2, 3  # and by tiles of registers: of what is packed, or of the factors as they lie
+_NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
 
 
 @cache
@@ -113,8 +114,8 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
     loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
 
-    OpenBLAS packs both factors in each call, for each thread. Here one is packed once, or once by each thread, and the
-    other is read as it lies, or gathered where it is given turned.
+    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it
+    lies, or gathers it where it is given turned.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares():
@@ -130,12 +131,13 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     (m, n), k = out.shape, x.shape[1]
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         threads = count()
-        if k * n <= ALONE and m >= NARROW * threads:
-            block = -(-m // (ROWS * PARTS * threads)) * ROWS
-            taken = np.zeros(1, np.int64)
-            return threads, 1, (rows, x_turned, columns, y_turned, out, block, EACH, taken)
-        least, panels = max(1, WORTH_SHARING // (n * ROWS)), _panels(columns, y_turned, k, n)
-        return -(-m // ROWS), least, (rows, x_turned, panels, False, out, ROWS, PANELS, _NOBODY)
+        ranges, cuts = _shared_out(m, k, n, threads)
+        taken = np.zeros(ranges, np.int64)
+        return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
+    if straight(m, k, n, y_turned):
+        block = ROWS if m >= n else COLUMNS
+        blocks, least = -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n)))
+        return blocks, least, (rows, x_turned, columns, y_turned, out, block, STRAIGHT, _NONE, _NONE)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
@@ -145,18 +147,29 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         blocks = -(-longest // BLOCK)
         least = part_of(longest, shortest * k)
     how = SINGLY if block else WHOLE
-    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NOBODY)
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NONE, _NONE)
 
 
-def _panels(matrix: Any, turned: bool, depth: int, columns: int) -> Any:
-    """A matrix, which may be given turned, as ``tiles.multiply_large`` takes it: packed by all threads."""
-    lanes = vector() // matrix.itemsize
-    vectors = -(-columns // lanes)
-    panels = np.empty((1, (depth * vectors + 1) * lanes), matrix.dtype)  # may begin where a vector does
-    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
-    args = matrix, turned, depth, columns, panels[0]
-    launch(loop("machine.tiles", "pack"), parts, max(1, PACKED // each), *args)
-    return panels
+def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
+    """Whether tiles multiply the factors of a smaller product as they lie."""
+    return not y_turned and k <= SHALLOW and min(m, n) >= ROWS and vector() == WIDE
+
+
+@lru_cache(1024)
+def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
+    """Into how many ranges of columns the result is cut; where the blocks of rows begin that threads take, and the end.
+
+    A thread packs a range's columns of one factor, and reads its rows of the other: as many threads share a range as
+    makes this the least. A block is a fair share of half of the rows that are left, so that all threads end at once.
+    """
+    divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    groups = min(divisors, key=lambda groups: n * (threads // groups) + m * groups)
+    ranges = groups * -(-k * n // (groups * ALONE))
+    least, cuts = -(-FINEST * ranges // (k * n)), [0]
+    while cuts[-1] < m:
+        share = max(least, (m - cuts[-1]) * groups // (2 * threads))
+        cuts.append(min(m, cuts[-1] + -(-share // ROWS) * ROWS))
+    return ranges, np.array(cuts, np.int64)
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
