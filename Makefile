@@ -9,10 +9,17 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := $(addprefix tests/,autograd cli/test_console.py compiler core distributed distributions estimators func \
-	manual nn onnx ops optim scalar training/test_plots.py weights test_guarded.py test_operators.py)
+ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,forward gradient dtypes layouts) \
+	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/test_programs.py compiler/test_regions.py core \
+	distributed distributions/test_against_scipy.py estimators inspect/test_watch.py onnx ops optim/test_minimization.py \
+	test_kernel_products.py training/test_plots.py weights)
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := install --quiet --no-compile
+
+# Each process begins with a part of the files, whose fixtures it alone makes, and takes of another's when it is done.
+PYTEST := -m pytest -q -n $(WORKERS) --dist worksteal
 
 COMPARE :=
 ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
@@ -33,21 +40,21 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+	$(BIN)/python $(PYTEST) -m "not slow"
 
-# What starts many processes or trains: the command line from outside, the examples under the glass box. Only files that
+# What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
 slow: $(VENV)/dev.stamp $(COMPARE)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
+	$(BIN)/python $(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
-# the rooms that stand on them.
+# what stands on them: the example of every public name, each operator's forward and rules, and what calls a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
-	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(ON_LIBRARIES)
+	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
@@ -73,24 +80,24 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[cli,plots,special]'
+	$(PIP) $(INSTALL) --editable '.[cli,plots,special]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[all,dev]'
+	$(PIP) $(INSTALL) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[all,docs]'
+	$(PIP) $(INSTALL) --editable '.[all,docs]'
 	@touch $@
 
 $(VENV)/lowest.stamp: pyproject.toml tools/lower_bounds.py | $(BIN)/python
-	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	rm -rf $(LOWEST) && $(PYTHON) -m venv --without-pip $(LOWEST)
 	$(BIN)/python tools/lower_bounds.py > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint $(LOWEST)/constraints.txt --editable '.[all]' hypothesis pytest pytest-xdist
+	$(PIP) --python $(LOWEST)/bin/python $(INSTALL) --constraint $(LOWEST)/constraints.txt \
+		--editable '.[all]' hypothesis pytest pytest-xdist
 	@touch $@
 
 $(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
-	$(PIP) $(TORCH_PIP_ARGS) --editable '.[compare]'
+	$(PIP) $(INSTALL) $(TORCH_PIP_ARGS) --editable '.[compare]'
 	@touch $@

@@ -1,15 +1,17 @@
-"""Fixtures for every test and doctest: fixed seeds, and no test may leave a mode or a default changed.
+"""What holds for every test and doctest: fixed seeds, and no test may leave a mode or a default changed.
 
 This file stands at the root, not in tests/, so that the doctests under src/ are watched too.
 """
 
+import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 
 os.environ.setdefault("RETROGRAD_AHEAD", "off")  # tests run on all cores already
 
@@ -26,18 +28,12 @@ collect_ignore_glob = [f"src/retrograd/{room}/*" for room in ("sklearn", "onnx")
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "observers")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
+BEFORE = pytest.StashKey[dict[str, object]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: the programs in tests/attack run for two minutes each, and all programs drawn at random are tried."""
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
-
-
-@pytest.fixture(autouse=True)
-def seeds() -> None:
-    """Every test starts from the same random state, whatever ran before it."""
-    random.seed(0)
-    rg.manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,12 +42,30 @@ def names_of_examples(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(rg=rg, np=np, nn=nn, F=F)
 
 
-@pytest.fixture(autouse=True)
-def no_leaks() -> Iterator[None]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tens of thousands of tests are no garbage: the collector looks at none of them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Every test starts from the same random state, whatever ran before it."""
+    random.seed(0)
+    rg.manual_seed(0)
+    item.stash[BEFORE] = global_state()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Fail the test that leaves a mode, a default or an environment variable of ours changed, and restore it."""
-    before = global_state()
     yield
-    after = global_state()
+    before, after = item.stash[BEFORE], global_state()
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     leaked = [f"{name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names]
     if leaked:
@@ -59,10 +73,28 @@ def no_leaks() -> Iterator[None]:
         pytest.fail("leaked global state: " + ", ".join(leaked))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker of several tells of a test once, unless it fails: of most tests the messages cost more than the test."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report: object) -> Generator[None, dict[str, object], dict[str, object]]:
+    """What passed is told without the test's markers and names."""
+    data = yield
+    return {**data, "keywords": {}} if getattr(report, "passed", False) else data
+
+
 def global_state() -> dict[str, object]:
     state = {name: getattr(modes, name) for name in MODES}
     state |= {getter.__name__: getter() for getter, _ in DEFAULTS}
-    return state | {name: value for name, value in os.environ.items() if name.startswith("RETROGRAD_")}
+    return state | {name: os.environ[name] for name in os.environ if name.startswith("RETROGRAD_")}
 
 
 def restore(state: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Every operator against PyTorch in float64: forward and gradients of its calls, on several draws of arguments."""
+"""Every operator against PyTorch in float64: forward and gradients of its calls, which ``--long`` draws six times."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,13 @@ pytest.importorskip("torch")
 
 CASES = {case.name: case for case in all_cases() if not case.random and case.torch != ""}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
-SEEDS = range(1, 6)
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_operator_against_pytorch(name):
+def test_operator_against_pytorch(name, pytestconfig):
     operator, case = OPERATORS[name], CASES[name]
     assert callable(torch_function(operator, case))
-    assert check_torch(operator, case, SEEDS) <= 1e-10
+    assert check_torch(operator, case, range(6 if pytestconfig.getoption("--long") else 1)) <= 1e-10
 
 
 # PyTorch conjugates when the result is read; until then it shares the input's memory. Ours are new numbers.
@@ -96,6 +95,12 @@ def test_results_along_a_dimension_of_large_transposed_inputs_can_be_viewed(name
     x = np.random.default_rng(0).normal(size=(200, 300)).astype(np.float32).T
     for dim in (0, 1):
         assert OPERATORS[name].function(new_tensor(x), dim).view(-1).shape == (60000,)
+
+
+def test_random_operators_have_a_counterpart_in_pytorch():
+    for case in all_cases():
+        if case.random and case.torch != "":
+            assert callable(torch_function(OPERATORS[case.name], case))
 
 
 def test_most_operators_are_compared():

@@ -104,6 +104,7 @@ def test_the_number_of_threads_does_not_show(monkeypatch):
         np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize("mode, padding, align", WAYS)
 def test_points_anywhere_sample_what_pytorch_samples(mode, padding, align, axes):

@@ -9,7 +9,10 @@ from retrograd.kernels import parts, ufuncs
 from retrograd.kernels.layout import search
 from retrograd.kernels.statistics import scans
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="Numba is not installed")
+pytestmark = [
+    pytest.mark.slow,  # all of them compile loops
+    pytest.mark.skipif(not kernels.available(), reason="Numba is not installed"),
+]
 SHAPES = [(37, 61), (5, 7, 90), (2500,), (700, 3), (3, 700)]
 SCANS = {
     "cumsum": (rg.cumsum, "fdl"),

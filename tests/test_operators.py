@@ -10,11 +10,14 @@ from retrograd.core.primitive import Primitive
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing import harness, mapping
 from retrograd.testing.cases import all_cases
-from tests import against_torch
+from tests.against_torch import check_edges
 
 CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
 DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
+
+# Rows and columns of Jacobians of the second order that are compared, without ``--long``.
+MOST_ROWS = 4
 
 every_operator = pytest.mark.parametrize("name", KNOWN)
 every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
@@ -59,8 +62,9 @@ def test_gradient(name):
 
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
-def test_second_order(name):
-    harness.check_second_order(*pair(name))
+def test_second_order(name, pytestconfig):
+    most = harness.MOST_ROWS // 2 if pytestconfig.getoption("--long") else MOST_ROWS
+    harness.check_second_order(*pair(name), most)
 
 
 @every_differentiable
@@ -138,13 +142,7 @@ def test_inplace(name):
     assert harness.check_inplace(*pair(name)) > 0
 
 
-@every_operator
-def test_torch(name):
-    pytest.importorskip("torch")
-    against_torch.check_torch(*pair(name))
-
-
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].edge_calls is not None])
 def test_edges(name):
     pytest.importorskip("torch")
-    against_torch.check_edges(*pair(name))
+    check_edges(*pair(name))

@@ -76,6 +76,7 @@ def test_run_leaves_a_checkpoint_as_every_task_does(finished_run):
     assert saved.weights["weight"].shape == (1, 8)
 
 
+@pytest.mark.slow
 def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys):
     line = "train housing --epochs 30 --batch-size 256 --lr 0.01"
     assert main([*line.split(), "--out", str(tmp_path)]) == 0
@@ -84,6 +85,7 @@ def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys):
     np.testing.assert_allclose(rows["Linear"][:2], rows["least squares"][:2], atol=0.01)
 
 
+@pytest.mark.slow
 def test_run_repeats_from_its_seed(finished_run, tmp_path, capsys):
     main(["train", "housing", "--epochs", "1", "--out", str(tmp_path / "same")])
     main(["train", "housing", "--epochs", "1", "--seed", "1", "--out", str(tmp_path / "other")])

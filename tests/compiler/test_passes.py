@@ -54,7 +54,7 @@ def test_random_programs_of_fused_loops(first, everything_fuses):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(60, 3000, 490))
 def test_hundreds_of_random_programs_of_fused_loops(first, everything_fuses, pytestconfig):
-    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 80)):
+    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 40)):
         check_fuzzed(seed)
 
 

@@ -26,22 +26,24 @@ def compiled(function: Any) -> Compiled:
 
 
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_programs(seed, varied):
     check_fuzzed(seed, varied)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("first", range(16, 100, 21))
+@pytest.mark.parametrize("first", range(4, 100, 24))
 def test_more_random_programs(first, varied, pytestconfig):
-    for seed in range(first, first + (21 if pytestconfig.getoption("--long") else 7)):
+    for seed in range(first, first + (24 if pytestconfig.getoption("--long") else 4)):
         check_fuzzed(seed, varied)
 
 
-def check_operator(name: str, all_calls: bool) -> None:
+def check_operator(name: str, most: int | None) -> None:
+    """Compile so many of the operator's example calls, of ``None`` all."""
     operator, case = OPERATORS[name], CASES[name]
-    for program in programs(operator, case):
+    calls = list(programs(operator, case))
+    for program in calls[:: 1 if most is None else 1 + (len(calls) - 1) // most]:
 
         def run(*tensors: Tensor, program: Any = program) -> Any:
             rest = iter(tensors)
@@ -69,19 +71,17 @@ def check_operator(name: str, all_calls: bool) -> None:
                     elif isinstance(want, np.ndarray) and want.dtype.kind != "V":
                         np.testing.assert_array_equal(got, want)
         assert function.entries or name in EAGER, function.why
-        if not all_calls:
-            return
 
 
 @pytest.mark.parametrize("name", NAMES[::20])
 def test_operators_alone(name):
-    check_operator(name, all_calls=False)
+    check_operator(name, most=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_call_of_the_operator_table(name):
-    check_operator(name, all_calls=True)
+def test_calls_of_the_operator_table(name, pytestconfig):
+    check_operator(name, most=None if pytestconfig.getoption("--long") else 2)
 
 
 def test_recompiling_leaks_nothing():
@@ -149,7 +149,7 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
 
 
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_rich_random_programs(seed, varied):
     check_fuzzed(seed, varied, rich=True)
 
@@ -158,10 +158,9 @@ def test_rich_random_programs(seed, varied):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 def test_random_programs_compiled_as_large_ones_are(way, dtype):
-    for seed in range(1000, 1004):
-        for rich in (False, True):
-            for varied in (False, True):
-                check_fuzzed(seed, varied, rich=rich, dtype=dtype, way=way)
+    for rich in (False, True):
+        for varied in (False, True):
+            check_fuzzed(1000, varied, rich=rich, dtype=dtype, way=way)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -175,16 +174,16 @@ def test_calls_of_the_operator_table_one_behind_the_other(seed):
 def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way, pytestconfig):
     if way == "mixed" and not machine.available():
         pytest.skip("there is no LLVM to compile regions with")
-    for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 10)):
+    for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 6)):
         check_composed(seed, way)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not machine.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
-@pytest.mark.parametrize("first", range(1004, 1104, 50))
+@pytest.mark.parametrize("first", range(1001, 1101, 50))
 def test_more_random_programs_compiled_as_large_ones_are(first, way, pytestconfig):
-    for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 18)):
+    for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 9)):
         check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
 
 

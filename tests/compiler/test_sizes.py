@@ -96,7 +96,10 @@ def trained(make: Any, wrap: Any) -> tuple[list[float], list[np.ndarray], Any]:
     return losses, [np.array(x.numpy()) for x in state], step
 
 
-@pytest.mark.parametrize("make", [mlp, cnn, Attention, Encoder, Recurrent])
+LARGE = [pytest.param(make, marks=pytest.mark.slow) for make in (cnn, Attention, Encoder)]
+
+
+@pytest.mark.parametrize("make", [mlp, Recurrent, *LARGE])
 def test_steps_at_many_sizes_are_the_eager_ones_in_one_program(make):
     wanted, state, _ = trained(make, lambda f: f)
     losses, found, step = trained(make, rg.compile(dynamic=True))

@@ -15,8 +15,8 @@ from retrograd.cli import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODELS = {
-    "char_gpt": ["--steps", "3", "--sample", "8"],
-    "cnn": ["--steps", "6"],
+    "char_gpt": ["--steps", "3", "--sample", "3"],
+    "cnn": ["--steps", "3"],
     "mlp": ["--steps", "10"],
     "names_lstm": ["--steps", "12"],
     "vae": ["--steps", "6"],
@@ -106,11 +106,11 @@ def test_examples_print_the_same_with_compiled_modules(name, capsys, request):
 @pytest.mark.parametrize(
     "line",
     [
-        "mnist --model cnn --steps 12 --batch-size 32",
-        "mnist --model mlp --steps 30",
-        "shakespeare --steps 4 --batch-size 4",
-        "names --steps 12",
-        "housing --model mlp --steps 30",
+        "mnist --model cnn --steps 6 --batch-size 32",
+        "mnist --model mlp --steps 5",
+        "shakespeare --steps 3 --batch-size 2",
+        "names --steps 6",
+        "housing --model mlp --steps 10",
     ],
 )
 def test_training_ends_with_the_same_figures(line, tmp_path, capsys):

@@ -17,7 +17,7 @@ from retrograd.core.storage import Storage
 from tests.core import fuzzing
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_programs_agree_with_the_model_that_never_mutates(data):
     """Values and versions at each step, gradients of both orders, after all memory was written over."""

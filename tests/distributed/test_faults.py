@@ -32,7 +32,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_fault_is_told_once_and_ends_the_job(kind, who, tmp_path):
+def test_a_fault_is_told_once_and_ends_the_job(kind, who, tmp_path, pytestconfig):
+    if who != list(FAULTS).index(kind) % 2 and not pytestconfig.getoption("--long"):
+        pytest.skip("of the other rank: with --long")
     path = tmp_path / "run.safetensors"
     began = time.monotonic()
     result = run(3, PROGRAMS / "fault.py", kind, who, path)

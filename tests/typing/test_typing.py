@@ -67,7 +67,10 @@ def run_pyright(tmp_path: Path) -> Report:
     return report
 
 
-@pytest.fixture(scope="module", params=[run_mypy, run_pyright], ids=["mypy", "pyright"])
+checkers = [pytest.param(run, marks=pytest.mark.slow, id=run.__name__[4:]) for run in (run_mypy, run_pyright)]
+
+
+@pytest.fixture(scope="module", params=checkers)
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
     found: Report = request.param(tmp_path_factory.mktemp("checker"))
     return found

@@ -11,6 +11,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -543,7 +544,6 @@ def is_floating(value: Any) -> bool:
 
 def check_chain(operator: Operator, case: Case) -> bool:
     """A chain of calls longer than Python's recursion limit differentiates; whether the operator can be chained."""
-    length = sys.getrecursionlimit() + 100
     for program in programs(operator, case):
         if len(program.arrays) != 1 or program.arrays[0].size > 16 or case.random:
             continue
@@ -554,9 +554,23 @@ def check_chain(operator: Operator, case: Case) -> bool:
                 continue
             if first.shape != x.shape or first.dtype != x.dtype:
                 continue
-            value = x
-            for _ in range(length):
-                value = program(value)
-            gradients([value], [x], random_like([value], np.random.default_rng(3)))
+            with recursion_limit() as limit:
+                value = x
+                for _ in range(limit + 100):
+                    value = program(value)
+                gradients([value], [x], random_like([value], np.random.default_rng(3)))
         return True
     return False
+
+
+@contextmanager
+def recursion_limit(room: int = 300) -> Iterator[int]:
+    """A limit ``room`` calls above here: under a lower limit, shorter chains are longer than it."""
+    before, depth, frame = sys.getrecursionlimit(), 0, sys._getframe()
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+    sys.setrecursionlimit(min(before, depth + room))
+    try:
+        yield sys.getrecursionlimit()
+    finally:
+        sys.setrecursionlimit(before)
