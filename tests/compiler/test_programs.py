@@ -43,7 +43,7 @@ def check_operator(name: str, most: int | None) -> None:
     """Compile so many of the operator's example calls, of ``None`` all."""
     operator, case = OPERATORS[name], CASES[name]
     calls = list(programs(operator, case))
-    for program in calls[:: 1 if most is None else 1 + (len(calls) - 1) // most]:
+    for program in calls[:: 1 if most is None else max(1, -(-len(calls) // most))]:
 
         def run(*tensors: Tensor, program: Any = program) -> Any:
             rest = iter(tensors)
