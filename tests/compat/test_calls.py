@@ -144,6 +144,10 @@ def test_storage_is_the_memory_behind_views():
     assert view.storage().data_ptr() == x.storage().data_ptr() and x.untyped_storage().nbytes() == 24
     view.storage()[0] = 9.0
     assert x[0, 0] == 9.0
+    strided = x.as_strided((2, 2), (0, 1), 3)
+    assert strided.storage_offset() == 3 and strided[1:].storage_offset() == 3 and len(strided.storage()) == 6
+    strided.storage()[5] = 7.0
+    assert x[1, 2] == 7.0
 
 
 def test_memory_is_shared_with_forked_processes():

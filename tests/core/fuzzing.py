@@ -425,7 +425,8 @@ class Program:
             self.enter(made, fresh(theirs))
         elif form == 3 and x.ndim and x.shape[0] and rg.is_grad_enabled():
             self.say(f"{name}[:1] = {name}[:1].detach()")
-            if self.guarded(x, model, lambda: x.__setitem__(slice(1), x[:1].detach())):
+            written = Model(model.family, model.positions[:1], model.is_complex)
+            if self.guarded(x, written, lambda: x.__setitem__(slice(1), x[:1].detach())):
                 model.write(model.positions[:1], model.read()[:1].detach())
         elif form == 5 and not x.is_leaf:
             if x.ndim > 1:

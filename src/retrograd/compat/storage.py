@@ -9,14 +9,14 @@ import numpy as np
 
 from ..core.devices import Device, backend_of
 from ..core.tensor import Tensor
+from ..func.recipes import owner_of
 
 
 def memory_of(x: Tensor) -> Any:
     """The whole memory that the Tensor lives in, as a vector of its dtype."""
-    backend, array = backend_of(x.array), x.array
-    owner = array
-    while isinstance(backend.owner(owner), backend.array_type):
-        owner = backend.owner(owner)
+    owner = array = x.array
+    while (below := owner_of(owner)) is not None:
+        owner = below
     if owner.dtype != array.dtype or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         owner = array
     if owner.flags.c_contiguous:
