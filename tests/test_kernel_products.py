@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("numba")
 
+import retrograd as rg
 from retrograd.kernels import ufuncs
 from retrograd.kernels.machine import blas, cblas, denormals, threads
 from retrograd.kernels.machine.compiled import Loop
@@ -199,6 +200,26 @@ def test_threads_that_pack_for_themselves_take_all_rows_once(monkeypatch):
                 total = before.copy()
                 products.add_dot(total, left, right)
                 np.testing.assert_allclose(total, before + wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k", "n"), [(128, 32, 784), (70, 100, 81), (47, 128, 48), (4000, 3, 33)])
+def test_shallow_products_read_their_factors_as_they_lie(dtype, m, k, n):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    wanted, before = x.astype(float) @ y, rng.standard_normal((m, n)).astype(dtype)
+    close = {"rtol": 1e-10 if dtype == np.float64 else 1e-4, "atol": 1e-10 if dtype == np.float64 else 1e-4}
+    for left in ways(x):
+        assert products.prepared(left, y)[2][6] == products.STRAIGHT
+        found, total = products.dot(left, y), before.copy()
+        products.add_dot(total, left, y)
+        np.testing.assert_allclose(found, wanted, **close)
+        np.testing.assert_allclose(total, before + wanted, **close)
+        function = rg.compile(lambda a, b: a @ b)
+        for _ in range(3):
+            assert (function(rg.from_numpy(x), rg.from_numpy(y)).numpy() == products.dot(x, y)).all()
 
 
 @pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")

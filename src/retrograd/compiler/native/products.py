@@ -10,17 +10,7 @@ from typing import Any
 
 from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
-from ...kernels.matrices.products import (
-    BLOCK,
-    COLUMNS,
-    FINEST,
-    TILED,
-    USEFUL,
-    part_of,
-    small_block,
-    straight,
-)
-from ...kernels.matrices.products import ROWS as TOGETHER
+from ...kernels.matrices.products import BLOCK, TILED, USEFUL, part_of, small_block, straight, straight_blocks
 from .emission import Body, Kernel, type_of
 from .machine import gemm, tiles
 from .steps import Place, Step, Unlowered, kernel_of
@@ -148,9 +138,8 @@ def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
     size = x.dtype.itemsize
     turned = [place.strides[1] != size for place in (x, y)]
     if m * n * k >= USEFUL and straight(m, k, n, turned[1]):
-        block = TOGETHER if m >= n else COLUMNS
         step = Step("gemm", [out, x, y], 1, _tiles_kernel, flops=2.0 * m * n * k)
-        step.parts = -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n))), block, False
+        step.parts = *straight_blocks(m, k, n), False
         lowering.add(step)
         return
     if m * n * k < USEFUL:

@@ -136,8 +136,7 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         taken = np.zeros(ranges, np.int64)
         return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
     if straight(m, k, n, y_turned):
-        block = ROWS if m >= n else COLUMNS
-        blocks, least = -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n)))
+        blocks, least, block = straight_blocks(m, k, n)
         return blocks, least, (rows, x_turned, columns, y_turned, out, block, STRAIGHT, _NONE, _NONE)
     shortest, longest = sorted(out.shape)
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
@@ -154,6 +153,12 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
 def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
     """Whether tiles multiply the factors of a smaller product as they lie."""
     return not y_turned and k <= SHALLOW and min(m, n) >= ROWS and vector() == WIDE
+
+
+def straight_blocks(m: int, k: int, n: int) -> tuple[int, int, int]:
+    """In how many blocks such a product is worked off, how many a thread should at least be given, and their length."""
+    block = ROWS if m >= n else COLUMNS
+    return -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n))), block
 
 
 def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
