@@ -87,9 +87,8 @@ class CudaUpdate(Update):
 
     def rates(self) -> np.ndarray[Any, Any]:
         """The numbers of the step that is made now, which is counted."""
-        forms = self._forms()
-        numbers = [number for form in forms for number in form.numbers]
-        for form, group, some in zip(forms, self.optimizer.param_groups, self.moved, strict=True):
+        numbers = self._current_numbers().tolist()
+        for form, group, some in zip(self.forms, self.optimizer.param_groups, self.moved, strict=True):
             for parameter in some:
                 pair = (0.0, 0.0)
                 if "step" in form.state:

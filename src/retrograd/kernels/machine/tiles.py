@@ -124,17 +124,14 @@ def _tile(rows, vectors, whole=True, between=None):
                 tied = builder.asm(kind, "", ties, values, True)
                 return [builder.extract_value(tied, number) for number in range(count)]
 
-            def moved(addresses, step):
-                return [builder.add(address, step) for address in addresses]
-
-            def loop_of(turns, fetched):
-                """A loop of so many turns, of which some are unrolled."""
-                together = _LINE // (2 * size) if fetched else 1  # in two turns of the loop a line of each row
+            def loop_of(turns, unrolled):
+                """A loop, in whose rounds several turns are unrolled; how many turns are left."""
+                together = _LINE // (2 * size) if unrolled else 1  # two rounds read a line of each row
                 count = builder.udiv(turns, _WORD(together))
                 with cgutils.for_range(builder, count) as loop:
                     sums = [builder.load(total) for total in totals]
-                    at, *begins = [builder.load(address) for address in addresses]
-                    if fetched:
+                    at, begins = builder.load(addresses[0]), [builder.load(address) for address in addresses[1:]]
+                    if unrolled:
                         row = builder.add(builder.and_(loop.index, _WORD(_ROWS - 1)), _WORD(_ROWS))
                         below = builder.add(out, builder.mul(row, out_step))
                         near, far = [builder.load(line) for line in lines]
@@ -149,10 +146,10 @@ def _tile(rows, vectors, whole=True, between=None):
                             for part, other in enumerate(beside):
                                 cell = row * vectors + part
                                 sums[cell] = builder.call(fma, [spread, other, sums[cell]])
-                        at, *begins = [builder.add(at, across), *moved(begins, along)]
+                        at, begins = builder.add(at, across), [builder.add(address, along) for address in begins]
                         if not between or number == together - 1:
-                            at, *begins = [opaque(address) for address in (at, *begins)]
-                        if fetched:
+                            at, begins = opaque(at), [opaque(address) for address in begins]
+                        if unrolled:
                             sums = in_turn(sums)
                             if number < 4:
                                 fetch(builder.add(near, builder.mul(ahead_step, _WORD(number))), 0)
@@ -160,7 +157,7 @@ def _tile(rows, vectors, whole=True, between=None):
                     for values, variables in ((sums, totals), ((at, *begins), addresses)):
                         for value, variable in zip(values, variables, strict=True):
                             builder.store(value, variable)
-                    if fetched:
+                    if unrolled:
                         builder.store(far, lines[0])
                         builder.store(builder.add(near, _WORD(_LINE)), lines[1])
                 return builder.sub(turns, builder.mul(count, _WORD(together)))

@@ -125,7 +125,7 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
     if x_turned and not rows.flags.c_contiguous or y_turned and not columns.flags.c_contiguous:
         return None
-    m, k, n = *x.shape, y.shape[1]
+    (m, k), n = x.shape, y.shape[1]
     if out is None:
         out = empty((m, n), x.dtype)
     if m * n >= LARGE:
