@@ -9,7 +9,7 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,forward gradient dtypes layouts) \
+ON_LIBRARIES := src/retrograd $(addprefix tests/test_operators.py::test_,values derivatives) \
 	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/test_programs.py compiler/test_regions.py core \
 	distributed distributions/test_against_scipy.py estimators inspect/test_watch.py onnx ops optim/test_minimization.py \
 	test_kernel_products.py training/test_plots.py weights)

@@ -6,6 +6,7 @@ This file stands at the root, not in tests/, so that the doctests under src/ are
 import gc
 import os
 import random
+import sys
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -52,19 +53,35 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What collection made lives until the end, and the collector looks at it no more.
+
+    Hypothesis asks the collector who holds its generator, when it draws for the first time: it has to, before.
+    """
+    session.stash[BEFORE] = global_state()
+    if "hypothesis" in sys.modules:
+        draw_once()
+    gc.freeze()
+
+
+def draw_once() -> None:
+    from hypothesis import given, settings, strategies
+
+    settings(max_examples=1, database=None)(given(strategies.none())(lambda nothing: None))()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Every test starts from the same random state, whatever ran before it."""
     random.seed(0)
     rg.manual_seed(0)
-    item.stash[BEFORE] = global_state()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Fail the test that leaves a mode, a default or an environment variable of ours changed, and restore it."""
     yield
-    before, after = item.stash[BEFORE], global_state()
+    before, after = item.session.stash[BEFORE], global_state()
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     leaked = [f"{name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names]
     if leaked:

@@ -1,4 +1,6 @@
-"""Every operator against PyTorch in float64: forward and gradients of its calls, which ``--long`` draws six times."""
+"""Every operator against PyTorch in float64: forward and gradients of its calls, which ``--long`` draws six times, and
+how results and gradients lie in memory and in the graph.
+"""
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from retrograd.core.tensor import new_tensor
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from tests.against_torch import check_attached, check_memory, check_torch, layout_differences, torch_function
+from tests.together import check_all
 
 pytest.importorskip("torch")
 
@@ -14,29 +17,12 @@ CASES = {case.name: case for case in all_cases() if not case.random and case.tor
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_operator_against_pytorch(name, pytestconfig):
-    operator, case = OPERATORS[name], CASES[name]
-    assert callable(torch_function(operator, case))
-    assert check_torch(operator, case, range(6 if pytestconfig.getoption("--long") else 1)) <= 1e-10
-
-
 # PyTorch conjugates when the result is read; until then it shares the input's memory. Ours are new numbers.
 CONJUGATES = {"adjoint", "conj", "conj_physical"}
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if name not in CONJUGATES])
-def test_memory_is_shared_as_in_pytorch(name):
-    check_memory(OPERATORS[name], CASES[name])
-
-
 # PyTorch attaches even the gradients of running statistics, which nobody differentiates.
 RUNNING = {"nn.functional.batch_norm", "nn.functional.instance_norm"}
-
-
-@pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 1 and name not in RUNNING])
-def test_gradients_are_attached_as_in_pytorch(name):
-    check_attached(OPERATORS[name], CASES[name])
 
 
 # Results that lie in memory otherwise than PyTorch's, on purpose: row-major here.
@@ -71,10 +57,29 @@ LIE_OTHERWISE = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_results_lie_in_memory_as_in_pytorch(name):
-    lost, others = layout_differences(OPERATORS[name], CASES[name])
-    assert not lost, "contiguous in PyTorch only"
-    assert bool(others) == (name in LIE_OTHERWISE), LIE_OTHERWISE.get(name)
+def test_operator_against_pytorch(name, pytestconfig):
+    operator, case = OPERATORS[name], CASES[name]
+    assert callable(torch_function(operator, case))
+    seeds = range(6 if pytestconfig.getoption("--long") else 1)
+
+    def numbers():
+        assert check_torch(operator, case, seeds) <= 1e-10
+
+    def memory_is_shared():
+        if name not in CONJUGATES:
+            check_memory(operator, case)
+
+    def gradients_are_attached():
+        if case.order >= 1 and name not in RUNNING:
+            check_attached(operator, case)
+
+    def results_lie_in_memory():
+        lost, others = layout_differences(operator, case)
+        assert not lost, "contiguous in PyTorch only"
+        assert bool(others) == (name in LIE_OTHERWISE), LIE_OTHERWISE.get(name)
+
+    checks = numbers, memory_is_shared, gradients_are_attached, results_lie_in_memory
+    check_all((check.__name__, check) for check in checks)
 
 
 @pytest.mark.parametrize(

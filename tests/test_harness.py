@@ -1,6 +1,7 @@
 """The harness is tested itself: a right operator passes every check, and each defect planted here fails one."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from retrograd.ops.table.registry import Operator
 from retrograd.testing import harness, mapping
 from retrograd.testing.case import Call, Case
 from tests.against_torch import check_edges, check_torch
+from tests.together import check_all
 
 FAILURE = (AssertionError, GradcheckError)
 
@@ -68,6 +70,23 @@ def product(rule_x=lambda g, y: g * y, rule_y=lambda g, x: g * x):
 def test_right_operators_pass(check):
     check(*toy(square(), reference=np.square))
     check(*toy(product(), pair_calls, reference=np.multiply))
+
+
+def test_checks_in_one_test_are_all_run_and_told_by_name():
+    def wrong(error):
+        raise error
+
+    ran = []
+    checks = [
+        ("first", partial(wrong, AssertionError("a"))),
+        ("second", partial(ran.append, 2)),
+        ("third", partial(wrong, TypeError("c"))),
+        ("last", partial(ran.append, 4)),
+    ]
+    with pytest.raises(ExceptionGroup, match="^first, third") as caught:
+        check_all(checks)
+    assert [type(error) for error in caught.value.exceptions] == [AssertionError, TypeError] and ran == [2, 4]
+    check_all(checks[1::2])
 
 
 def test_measured_errors_are_small_but_real():

@@ -1,6 +1,7 @@
-"""Every operator of the table through the harness: one test per operator and property."""
+"""Every operator of the table through the harness: one test per operator and group of properties."""
 
 import sys
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing import harness, mapping
 from retrograd.testing.cases import all_cases
 from tests.against_torch import check_edges
+from tests.together import check_all
 
 CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
@@ -46,19 +48,29 @@ def test_orders_agree_with_the_table():
     assert not wrong
 
 
-@every_operator
-def test_views(name):
-    harness.check_views(*pair(name))
+def check_columns(name, **columns):
+    """Each column has a name of its own among the findings, and is run whatever the others find."""
+    check_all((column, partial(check, *pair(name))) for column, check in columns.items())
 
 
 @every_operator
-def test_forward(name):
-    harness.check_forward(*pair(name))
+def test_values(name):
+    check_columns(
+        name,
+        forward=harness.check_forward,
+        dtypes=harness.check_dtypes,
+        layouts=harness.check_layouts,
+    )
 
 
 @every_differentiable
-def test_gradient(name):
-    harness.check_gradient(*pair(name))
+def test_derivatives(name):
+    check_columns(
+        name,
+        gradient=harness.check_gradient,
+        forward_mode=harness.check_forward_mode,
+        chain=harness.check_chain,
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
@@ -67,49 +79,17 @@ def test_second_order(name, pytestconfig):
     harness.check_second_order(*pair(name), most)
 
 
-@every_differentiable
-def test_forward_mode(name):
-    harness.check_forward_mode(*pair(name))
-
-
 @every_operator
-def test_dtypes(name):
-    harness.check_dtypes(*pair(name))
-
-
-@every_operator
-def test_layouts(name):
-    harness.check_layouts(*pair(name))
-
-
-@every_operator
-def test_inputs_unchanged(name):
-    harness.check_inputs_unchanged(*pair(name))
-
-
-@every_differentiable
-def test_no_aliasing(name):
-    harness.check_no_aliasing(*pair(name))
-
-
-@every_differentiable
-def test_freed(name):
-    harness.check_freed(*pair(name))
-
-
-@every_differentiable
-def test_mutation(name):
-    harness.check_mutation(*pair(name))
-
-
-@every_differentiable
-def test_written_result(name):
-    harness.check_written_result(*pair(name))
-
-
-@every_differentiable
-def test_chain(name):
-    harness.check_chain(*pair(name))
+def test_memory(name):
+    columns = {"views": harness.check_views, "inputs_unchanged": harness.check_inputs_unchanged}
+    if CASES[name].order >= 1:
+        columns |= {
+            "no_aliasing": harness.check_no_aliasing,
+            "freed": harness.check_freed,
+            "mutation": harness.check_mutation,
+            "written_result": harness.check_written_result,
+        }
+    check_columns(name, **columns)
 
 
 LOOPS = {"sparse.mm", "sparse.mm_backward"}

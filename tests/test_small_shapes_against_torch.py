@@ -5,12 +5,14 @@ Values, dtypes and gradients must agree, or the types of the errors.
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd as rg
+from tests.together import check_all
 
 torch = pytest.importorskip("torch")
 
@@ -225,18 +227,24 @@ def outcome(library: Any, function: Callable[..., Any], inputs: tuple[Any, ...])
     return values, [np.zeros(tuple(x.shape)) if x.grad is None else x.grad.numpy() for x in tensors]
 
 
-EDGES = list(edges())
+EDGES: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {}
+for name, *call in edges():
+    EDGES.setdefault(name, []).append(tuple(call))
 
 
-@pytest.mark.parametrize("place", range(len(EDGES)), ids=[name for name, _, _ in EDGES])
-def test_small_shapes_and_bad_arguments_are_taken_as_in_pytorch(place):
-    _, function, inputs = EDGES[place]
+@pytest.mark.parametrize("name", EDGES)
+def test_small_shapes_and_bad_arguments_are_taken_as_in_pytorch(name):
+    calls = EDGES[name]
+    check_all((f"call {index}", partial(check_call, *call)) for index, call in enumerate(calls))
+
+
+def check_call(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     ours, theirs = outcome(rg, function, inputs), outcome(torch, function, inputs)
     if isinstance(theirs, type) or isinstance(ours, type):
-        assert ours is theirs
+        assert ours is theirs, inputs
         return
     for got, wanted in zip(ours[0], theirs[0], strict=True):
-        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype), inputs
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
     for got, wanted in zip(ours[1], theirs[1] or ours[1], strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)

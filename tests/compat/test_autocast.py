@@ -1,6 +1,7 @@
 """``autocast``: results have the dtypes that PyTorch's have, operator by operator, and gradients their leaves'."""
 
 import warnings
+from functools import partial
 from itertools import islice
 from threading import Thread
 
@@ -13,6 +14,7 @@ from retrograd.testing.cases import all_cases
 from retrograd.testing.comparison import numbers
 from retrograd.testing.programs import cast, program_of, programs, replaced
 from tests.against_torch import torch_function, torch_value
+from tests.together import check_each, namespaces
 
 pytest.importorskip("ml_dtypes")
 
@@ -30,12 +32,21 @@ def floating_dtypes(results):
     return [str(x.dtype).removeprefix("torch.") for x in results if "float" in str(getattr(x, "dtype", ""))]
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - OTHERWISE))
-def test_an_operator_inside_autocast_gives_the_dtype_that_pytorch_gives(name, pytestconfig):
-    torch = pytest.importorskip("torch")
+NAMES = namespaces(set(CASES) - OTHERWISE)
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_an_operator_inside_autocast_gives_the_dtype_that_pytorch_gives(names, pytestconfig):
+    pytest.importorskip("torch")
+    check_each(partial(check_dtypes, calls=3 if pytestconfig.getoption("--long") else 1), names)
+
+
+def check_dtypes(name, calls):
+    import torch
+
     case, operator = CASES[name], OPERATORS[name]
     function = torch_function(operator, case)
-    for program in islice(programs(operator, case), 3 if pytestconfig.getoption("--long") else 1):
+    for program in islice(programs(operator, case), calls):
         for dtype in ("float32", "bfloat16"):
             narrow = cast(program.call, dtype)
 

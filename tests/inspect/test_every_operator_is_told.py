@@ -11,8 +11,9 @@ from retrograd.core.modes import no_grad
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing.cases import all_cases
 from retrograd.testing.programs import programs
+from tests.together import check_each, namespaces
 
-CASES = {case.name: case for case in all_cases()}
+CASES = {case.name: case for case in all_cases() if case.name in OPERATORS}
 
 # They may give back what they were given, or what is left of it in a graph of its own.
 THE_SAME = {"Tensor.long", "detach"}
@@ -26,8 +27,15 @@ def tensors(result):
     return [x for value in result for x in tensors(value)] if isinstance(result, (list, tuple)) else []
 
 
-@pytest.mark.parametrize("name", sorted(name for name in CASES if name in OPERATORS))
-def test_a_call_leaves_a_record_of_its_result(name):
+NAMES = namespaces(CASES)
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_a_call_leaves_a_record_of_its_result(names):
+    check_each(check_record, names)
+
+
+def check_record(name):
     for program in programs(OPERATORS[name], CASES[name]):
         inputs = program.inputs(False)
         with no_grad(), inspect.trace() as t:
