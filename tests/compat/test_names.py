@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
+import runpy
 import subprocess
 import sys
 
@@ -129,6 +130,31 @@ def test_marks_for_compilers_change_nothing():
     assert rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
     assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
     assert rg.compiler.disable(len)([1]) == 1 and not rg.compiler.is_compiling()
+    assert rg.jit._overload_method(len) is len and rg.fx.wrap(len) is len and not hasattr(rg.fx, "symbolic_trace")
+
+
+def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("retrograd.compat.hub._chosen", None)
+    assert rg.hub._get_torch_home() == str(tmp_path) and rg.hub.get_dir() == str(tmp_path / "hub")
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    assert torch.hub._get_torch_home() == str(tmp_path) and torch.hub.get_dir() == str(tmp_path / "hub")
+    for library in (rg, torch):
+        library.hub.set_dir("~/elsewhere")
+    assert rg.hub.get_dir() == torch.hub.get_dir()
+
+
+def test_bars_of_progress_give_what_they_were_given(monkeypatch):
+    from retrograd.utils.model_zoo import tqdm
+
+    assert list(tqdm([1, 2], disable=True)) == [1, 2]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
+    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.hub").origin)["tqdm"]
+    with plain(range(2), desc="files") as bar:
+        assert list(bar) == [0, 1]
+        bar.update(1)
+    bar.close()
 
 
 def test_what_needs_the_network_or_compiled_programs_says_so():
