@@ -45,6 +45,10 @@ def test_every_path_can_be_imported(path):
         "from retrograd.cuda.amp import autocast, GradScaler",
         "import retrograd.backends.cudnn as cudnn",
         "import retrograd.multiprocessing as mp",
+        "from retrograd.utils.data.dataloader import _collate_fn_t",
+        "from retrograd.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard",
+        "from retrograd.distributed._composable.fsdp import FSDPModule",
+        "from retrograd.distributed._tensor.experimental import implicit_replication",
     ],
 )
 def test_imports_of_public_programs(statement):
@@ -155,6 +159,17 @@ def test_bars_of_progress_give_what_they_were_given(monkeypatch):
         assert list(bar) == [0, 1]
         bar.update(1)
     bar.close()
+
+
+def test_what_programs_ask_of_conditions_devices_and_spread_modules():
+    rg._assert(True, "never shown")
+    with pytest.raises(AssertionError, match="too small"):
+        rg._assert(False, "too small")
+    assert rg.device("cpu") == "cpu" and rg.device("cpu") != "auto" and rg.device("cuda:1") == "cuda:1"
+    with rg.distributed.tensor.experimental.implicit_replication():
+        assert not isinstance(rg.nn.Linear(1, 1), rg.distributed.fsdp.FSDPModule)
+    with pytest.raises(RuntimeError, match="DistributedDataParallel"):
+        rg.distributed.fsdp.FullyShardedDataParallel(rg.nn.Linear(1, 1))
 
 
 def test_what_needs_the_network_or_compiled_programs_says_so():

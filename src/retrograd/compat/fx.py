@@ -1,4 +1,4 @@
-"""``fx``: a mark for PyTorch's tracer of modules, which libraries put on their functions. There is no such tracer here."""
+"""``fx``: a mark for PyTorch's tracer of modules, which libraries put on functions. There is no such tracer here."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MODULES = {
     "transformer": ("nn.transformer",), "upsampling": ("nn.upsampling",), "utils": ("compat.pairs",),
 }  # fmt: skip
 _FILES = {
-    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset"),
+    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset", "compat.types"),
     "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("data.distributed",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
@@ -54,6 +54,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "storage": ("compat.storage",), "_tensor": ("core.tensor",), "types": ("compat.types",),
     "utils.data._utils": (), "utils.model_zoo": ("compat.hub",),
     "distributed._tensor": ("compat.dtensor",), "distributed.tensor": ("compat.dtensor",),
+    "distributed._tensor.experimental": ("compat.dtensor",), "distributed.tensor.experimental": ("compat.dtensor",),
+    "distributed.fsdp": ("compat.fsdp",), "distributed._composable": (),
+    "distributed._composable.fsdp": ("compat.fsdp",),
     "accelerator": ("compat.accelerator",), "cpu": ("compat.cpu",), "library": ("compat.library",),
     "utils.dlpack": ("ops.make.dlpack",), "nn.grad": ("compat.nn_grad",),
     "utils.benchmark": ("compat.benchmark",),
