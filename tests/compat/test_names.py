@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -170,6 +171,17 @@ def test_what_programs_ask_of_conditions_devices_and_spread_modules():
         assert not isinstance(rg.nn.Linear(1, 1), rg.distributed.fsdp.FSDPModule)
     with pytest.raises(RuntimeError, match="DistributedDataParallel"):
         rg.distributed.fsdp.FullyShardedDataParallel(rg.nn.Linear(1, 1))
+
+
+def test_the_derivative_of_softmax_that_functions_of_programs_call():
+    torch = pytest.importorskip("torch")
+    gradient, logits = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+
+    def derivative(library):
+        output = library.from_numpy(logits).softmax(0)
+        return library._softmax_backward_data(library.from_numpy(gradient), output, 0, library.float32).numpy()
+
+    np.testing.assert_allclose(derivative(rg), derivative(torch), atol=1e-6)
 
 
 def test_what_needs_the_network_or_compiled_programs_says_so():
