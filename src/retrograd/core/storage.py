@@ -116,7 +116,8 @@ def is_saved(x: Member) -> bool:
         return False
     if storage.origin is not None:
         return True
-    return sys.getrefcount(storage) - LOCAL_ONLY > (1 if storage.members is None else living(storage.members))
+    holders = sys.getrefcount(storage) - LOCAL_ONLY
+    return holders > 1 and holders > (1 if storage.members is None else living(storage.members))
 
 
 def unshare(x: Member, *, keep_values: bool) -> None:

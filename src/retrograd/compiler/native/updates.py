@@ -54,6 +54,8 @@ class Update:
         self._names = [f"{name} of {pairs[id(parameter)][0]!r}" for parameter, name in self._wanted]
         self.states = [Value(next(_indices), x, name=name) for x, name in zip(arrays, self._names, strict=True)]
         self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
+        self._options: list[list[Any]] | None = None  # of the groups, by which the numbers were reckoned
+        self._numbers: Any = None
 
     @staticmethod
     def _numbers_as(array: Any) -> Value:
@@ -61,16 +63,24 @@ class Update:
 
     def ready(self) -> bool:
         """Whether the step that the optimizer would make now is still of this form."""
-        return self._forms() is not None and self._arrays() is not None
+        return self._current_numbers() is not None and self._arrays() is not None
 
-    def _forms(self) -> Any:
+    def _current_numbers(self) -> Any:
+        """All groups' numbers, where the optimizer would still do the same things with the same parameters."""
         if not _plain(self.optimizer):
             return None
-        if [list(map(id, group["params"])) for group in self.optimizer.param_groups] != self._ids:
+        groups = self.optimizer.param_groups
+        if [list(map(id, group["params"])) for group in groups] != self._ids:
             return None
-        forms = [self.optimizer.update_form(group) for group in self.optimizer.param_groups]
-        same = None not in forms and [form.static for form in forms] == self._statics
-        return forms if same else None
+        options = [list(group.values()) for group in groups]
+        if options != self._options:  # else the numbers are those of the last time
+            forms = [self.optimizer.update_form(group) for group in groups]
+            if None in forms or [form.static for form in forms] != self._statics:
+                return None
+            self._numbers = np.array([number for form in forms for number in form.numbers])
+            values = [x for group in groups for name, x in group.items() if name != "params"]
+            self._options = options if all(map(_is_fixed, values)) else None
+        return self._numbers
 
     def _arrays(self) -> Any:
         state, found = self.optimizer.state, []
@@ -84,11 +94,11 @@ class Update:
 
     def fetch(self) -> tuple[Any, ...]:
         """The numbers and arrays as they are now."""
-        forms, arrays = self._forms(), self._arrays()
-        if forms is None or arrays is None:
+        numbers, arrays = self._current_numbers(), self._arrays()
+        if numbers is None or arrays is None:
             raise Miss
         self.optimizer._stepped = True
-        return np.array([number for form in forms for number in form.numbers]), *arrays
+        return numbers, *arrays
 
     def instructions(self) -> tuple[Instruction, Instruction]:
         """What asks at the beginning of the program, and what fetches before the region."""
@@ -96,6 +106,13 @@ class Update:
         fetch.paths = tuple((index,) for index in range(1 + len(self.states)))
         fetch.operator = f"{type(self.optimizer).__name__}.step"
         return Instruction("guard", self.ready, ()), fetch
+
+
+def _is_fixed(option: Any) -> bool:
+    """Whether an option does not change while it is the same object."""
+    if type(option) is tuple:
+        return all(map(_is_fixed, option))
+    return option is None or type(option) in (int, float, bool, str)
 
 
 def _plain(optimizer: Any) -> bool:

@@ -9,6 +9,8 @@ as they lie for so few rows, takes up to twice as long. In single precision deno
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -24,6 +26,7 @@ from .vectors import width
 _MOST = 3  # vectors of a panel
 _ROWS = 8 if width() == 64 else 4  # of a tile, which with a row of the panel and one number fills the registers
 _BYTES = width()
+_REGISTERS = "w" if platform.machine() in ("aarch64", "arm64") else "v"  # LLVM's letter for those of vectors
 _LINE = 64  # bytes that a cache takes at once
 _DEPTH = 1536  # bytes of a column of a panel that are multiplied at once
 _TOGETHER = 64  # rows of the result for which a panel is read again and again
@@ -57,14 +60,19 @@ def _masked_load(builder, address, mask, size):
     return builder.call(load, [address, _HALF(size), mask, zeros])
 
 
-def _tile(rows, vectors, whole=True):
-    """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead)`` for so many rows and vectors.
+def _tile(rows, vectors, whole=True, between=None):
+    """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step)`` for tiles of a size.
 
     All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
-    Where the last vector is not whole, only its first ``live`` numbers are read and written. Meanwhile lines of the
-    cache are fetched that will be needed: one in each turn of the loop, from eight places ``ahead_step`` apart, and
-    those in which the tile below this one will be written. These need not be anyone's memory.
+    Where the last vector is not whole, only its first ``live`` numbers are read and written. With ``between``,
+    ``along`` is the size of so many numbers, and b consists of panels.
+
+    Meanwhile lines of the cache are fetched that will be needed: those of eight rows ``ahead_step`` apart, and those in
+    which the tile below this one will be written. These need not be anyone's memory. Two threads that share a core, the
+    other of which may be another program's, share its decoders: there the number of instructions limits, for the sake
+    of which some turns are unrolled.
     """
+    fetches = rows == _ROWS and (whole or vectors == 2)
 
     @intrinsic
     def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step):
@@ -74,12 +82,6 @@ def _tile(rows, vectors, whole=True):
             lanes = _BYTES // size
             vector = ir.VectorType(real, lanes)
             zeros, flags = ir.Constant(vector, [0.0] * lanes), ir.VectorType(ir.IntType(1), lanes)
-
-            def place(address, *steps):
-                for step in steps:
-                    address = builder.add(address, step)
-                return builder.inttoptr(address, vector.as_pointer())
-
             kind = f"v{lanes}f{8 * size}"
             fma = _declared(builder, f"llvm.fma.{kind}", vector, [vector] * 3)
             kinds = [vector, vector.as_pointer(), _HALF, flags]
@@ -87,6 +89,13 @@ def _tile(rows, vectors, whole=True):
             byte = ir.IntType(8).as_pointer()
             prefetch = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, _HALF, _HALF, _HALF])
             mask = None if whole else _first(builder, live, lanes)
+            if between:
+                along, across = _WORD(between * size), _WORD(vectors * _BYTES)
+
+            def place(address, *steps):
+                for step in steps:
+                    address = builder.add(address, step)
+                return builder.inttoptr(address, vector.as_pointer())
 
             def load(address, part):
                 if whole or part < vectors - 1:
@@ -99,41 +108,77 @@ def _tile(rows, vectors, whole=True):
                 else:
                     builder.call(masked_store, [total, address, _HALF(size), mask])
 
-            lines = [builder.add(a, builder.mul(down, _WORD(row))) for row in range(rows)]
-            before = builder.block
-            loop, done = builder.append_basic_block(), builder.append_basic_block()
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            k = builder.phi(_WORD)
-            cells = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-            at = builder.mul(k, across)
-            beside = [load(place(b, at, _WORD(_BYTES * part)), part) for part in range(vectors)]
-            following = builder.add(k, _WORD(1))
-            k.add_incoming(_WORD(0), before)
-            k.add_incoming(following, loop)
-            inside = builder.mul(k, along)
-            line = builder.mul(builder.lshr(k, _WORD(3)), _WORD(_LINE))
-            line = builder.add(builder.add(ahead, line), builder.mul(builder.and_(k, _WORD(7)), ahead_step))
-            builder.call(prefetch, [builder.inttoptr(line, byte), _HALF(0), _HALF(2), _HALF(1)])
-            row = builder.add(builder.and_(builder.lshr(k, _WORD(2)), _WORD(_ROWS - 1)), _WORD(_ROWS))
-            line = builder.add(builder.mul(row, out_step), builder.mul(builder.and_(k, _WORD(3)), _WORD(_LINE)))
-            line = builder.inttoptr(builder.add(out, line), byte)
-            builder.call(prefetch, [line, _HALF(1), _HALF(3), _HALF(1)])
-            sums = []
-            for line, row in zip(lines, cells, strict=True):
-                number = builder.load(builder.inttoptr(builder.add(line, inside), real.as_pointer()))
-                spread = _spread(builder, number, lanes)
-                for cell, factor in zip(row, beside, strict=True):
-                    total = builder.call(fma, [spread, factor, cell])
-                    cell.add_incoming(zeros, before)
-                    cell.add_incoming(total, loop)
-                    sums.append(total)
-            builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
-            builder.position_at_end(done)
+            def fetch(address, written):
+                where = builder.inttoptr(address, byte)
+                builder.call(prefetch, [where, _HALF(written), _HALF(3 if written else 2), _HALF(1)])
+
+            def opaque(value):
+                """The same, of which LLVM does not know how it was reckoned, lest it keeps all sums of it at hand."""
+                return builder.asm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0", [value], False)
+
+            def in_turn(values):
+                """The same, before which nothing moves: LLVM would load for all turns first, and spill."""
+                count, kinds = len(values), [vector] * len(values)
+                ties = ",".join([f"={_REGISTERS}"] * count + [str(number) for number in range(count)] + ["~{memory}"])
+                kind = ir.FunctionType(ir.LiteralStructType(kinds), kinds)
+                tied = builder.asm(kind, "", ties, values, True)
+                return [builder.extract_value(tied, number) for number in range(count)]
+
+            def moved(addresses, step):
+                return [builder.add(address, step) for address in addresses]
+
+            def loop_of(turns, fetched):
+                """A loop of so many turns, of which some are unrolled."""
+                together = _LINE // (2 * size) if fetched else 1  # in two turns of the loop a line of each row
+                count = builder.udiv(turns, _WORD(together))
+                with cgutils.for_range(builder, count) as loop:
+                    sums = [builder.load(total) for total in totals]
+                    at, *begins = [builder.load(address) for address in addresses]
+                    if fetched:
+                        row = builder.add(builder.and_(loop.index, _WORD(_ROWS - 1)), _WORD(_ROWS))
+                        below = builder.add(out, builder.mul(row, out_step))
+                        near, far = [builder.load(line) for line in lines]
+                    for number in range(together):
+                        beside = [load(place(at, _WORD(_BYTES * part)), part) for part in range(vectors)]
+                        for row in range(rows):
+                            address = begins[row // 4]
+                            if row % 4:
+                                address = builder.add(address, downs[row % 4])
+                            factor = builder.load(builder.inttoptr(address, real.as_pointer()))
+                            spread = _spread(builder, factor, lanes)
+                            for part, other in enumerate(beside):
+                                cell = row * vectors + part
+                                sums[cell] = builder.call(fma, [spread, other, sums[cell]])
+                        at, *begins = [builder.add(at, across), *moved(begins, along)]
+                        if not between or number == together - 1:
+                            at, *begins = [opaque(address) for address in (at, *begins)]
+                        if fetched:
+                            sums = in_turn(sums)
+                            if number < 4:
+                                fetch(builder.add(near, builder.mul(ahead_step, _WORD(number))), 0)
+                                fetch(builder.add(below, _WORD(number * _LINE)), 1)
+                    for values, variables in ((sums, totals), ((at, *begins), addresses)):
+                        for value, variable in zip(values, variables, strict=True):
+                            builder.store(value, variable)
+                    if fetched:
+                        builder.store(far, lines[0])
+                        builder.store(builder.add(near, _WORD(_LINE)), lines[1])
+                return builder.sub(turns, builder.mul(count, _WORD(together)))
+
+            downs = [opaque(builder.mul(down, _WORD(row))) for row in range(4)]
+            totals = [cgutils.alloca_once_value(builder, zeros) for _ in range(rows * vectors)]
+            begins = [b, *[builder.add(a, builder.mul(down, _WORD(row))) for row in range(0, rows, 4)]]
+            addresses = [cgutils.alloca_once_value(builder, address) for address in begins]
+            if fetches:
+                further = builder.add(ahead, builder.mul(ahead_step, _WORD(4)))
+                lines = [cgutils.alloca_once_value(builder, address) for address in (ahead, further)]
+                depth = loop_of(depth, True)
+            loop_of(depth, False)
             found = []
-            for number, total in enumerate(sums):
+            for number, total in enumerate(totals):
                 row, part = divmod(number, vectors)
-                found.append((total, place(out, builder.mul(out_step, _WORD(row)), _WORD(_BYTES * part)), part))
+                address = place(out, builder.mul(out_step, _WORD(row)), _WORD(_BYTES * part))
+                found.append((builder.load(total), address, part))
             with builder.if_else(builder.fcmp_ordered("!=", added, real(0.0))) as (then, otherwise):
                 with then:
                     for total, address, part in found:
@@ -149,6 +194,7 @@ def _tile(rows, vectors, whole=True):
 
 
 _three, _three_row = _tile(_ROWS, 3), _tile(1, 3)
+_three_packed, _three_gathered = _tile(_ROWS, 3, True, 1), _tile(_ROWS, 3, True, _ROWS)
 _one_part, _two_part, _three_part = [_tile(_ROWS, vectors, False) for vectors in range(1, _MOST + 1)]
 _one_row_part, _two_row_part, _three_row_part = [_tile(1, vectors, False) for vectors in range(1, _MOST + 1)]
 
@@ -182,13 +228,17 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
     """
     wide = count == _MOST and live == _BYTES // _size(added)
     mode = flush(added)
-    i, ahead_step = 0, inner * 8
+    i, ahead_step = 0, inner * _size(added)
     while i < rows:
         whole = rows - i >= _ROWS
         if first:
             ahead, ahead_step = a + apart, down
         if wide:
-            if whole:
+            if whole and across == _MOST * _BYTES and along == _size(added):
+                _three_packed(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            elif whole and across == _MOST * _BYTES and along == _ROWS * _size(added):
+                _three_gathered(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
+            elif whole:
                 _three(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
                 _three_row(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
@@ -210,7 +260,7 @@ def _strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, 
             i, a, out = i + _ROWS, a + apart, out + _ROWS * out_step
         else:
             i, a, out = i + 1, a + down, out + out_step
-        ahead += inner * _LINE
+        ahead += inner * _ROWS * _size(added)
     leave(mode, added)
 
 
@@ -451,6 +501,7 @@ def multiply_large(a, turned, panels, out, first, last, low, high, added):
     depth, columns = a.shape[0] if turned else a.shape[1], high - low
     vectors = -(-columns * size // _BYTES)
     piece = -(-depth // -(-depth * size // _DEPTH))
+    piece += -piece % 8
     gathered = np.empty((_TOGETHER + _ROWS) * piece if turned else 1, out.dtype)
     a_at, a_step, panels_at = _at(a), a.strides[0], _room(panels)
     step, down, along = out.strides[0], a_step, size

@@ -123,31 +123,34 @@ def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]
         return None
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y
-    if not (rows.flags.c_contiguous and columns.flags.c_contiguous):
+    if x_turned and not rows.flags.c_contiguous or y_turned and not columns.flags.c_contiguous:
         return None
+    m, k, n = *x.shape, y.shape[1]
     if out is None:
-        out = empty((x.shape[0], y.shape[1]), x.dtype)
-    if out.size >= LARGE:
+        out = empty((m, n), x.dtype)
+    if m * n >= LARGE:
         share()
-    (m, n), k = out.shape, x.shape[1]
+    blocks, least, block, how, ranges, cuts = _plan(m, k, n, x_turned, y_turned, kind, count())
+    taken = np.zeros(ranges, np.int64) if ranges else _NONE
+    return blocks, least, (rows, x_turned, columns, y_turned, out, block, how, taken, cuts)
+
+
+@lru_cache(1024)
+def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
+    """In how many blocks a product is worked off, how many a thread should at least be given, how long they are, and
+    how they are multiplied; for tiles of what is packed into how many ranges of columns it is cut, and its blocks.
+    """
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
-        threads = count()
         ranges, cuts = _shared_out(m, k, n, threads)
-        taken = np.zeros(ranges, np.int64)
-        return ranges * threads, 1, (rows, x_turned, columns, y_turned, out, 0, TILES, taken, cuts)
+        return ranges * threads, 1, 0, TILES, ranges, cuts
     if straight(m, k, n, y_turned):
-        blocks, least, block = straight_blocks(m, k, n)
-        return blocks, least, (rows, x_turned, columns, y_turned, out, block, STRAIGHT, _NONE, _NONE)
-    shortest, longest = sorted(out.shape)
+        return *straight_blocks(m, k, n), STRAIGHT, 0, _NONE
+    shortest, longest = sorted((m, n))
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
         blocks = -(-longest // block)
-        least = -(-blocks // (2 * count()))
-    else:
-        blocks = -(-longest // BLOCK)
-        least = part_of(longest, shortest * k)
-    how = SINGLY if block else WHOLE
-    return blocks, least, (rows, x_turned, columns, y_turned, out, block or BLOCK, how, _NONE, _NONE)
+        return blocks, -(-blocks // (2 * threads)), block, SINGLY, 0, _NONE
+    return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, WHOLE, 0, _NONE
 
 
 def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
@@ -167,7 +170,6 @@ def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
     return matrix, "bool", matrix, "bool", matrix, "int", "int", numbers, numbers
 
 
-@lru_cache(1024)
 def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
     """Into how many ranges of columns the result is cut; where the blocks of rows begin that threads take, and the end.
 
