@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
+import runpy
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -44,6 +46,10 @@ def test_every_path_can_be_imported(path):
         "from retrograd.cuda.amp import autocast, GradScaler",
         "import retrograd.backends.cudnn as cudnn",
         "import retrograd.multiprocessing as mp",
+        "from retrograd.utils.data.dataloader import _collate_fn_t",
+        "from retrograd.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard",
+        "from retrograd.distributed._composable.fsdp import FSDPModule",
+        "from retrograd.distributed._tensor.experimental import implicit_replication",
     ],
 )
 def test_imports_of_public_programs(statement):
@@ -129,6 +135,53 @@ def test_marks_for_compilers_change_nothing():
     assert rg.jit.script(model) is model and rg.jit.trace(model, rg.ones(1, 2)) is model
     assert rg.jit.ignore(len) is len and rg.jit.unused(len) is len and not rg.jit.is_scripting()
     assert rg.compiler.disable(len)([1]) == 1 and not rg.compiler.is_compiling()
+    assert rg.jit._overload_method(len) is len and rg.fx.wrap(len) is len and not hasattr(rg.fx, "symbolic_trace")
+
+
+def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("retrograd.compat.hub._chosen", None)
+    assert rg.hub._get_torch_home() == str(tmp_path) and rg.hub.get_dir() == str(tmp_path / "hub")
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    assert torch.hub._get_torch_home() == str(tmp_path) and torch.hub.get_dir() == str(tmp_path / "hub")
+    for library in (rg, torch):
+        library.hub.set_dir("~/elsewhere")
+    assert rg.hub.get_dir() == torch.hub.get_dir()
+
+
+def test_bars_of_progress_give_what_they_were_given(monkeypatch):
+    from retrograd.utils.model_zoo import tqdm
+
+    assert list(tqdm([1, 2], disable=True)) == [1, 2]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
+    plain = runpy.run_path(importlib.util.find_spec("retrograd.compat.hub").origin)["tqdm"]
+    with plain(range(2), desc="files") as bar:
+        assert list(bar) == [0, 1]
+        bar.update(1)
+    bar.close()
+
+
+def test_what_programs_ask_of_conditions_devices_and_spread_modules():
+    rg._assert(True, "never shown")
+    with pytest.raises(AssertionError, match="too small"):
+        rg._assert(False, "too small")
+    assert rg.device("cpu") == "cpu" and rg.device("cpu") != "auto" and rg.device("cuda:1") == "cuda:1"
+    with rg.distributed.tensor.experimental.implicit_replication():
+        assert not isinstance(rg.nn.Linear(1, 1), rg.distributed.fsdp.FSDPModule)
+    with pytest.raises(RuntimeError, match="DistributedDataParallel"):
+        rg.distributed.fsdp.FullyShardedDataParallel(rg.nn.Linear(1, 1))
+
+
+def test_the_derivative_of_softmax_that_functions_of_programs_call():
+    torch = pytest.importorskip("torch")
+    gradient, logits = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+
+    def derivative(library):
+        output = library.from_numpy(logits).softmax(0)
+        return library._softmax_backward_data(library.from_numpy(gradient), output, 0, library.float32).numpy()
+
+    np.testing.assert_allclose(derivative(rg), derivative(torch), atol=1e-6)
 
 
 def test_what_needs_the_network_or_compiled_programs_says_so():

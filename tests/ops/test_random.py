@@ -1,6 +1,7 @@
 """Generators, distributions, dropout."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -144,6 +145,26 @@ def test_channels_fall_together_and_alpha_dropout_keeps_the_moments():
     assert abs(z.mean()) < 0.02 and abs(z.var() - 1) < 0.03
     f = F.feature_alpha_dropout(rg.zeros(20, 30, 4), 0.3, training=True).numpy()
     assert np.array_equal(f, np.broadcast_to(f[:, :, :1], f.shape)) and len(np.unique(f)) == 2
+
+
+@pytest.mark.parametrize(("name", "dims"), [(f"dropout{n}d", dims) for n in (1, 2, 3) for dims in range(1, 7)])
+def test_which_dimensions_fall_together_is_as_in_pytorch(name, dims):
+    """Warned of or refused there, where the input has other dimensions than the name says, so here."""
+    torch = pytest.importorskip("torch")
+
+    def decisions(library):
+        library.manual_seed(0)
+        x = library.ones(6, 5, 4, 3, 2, 2)[(slice(None),) * dims + (0,) * (6 - dims)].clone()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                y = getattr(library.nn.functional, name)(x).numpy()
+            except RuntimeError:
+                return "refused"
+        apart = [axis for axis in range(dims) if not (y == y.take([0], axis)).all()]
+        return apart, {each.category for each in told}
+
+    assert decisions(rg) == decisions(torch)
 
 
 @pytest.mark.parametrize(

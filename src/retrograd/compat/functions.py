@@ -177,6 +177,12 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return result
 
 
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """The gradient of ``softmax``'s input, from that of its output: ``output (g - sum(g output))``."""
+    product = grad_output * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+
+
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of the elements of a vector, one per column; the highest first unless ``increasing``."""
     count = x.shape[0] if N is None else N
@@ -222,7 +228,7 @@ def _gather() -> list[str]:
 
 
 __all__ = [
-    "chain_matmul", "detach_", "fill_", "from_dlpack", "frombuffer", "get_device", "is_nonzero", "is_same_size",
-    "is_signed", "to_dlpack", "vander",
+    "_softmax_backward_data", "chain_matmul", "detach_", "fill_", "from_dlpack", "frombuffer", "get_device",
+    "is_nonzero", "is_same_size", "is_signed", "to_dlpack", "vander",
 ]  # fmt: skip
 __all__ += _gather()

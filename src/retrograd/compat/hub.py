@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
+
+try:
+    from tqdm.auto import tqdm
+except ImportError:
+
+    class tqdm:  # type: ignore[no-redef]
+        """What it is given, without a bar."""
+
+        def __init__(self, iterable: Iterable[Any] = (), *args: Any, **options: Any) -> None:
+            self._iterable = iterable
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(self._iterable)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *args: object) -> None:
+            pass
+
+        def update(self, n: float = 1) -> None:
+            """Nothing is shown."""
+
+        def close(self) -> None:
+            """Nothing is open."""
 
 
 def _refuse(name: str, instead: str) -> NoReturn:
     raise RuntimeError(f"hub.{name}: nothing is loaded from the network, and no stranger's code is run; {instead}")
 
 
-def get_dir() -> str:
-    """The folder where PyTorch keeps what it loads."""
+_chosen: str | None = None
+
+
+def _get_torch_home() -> str:
+    """The folder of PyTorch's files in the user's home, which torchvision keeps its data sets in."""
     cache = os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch")
-    return str(Path(cache).expanduser() / "hub")
+    return str(Path(cache).expanduser())
+
+
+def get_dir() -> str:
+    """The folder where PyTorch keeps what it loads, or the one given to ``set_dir``."""
+    return _chosen or os.path.join(_get_torch_home(), "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Look for files that were loaded earlier in another folder."""
+    global _chosen
+    _chosen = os.path.expanduser(d)
 
 
 def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> NoReturn:

@@ -42,7 +42,7 @@ def ignore(fn: Any = None, **kwargs: Any) -> Any:
     return fn if callable(fn) else lambda function: function
 
 
-unused = export = script_method = ignore
+unused = export = script_method = _overload = _overload_method = ignore
 
 
 def is_scripting() -> bool:

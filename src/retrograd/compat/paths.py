@@ -21,7 +21,7 @@ _MODULES = {
     "transformer": ("nn.transformer",), "upsampling": ("nn.upsampling",), "utils": ("compat.pairs",),
 }  # fmt: skip
 _FILES = {
-    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset"),
+    "dataloader": ("data.loader", "data.collate", "data.worker", "data.sampler", "data.dataset", "compat.types"),
     "dataset": ("data.dataset",), "sampler": ("data.sampler",), "distributed": ("data.distributed",),
     "_utils": (), "_utils.collate": ("data.collate",),
 }  # fmt: skip
@@ -45,7 +45,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "cuda": ("compat.cuda",), "cuda.amp": ("compat.cuda_amp",),
     "cuda.amp.autocast_mode": ("compat.cuda_amp",), "cuda.amp.grad_scaler": ("compat.cuda_amp",),
     "cuda.random": ("compat.cuda",), "cuda.memory": ("compat.cuda",), "cuda.nvtx": ("compat.nvtx",),
-    "functional": ("compat.functional",), "hub": ("compat.hub",), "jit": ("compat.jit",), "mps": ("compat.mps",),
+    "functional": ("compat.functional",), "fx": ("compat.fx",), "hub": ("compat.hub",), "jit": ("compat.jit",),
+    "mps": ("compat.mps",),
     "multiprocessing": ("compat.multiprocessing",), "nn.modules": ("nn", "compat.modules"),
      "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",),
     "optim.adagrad": ("optim.adaptive",), "optim.adadelta": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
@@ -53,6 +54,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "storage": ("compat.storage",), "_tensor": ("core.tensor",), "types": ("compat.types",),
     "utils.data._utils": (), "utils.model_zoo": ("compat.hub",),
     "distributed._tensor": ("compat.dtensor",), "distributed.tensor": ("compat.dtensor",),
+    "distributed._tensor.experimental": ("compat.dtensor",), "distributed.tensor.experimental": ("compat.dtensor",),
+    "distributed.fsdp": ("compat.fsdp",), "distributed._composable": (),
+    "distributed._composable.fsdp": ("compat.fsdp",),
     "accelerator": ("compat.accelerator",), "cpu": ("compat.cpu",), "library": ("compat.library",),
     "utils.dlpack": ("ops.make.dlpack",), "nn.grad": ("compat.nn_grad",),
     "utils.benchmark": ("compat.benchmark",),

@@ -274,6 +274,11 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return tensor(s, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
+def _assert(condition: Any, message: str) -> None:
+    """Python's ``assert``, which PyTorch's tracers see."""
+    assert condition, message
+
+
 def get_device_module(device: Any = None) -> Any:
     """The module that speaks of a device: ``retrograd.cuda``."""
     from importlib import import_module
@@ -282,8 +287,8 @@ def get_device_module(device: Any = None) -> Any:
 
 
 __all__ = [
-    "GradScaler", "are_deterministic_algorithms_enabled", "autocast", "bfloat16", "broadcast_shapes", "channels_last",
-    "channels_last_3d", "clear_autocast_cache", "compile", "contiguous_format", "dtype", "e", "finfo",
+    "GradScaler", "_assert", "are_deterministic_algorithms_enabled", "autocast", "bfloat16", "broadcast_shapes",
+    "channels_last", "channels_last_3d", "clear_autocast_cache", "compile", "contiguous_format", "dtype", "e", "finfo",
     "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "get_device_module",
     "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "iinfo", "inf", "is_anomaly_enabled",
     "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",

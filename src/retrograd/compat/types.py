@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.devices import Device
@@ -44,3 +45,6 @@ _size_3_t = int | tuple[int, int, int]
 _size_any_t = int | tuple[int, ...]
 _ratio_2_t = float | tuple[float, float]
 _ratio_any_t = float | tuple[float, ...]
+
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]

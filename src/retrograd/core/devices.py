@@ -55,7 +55,7 @@ class Device:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            other = Device(other)
+            return str(self) == other
         return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:

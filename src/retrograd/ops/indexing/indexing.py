@@ -296,9 +296,19 @@ def add_at(out: Any, index: Index, values: Any) -> None:
 
 # Reading
 
+
+def _view_at(x: Any, index: tuple[Any, ...]) -> Any:
+    try:
+        return x[index]
+    except IndexError:
+        if x.ndim:
+            raise
+        raise IndexError("a Tensor without dimensions has no elements to index; item() is its number") from None
+
+
 GETITEM: Primitive = Primitive(
     "getitem",
-    lambda x, index: x[index],
+    _view_at,
     "x",
     [lambda g, index, x_shape: PLACE(g, index=Index(index), shape=x_shape)],
     view=True,

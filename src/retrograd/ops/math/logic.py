@@ -242,6 +242,14 @@ def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     return apply2(RIGHT_SHIFT, input, other)
 
 
+def _inverted(self: Tensor) -> Tensor:
+    """``~self``: ``bitwise_not``, whose refusal is Python's here, as it is PyTorch's."""
+    try:
+        return apply1(BITWISE_NOT, self)
+    except NotImplementedError as error:
+        raise TypeError(str(error)) from None
+
+
 for _name, _primitive in (
     ("and", BITWISE_AND),
     ("or", BITWISE_OR),
@@ -250,4 +258,4 @@ for _name, _primitive in (
     ("rshift", RIGHT_SHIFT),
 ):
     python_operator(_name, _primitive)
-tensor_method(bitwise_not, "__invert__")
+tensor_method(_inverted, "__invert__")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from warnings import warn
 
 from ...core.devices import array_module
 from ...core.dtypes import INEXACT
@@ -77,13 +78,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _dropped(x, x.array.shape, p, inplace) if training and p > 0 else x
 
 
-def _channelwise(input: Operand, p: float, training: bool, inplace: bool, dims: tuple[int, ...]) -> Tensor:
-    x = _check(input, p)
-    if x.array.ndim not in dims:
-        raise RuntimeError(f"wanted {dims[0]} or {dims[-1]} dimensions, got {describe(x)}")
+def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bool) -> Tensor:
+    """One decision for all that the first dimensions, so many as ``channels`` says, have in common."""
+    if x.array.ndim < channels:
+        raise RuntimeError(f"wanted at least {channels} dimensions, got {describe(x)}")
     if not training or p == 0:
         return x
-    channels = x.array.ndim - dims[0] + 1  # dimensions in front of the spatial ones
     shape = x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
     return _dropped(x, shape, p, inplace)
 
@@ -111,7 +111,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> F.dropout1d(rg.ones(1, 2), 1.0)
     tensor([[0., 0.]])
     """
-    return _channelwise(input, p, training, inplace, (2, 3))
+    x = _check(input, p)
+    if x.array.ndim not in (2, 3):
+        raise RuntimeError(f"wanted 2 or 3 dimensions, got {describe(x)}")
+    return _channelwise(x, x.array.ndim - 1, p, training, inplace)
 
 
 @operator(namespace="nn.functional", method=False, real=True)
@@ -119,7 +122,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, H, W)`` or ``(C, H, W)``; the result has the input's.
+    Shape: ``(N, C, H, W)``; with a warning ``(N, C, *)``, to which ``(C, H, W)`` is ``(N, C, L)``, as in PyTorch. The
+        result has the input's.
     Dtype: real floating; kept.
 
     Args:
@@ -130,14 +134,17 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 3 or 4 dimensions, or is not floating.
+        RuntimeError: the input has fewer than 2 dimensions, or is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
-    >>> F.dropout2d(rg.ones(1, 1, 2), 1.0)
-    tensor([[[0., 0.]]])
+    >>> F.dropout2d(rg.ones(1, 1, 1, 2), 1.0)
+    tensor([[[[0., 0.]]]])
     """
-    return _channelwise(input, p, training, inplace, (3, 4))
+    x = _check(input, p)
+    if x.array.ndim not in (0, 1, 4):
+        warn(f"dropout2d: wanted (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C", stacklevel=3)
+    return _channelwise(x, 2, p, training, inplace)
 
 
 @operator(namespace="nn.functional", method=False, real=True)
@@ -145,7 +152,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; the result has the input's.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; with a warning ``(C, *)``. The result has the input's.
     Dtype: real floating; kept.
 
     Args:
@@ -156,14 +163,17 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 4 or 5 dimensions, or is not floating.
+        RuntimeError: the input has no dimensions, or is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
     >>> F.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
     """
-    return _channelwise(input, p, training, inplace, (4, 5))
+    x = _check(input, p)
+    if x.array.ndim not in (0, 4, 5):
+        warn(f"dropout3d: wanted (N, C, D, H, W), got {x.array.ndim} dimensions: the first is C", stacklevel=3)
+    return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 
 def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
