@@ -22,6 +22,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.target_extension import CPU, dispatcher_registry, jit_registry
@@ -117,9 +118,22 @@ def njit(function: Any = None, /, **options: Any) -> Any:
     given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
     found = numba.jit(**given)(function)
     found._compiler.targetdescr = _target()
+    found._compiler._customize_flags = _Flags
     found.targetctx = _target().target_context
     found.get_call_template = partial(_template, found)
     return found
+
+
+class _Flags(Flags):
+    """Numba's flags, which it compares whenever it types a call."""
+
+    _hash, _defaults = hash(Flags()), Flags().values()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def values(self) -> dict[str, Any]:
+        return self._defaults | self._values
 
 
 jit_registry[_Loops], dispatcher_registry[_Loops] = njit, dispatcher_registry[CPU]

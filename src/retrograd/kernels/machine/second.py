@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ def serve() -> None:
     """Compile what standard input says, what was told last first, until that ends or says nothing for a while."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which is its parent's
     ahead.close()  # there is no third one
+    gc.disable()  # which would go through all that Numba keeps
     jobs: list[Job] = []
     changed, keeping = Condition(), Lock()
     Thread(target=_listen, args=(jobs, changed, keeping), daemon=True).start()
