@@ -54,7 +54,8 @@ def job(name, source=""):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(ahead, "_PROGRAM", SECOND.format(folder=str(tmp_path)))
     monkeypatch.setattr(store, "_place", lambda: tmp_path / "state")
-    monkeypatch.setattr(ahead, "cores", lambda: 2)
+    monkeypatch.setattr(store, "folder", lambda: tmp_path)
+    monkeypatch.setattr(ahead, "count", lambda: 2)
     monkeypatch.setenv("RETROGRAD_AHEAD", "on")
     return tmp_path
 
@@ -195,14 +196,14 @@ def test_no_more_is_told_than_a_pipe_holds(folder, second, monkeypatch):
     ("setting", "value"),
     [
         ("RETROGRAD_AHEAD", "off"),
-        ("cores", 1),
+        ("count", 1),
         ("executable", "/usr/bin/blender"),
         ("executable", None),
         ("frozen", True),
     ],
 )
 def test_there_is_none_where_it_does_not_fit(setting, value, folder, second, monkeypatch):
-    if setting == "cores":
+    if setting == "count":
         monkeypatch.setattr(ahead, setting, lambda: value)
     elif setting == "RETROGRAD_AHEAD":
         monkeypatch.setenv(setting, value)
@@ -212,6 +213,19 @@ def test_there_is_none_where_it_does_not_fit(setting, value, folder, second, mon
     second.ask([job(str(number)) for number in range(9)])
     second.compiled(9.0, 9.0, True)
     assert second._process is None
+
+
+@posix
+def test_there_is_one_for_a_folder(folder, second):
+    second.expect()
+    other = Ahead()
+    other.expect()
+    assert second._process is not None and other._process is None
+    second.close()
+    another = Ahead()
+    another.expect()
+    assert another._process is not None
+    another.close()
 
 
 def test_there_is_none_where_loops_cannot_be_kept(folder, second):
@@ -297,7 +311,8 @@ def test_the_loop_of_the_derivative_is_there_when_it_is_needed(tmp_path):
     assert run(PROGRAM.format(then=DONE), tmp_path) == "1 3"
     assert run(PROGRAM.format(then=""), tmp_path) == "4 0"
     assert run(PROGRAM.format(then=""), tmp_path / "off", RETROGRAD_AHEAD="off") == "0 4"
-    assert all(path.suffix == ".loop" for path in tmp_path.rglob("*") if path.is_file())
+    files = {path.suffix or path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {".loop", "lock"}  # nothing is left half written
 
 
 @pytest.mark.slow
@@ -339,6 +354,37 @@ def test_the_second_process_ends_with_the_first(name, tmp_path):
     _, errors = process.communicate(timeout=100)
     assert errors.count("Traceback") == (name == "SIGINT")
     until(lambda: not alive(pid))
+
+
+# What is compiled
+
+
+def test_a_routine_is_asked_for_while_the_loop_that_calls_it_is_compiled(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ahead.ahead, "ask", asked.extend)
+    Loop("retrograd.kernels.loops", "relu").code((*["int"] * 5, *[("f4", 1, True, True)] * 2))
+    assert asked == [Job("retrograd.kernels.machine.native", "launch", "i" * 7)]
+
+
+def test_constants_make_no_functions_of_their_own_and_what_numba_adds_is_no_function_of_a_user(monkeypatch):
+    numba = pytest.importorskip("numba")
+    objects = importlib.import_module("retrograd.kernels.machine.objects")
+
+    @objects.njit
+    def filled(x, twice):
+        copy = np.empty(x.size, x.dtype)
+        for j in range(x.size):
+            copy[j] = 2 * x[j] if twice else x[j]
+        return copy
+
+    @objects.njit
+    def added(x):
+        x[:] = filled(x, True) + filled(x, False)
+
+    for recipe in (added, added):
+        assert objects.compile(recipe, (("f8", 1, True, True),), "added").startswith(b'{"name": "added"')
+    assert len(filled.overloads) == 1
+    assert numba.njit(lambda n: np.empty(n))(3).shape == (3,)
 
 
 # Programs

@@ -31,7 +31,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.threads._wanted", [2])
+    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
 
 
 def matrix(seed, dtype=np.float32, shape=SHAPE):

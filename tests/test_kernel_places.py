@@ -20,7 +20,7 @@ def by_loops(test):
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.threads._wanted", [2])
+    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
 
 
 def numbers(dtype, shape, kind):

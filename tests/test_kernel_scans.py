@@ -50,7 +50,7 @@ def references(monkeypatch):
 
 @pytest.fixture(params=[1, 2])
 def threads(request, monkeypatch):
-    monkeypatch.setattr("retrograd.kernels.machine.threads._wanted", [request.param])
+    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [request.param])
     monkeypatch.setattr(ufuncs, "BLOCK", 1 << 10)
     for module in (ufuncs, parts):
         monkeypatch.setattr(module, "LARGE", 1 << 10)
@@ -142,7 +142,7 @@ def test_a_reduction_does_not_depend_on_the_number_of_threads(dim, monkeypatch):
     x = np.random.default_rng(0).standard_normal((1000, 700)).astype(np.float32) + 1
     found = []
     for count in (1, 2, 3):
-        monkeypatch.setattr("retrograd.kernels.machine.threads._wanted", [count])
+        monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [count])
         found.append(ufuncs.reduced(np.multiply, x, dim, False))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

@@ -656,7 +656,7 @@ def test_a_loop_that_gets_no_memory_says_so_whichever_thread_asked_for_it(thread
     from retrograd.kernels.machine import threads as pool
 
     loop = native.shared()(greedy)
-    monkeypatch.setattr(pool, "_wanted", [threads])
+    monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [threads])
     out = np.zeros(100)
     if threads > 1:
         with pytest.raises(MemoryError):

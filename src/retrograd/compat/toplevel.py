@@ -10,8 +10,9 @@ import numpy as np
 
 from ..core.dtypes import INEXACT, get_default_dtype
 from ..core.tensor import Tensor
+from ..kernels.machine.cores import count
 from ..kernels.machine.denormals import set_flush
-from ..kernels.machine.threads import count, set_count
+from ..kernels.machine.threads import set_count
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 from .autocast import clear_autocast_cache as clear_autocast_cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
@@ -23,6 +22,7 @@ from ..core.modes import modes
 from ..core.storage import sharers
 from ..core.tensor import Tensor
 from ..func.nests import Structure, flatten
+from ..kernels.machine.settings import turned_on
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
@@ -85,7 +85,13 @@ class Compiled(Wrapper):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         stance = modes.stance
-        if self.eager or modes.observers or modes.level is not None or stance == "force_eager" or not turned_on():
+        if (
+            self.eager
+            or modes.observers
+            or modes.level is not None
+            or stance == "force_eager"
+            or not turned_on("RETROGRAD_COMPILE")
+        ):
             return self.function(*args, **kwargs)
         leaves, structure = _taken_apart(args, kwargs)
         casts = _casts()
@@ -440,18 +446,6 @@ def _casts() -> tuple[Any, ...]:
     """Which casts autocast makes on this thread; nothing where nobody has asked for it."""
     autocast = sys.modules.get("retrograd.compat.autocast")
     return autocast.casts() if autocast is not None else ()
-
-
-def turned_on() -> bool:
-    """Whether functions are compiled: not so where the environment variable ``RETROGRAD_COMPILE`` is ``off``.
-
-    Raises:
-        RuntimeError: it is neither ``on`` nor ``off``.
-    """
-    wanted = os.environ.get("RETROGRAD_COMPILE", "on")
-    if wanted not in ("on", "off"):
-        raise RuntimeError(f"RETROGRAD_COMPILE: wanted on or off, got {wanted!r}")
-    return wanted == "on"
 
 
 def compile(

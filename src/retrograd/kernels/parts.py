@@ -20,7 +20,8 @@ from ..core.modes import modes, watchers
 from ..core.quiet import silent
 from ..core.summation import LARGE
 from . import suits
-from .machine.threads import count, in_shares
+from .machine.cores import count
+from .machine.threads import in_shares
 from .results import empty
 
 PART = 1 << 19  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds

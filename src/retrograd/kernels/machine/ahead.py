@@ -4,9 +4,10 @@ What it compiles it keeps on disk, where this process finds it. It is told what 
 input, tells on its standard output what it has begun and ended, and ends when its input does. Whatever goes wrong with
 it, this process compiles by itself, and waits for no loop longer than compiling takes.
 
-It is started where nothing was compiled before, or when a process has compiled for a while. There is none where one
-thread is to work, where loops cannot be kept, in children of ``multiprocessing``, in forked processes, and with the
-environment variable ``RETROGRAD_AHEAD=off``.
+It is started where nothing was compiled before, or when a process has compiled for a while. There is one for a folder
+where loops are kept, whose lock its first process holds: the ranks of a distributed program have one between them.
+There is none where one thread is to work, where loops cannot be kept, in children of ``multiprocessing``, in forked
+processes, and with the environment variable ``RETROGRAD_AHEAD=off``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from contextlib import suppress
 from functools import cache
 from io import BufferedReader
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from . import store
-from .cores import cores
+from .cores import count
+from .settings import turned_on
 
 if TYPE_CHECKING:
     import subprocess
@@ -69,6 +71,8 @@ class Ahead:
         self._begun: Key | None = None
         self._since = 0.0
         self._longest = 1.0  # seconds of compiling a loop
+        self._lock: IO[bytes] | None = None
+        self.loops = 0  # that it has compiled
 
     def ask(self, jobs: Sequence[Job]) -> None:
         """These loops will be needed, in this order: here the first ones are compiled first, there the last ones."""
@@ -115,7 +119,7 @@ class Ahead:
         if not self._later and not soon:
             return
         if self._allowed is None:
-            self._allowed = turned_on() and _can_start()
+            self._allowed = turned_on("RETROGRAD_AHEAD") and _can_start()
         if self._allowed and self._process is None:
             self._start()
         room = _MOST - sum(self._told.values())
@@ -135,12 +139,13 @@ class Ahead:
 
         command, pipe = [sys.executable, "-P", "-c", _PROGRAM], subprocess.PIPE
         try:
+            self._lock = store.lock()
             process = subprocess.Popen(
                 command, bufsize=0, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )  # fmt: skip
         except OSError:
-            self._allowed = False
+            self._give_up()
             return
         self._process = process
         Thread(target=self._hear, args=(process,), name="retrograd-ahead", daemon=True).start()
@@ -169,6 +174,7 @@ class Ahead:
                     else:
                         self._longest = max(self._longest, now - self._since)
                         self._begun = None
+                        self.loops += 1
                     self._changed.notify_all()
             again = process.wait() == 0  # it had nothing to do
         with self._changed:
@@ -187,11 +193,16 @@ class Ahead:
             except Exception:
                 process.kill()
                 process.wait()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _let_go(self) -> None:
         """In a forked process, whose parent's the other one is."""
-        process = self._process
+        process, lock = self._process, self._lock
         self.__init__(allowed=False)  # type: ignore[misc]
+        if lock is not None:
+            lock.close()
         if process is not None:
             process.returncode = 0  # it is not waited for
             for pipe in (process.stdin, process.stdout):
@@ -199,23 +210,11 @@ class Ahead:
                     pipe.close()
 
 
-def turned_on() -> bool:
-    """Whether the environment variable ``RETROGRAD_AHEAD`` is not ``off``.
-
-    Raises:
-        RuntimeError: it is neither ``on`` nor ``off``.
-    """
-    wanted = os.environ.get("RETROGRAD_AHEAD", "on")
-    if wanted not in ("on", "off"):
-        raise RuntimeError(f"RETROGRAD_AHEAD: wanted on or off, got {wanted!r}")
-    return wanted == "on"
-
-
 def _can_start() -> bool:
     """Whether there is a core for a second process, and Python to start, in a process that is nobody's worker."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     python = os.path.basename(sys.executable or "").startswith("python") and not getattr(sys, "frozen", False)
-    return python and cores() > 1 and (multiprocessing is None or multiprocessing.parent_process() is None)
+    return python and count() > 1 and (multiprocessing is None or multiprocessing.parent_process() is None)
 
 
 @cache

@@ -5,6 +5,13 @@ from __future__ import annotations
 import os
 from functools import cache
 
+wanted: list[int] = []  # threads, where ``threads.set_count`` has said it
+
+
+def count() -> int:
+    """How many threads work: what ``set_count`` said, else ``OMP_NUM_THREADS``, else one per core of this process."""
+    return wanted[0] if wanted else cores()
+
 
 @cache
 def cores() -> int:

@@ -13,7 +13,7 @@ import gc
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
@@ -22,13 +22,16 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.target_extension import CPU, dispatcher_registry, jit_registry
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
 from . import interface as at
+from .ahead import Job, ahead
 from .vectors import wide
 
 _WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
@@ -89,6 +92,10 @@ class _Codegen(JITCPUCodegen):
         pass
 
 
+class _Loops(CPU):
+    """The name of the target below: what Numba itself adds to a loop is compiled by ``njit`` of this module, too."""
+
+
 class _Target:
     """Numba's target for this processor, but for when code is translated."""
 
@@ -98,7 +105,7 @@ class _Target:
     def __init__(self) -> None:
         context = cpu_target.target_context
         context.refresh()  # before it is copied, lest Numba's own runtime be translated in our way
-        self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"))
+        self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"), target=_Loops)
 
 
 _target = prepare = cache(_Target)
@@ -108,10 +115,34 @@ def njit(function: Any = None, /, **options: Any) -> Any:
     """``numba.njit`` for functions that only compiled loops call: they are compiled as parts of these."""
     if function is None:
         return lambda function: njit(function, **options)
-    found = numba.njit(**{"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options})(function)
+    given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
+    found = numba.jit(**given)(function)
     found._compiler.targetdescr = _target()
+    found._compiler._customize_flags = _Flags
     found.targetctx = _target().target_context
+    found.get_call_template = partial(_template, found)
     return found
+
+
+class _Flags(Flags):
+    """Numba's flags, which it compares whenever it types a call."""
+
+    _hash, _defaults = hash(Flags()), Flags().values()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def values(self) -> dict[str, Any]:
+        return self._defaults | self._values
+
+
+jit_registry[_Loops], dispatcher_registry[_Loops] = njit, dispatcher_registry[CPU]
+
+
+def _template(function: Any, args: Any, kws: Any) -> Any:
+    """By which a call is typed: constants are numbers like others, lest a function be compiled for each of them."""
+    args, kws = tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
+    return type(function).get_call_template(function, args, kws)
 
 
 def numba_type(kind: at.Kind) -> Any:
@@ -150,8 +181,10 @@ def routine(function: Any) -> Any:
 
 
 def _call_routine(builder: Any, function: Any, letters: str, values: Any) -> Any:
-    """Whether the routine of a function fails."""
-    name = f"{at.ROUTINE}{function.__module__}.{function.__name__}.{letters}"
+    """Whether the routine of a function fails. It will be needed when this is compiled."""
+    job = Job(function.__module__, function.__name__, letters)
+    ahead.ask([job])
+    name = f"{at.ROUTINE}{'.'.join(job[:3])}"
     kind = ir.FunctionType(_INT, [value.type for value in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 

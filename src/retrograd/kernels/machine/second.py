@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 from threading import Condition, Lock, Thread
 
 from . import store
-from .ahead import Job
+from .ahead import Job, ahead
 from .compiled import code
 
 IDLE = 20.0  # seconds without work after which it ends
@@ -18,6 +19,8 @@ IDLE = 20.0  # seconds without work after which it ends
 def serve() -> None:
     """Compile what standard input says, what was told last first, until that ends or says nothing for a while."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which is its parent's
+    ahead.close()  # there is no third one
+    gc.disable()  # which would go through all that Numba keeps
     jobs: list[Job] = []
     changed, keeping = Condition(), Lock()
     Thread(target=_listen, args=(jobs, changed, keeping), daemon=True).start()

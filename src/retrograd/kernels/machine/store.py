@@ -16,8 +16,14 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 _DIGEST = hashlib.sha256
 _STATES = 16  # of sources, versions and processors, whose loops are kept
@@ -62,6 +68,23 @@ def _sources() -> str:
 @cache
 def _place() -> Path:
     return folder() / "loops" / _DIGEST(_state()).hexdigest()[:24]
+
+
+def lock() -> IO[bytes]:
+    """A file that one process at a time can have open.
+
+    Raises:
+        OSError: another one has.
+    """
+    folder().mkdir(parents=True, exist_ok=True)
+    file = open(folder() / "lock", "ab")  # noqa: SIM115
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+    return file
 
 
 def known() -> bool:

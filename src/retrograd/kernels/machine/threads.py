@@ -18,24 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from .cores import cores
+from .cores import count, wanted
 from .openblas import limit
 from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
 
-_wanted: list[int] = []
-
-
-def count() -> int:
-    """How many threads work: what ``set_count`` said, else ``OMP_NUM_THREADS``, else one per core of this process."""
-    return _wanted[0] if _wanted else cores()
-
 
 def set_count(number: int) -> None:
     """Let so many threads work, and BLAS's where the pool does not share products."""
-    _wanted[:] = [number]
+    wanted[:] = [number]
     limit(number if _pool.serve is None else 1)
 
 

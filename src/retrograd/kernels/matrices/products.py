@@ -15,9 +15,10 @@ from numpy import ndarray
 
 from ...core.summation import LARGE
 from .. import loop, multiplies, share
+from ..machine.cores import count
 from ..machine.interface import Kind, kind_of_array
 from ..machine.openblas import openblas
-from ..machine.threads import count, launch
+from ..machine.threads import launch
 from ..machine.vectors import width as vector
 from ..results import empty
 

@@ -71,16 +71,12 @@ def tanh(x):
 
 @overload(exp, jit_options=_OPTIONS)
 def _exp_of(x):
-    if x == types.float32:
-        return lambda x: _exp(x)
-    return lambda x: _exp_in_double(x)
+    return _exp.py_func if x == types.float32 else _exp_in_double.py_func
 
 
 @overload(tanh, jit_options=_OPTIONS)
 def _tanh_of(x):
-    if x == types.float32:
-        return lambda x: _tanh(x)
-    return lambda x: _tanh_in_double(x)
+    return _tanh.py_func if x == types.float32 else _tanh_in_double.py_func
 
 
 @njit(**_OPTIONS)

@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
 from ..layout.copies import LARGE, copied
-from ..machine.threads import count, launch
+from ..machine.cores import count
+from ..machine.threads import launch
 from ..machine.vectors import width
 from ..results import empty
 
