@@ -93,7 +93,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Loops(CPU):
-    """The name of the target below: what Numba itself adds to a loop is compiled by ``njit`` of this module, too."""
+    """The name of the target below: what Numba itself adds to a loop is compiled as a part of it, too."""
 
 
 class _Target:
@@ -115,12 +115,20 @@ def njit(function: Any = None, /, **options: Any) -> Any:
     """``numba.njit`` for functions that only compiled loops call: they are compiled as parts of these."""
     if function is None:
         return lambda function: njit(function, **options)
+    found = _part(function, **options)
+    found.get_call_template = partial(_template, found)
+    return found
+
+
+def _part(function: Any = None, /, **options: Any) -> Any:
+    """The same for Numba's own functions, which may want constants."""
+    if function is None:
+        return lambda function: _part(function, **options)
     given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
     found = numba.jit(**given)(function)
     found._compiler.targetdescr = _target()
     found._compiler._customize_flags = _Flags
     found.targetctx = _target().target_context
-    found.get_call_template = partial(_template, found)
     return found
 
 
@@ -136,7 +144,7 @@ class _Flags(Flags):
         return self._defaults | self._values
 
 
-jit_registry[_Loops], dispatcher_registry[_Loops] = njit, dispatcher_registry[CPU]
+jit_registry[_Loops], dispatcher_registry[_Loops] = _part, dispatcher_registry[CPU]
 
 
 def _template(function: Any, args: Any, kws: Any) -> Any:
