@@ -8,8 +8,9 @@ import numpy as np
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
 from ..machine.native import add, shared
 from ..machine.objects import njit
-from ..machine.tiles import multiply_large, panels_of, product_at
-from .products import SINGLY, STRAIGHT, TILES, WIDE
+from ..machine.panels import multiply_large, packed_product_at, panels_of
+from ..machine.tiles import product_at
+from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE
 
 
 @njit
@@ -30,6 +31,12 @@ def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     if how == STRAIGHT:
         down, along = (size, x.strides[0]) if x_turned else (x.strides[0], size)
         product_at(m, k, n, x_at, down, along, y_at, y.strides[0], out_at, out.strides[0], times)
+        return
+    if how == PACKED:
+        x_step, y_step, step = x.strides[0], y.strides[0], out.strides[0]
+        packed_product_at(
+            m, k, n, x_at, x_step, np.int64(x_turned), y_at, y_step, np.int64(y_turned), out_at, step, times
+        )
         return
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
