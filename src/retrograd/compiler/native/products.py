@@ -10,7 +10,7 @@ from typing import Any
 
 from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
-from ...kernels.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, smaller
+from ...kernels.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
 from .emission import Body, Kernel, type_of
 from .machine import gemm, packing, tiles
 from .steps import Place, Step, Unlowered, kernel_of
@@ -147,24 +147,25 @@ def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
 
 def _tiles_kernel(step: Step) -> Kernel:
     """Rows of the result, or columns, by tiles of registers, as ``kernels.matrices`` multiplies shallow matrices."""
-    return _part_kernel(step, tiles(step.operands[0].dtype), False)
+    return _part_kernel(step, tiles(step.operands[0].dtype), STRAIGHT)
 
 
 def _packing_kernel(step: Step) -> Kernel:
     """The same of what is packed of one factor, as ``kernels.matrices`` multiplies other matrices of such sizes."""
-    return _part_kernel(step, packing(step.operands[0].dtype), True)
+    return _part_kernel(step, packing(step.operands[0].dtype), PACKED)
 
 
-def _part_kernel(step: Step, name: str, packs: bool) -> Kernel:
+def _part_kernel(step: Step, name: str, how: int) -> Kernel:
     """A routine's product of a part of the rows or the columns."""
     out, x, y = step.operands
     (m, k), n = x.shape, y.shape[1]
     typ = type_of(x.dtype)
     body = Body()
     blocks, _, block, _ = step.parts
-    begin, last = body.part(block, max(m, n)) if blocks > 1 else ("0", str(max(m, n)))
+    tall = by_rows(m, n, how)
+    whole = m if tall else n
+    begin, last = body.part(block, whole) if blocks > 1 else ("0", str(whole))
     length = body.give(f"sub nsw i64 {last}, {begin}")
-    tall = m >= n
     rows, columns = (length, n) if tall else (m, length)
     addresses = (
         body.address("%p1", [begin], [x.strides[0]]) if tall else "%p1",
@@ -172,7 +173,7 @@ def _part_kernel(step: Step, name: str, packs: bool) -> Kernel:
         body.address("%p0", [begin], [out.strides[0] if tall else out.strides[1]]),
     )
     at_x, at_y, at_out = [body.give(f"ptrtoint ptr {address} to i64") for address in addresses]
-    if packs:
+    if how == PACKED:
         ways = [(place.strides[turned], turned) for place in (x, y) for turned in [_is_turned(place)]]
         (x_step, x_turned), (y_step, y_turned) = ways
         numbers = [rows, k, columns, at_x, x_step, int(x_turned), at_y, y_step, int(y_turned), at_out, out.strides[0]]

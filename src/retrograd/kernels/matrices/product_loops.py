@@ -10,7 +10,9 @@ from ..machine.native import add, shared
 from ..machine.objects import njit
 from ..machine.panels import multiply_large, packed_product_at, panels_of
 from ..machine.tiles import product_at
-from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE
+from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE, by_rows
+
+_by_rows = njit(by_rows)
 
 
 @njit
@@ -20,7 +22,7 @@ def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
     size = out.itemsize
-    if m >= n:
+    if _by_rows(m, n, how):
         m = last - first
         x_at += first * size * (1 if x_turned else k)
         out_at += first * size * n
@@ -63,12 +65,13 @@ def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, t
                     over(given, out, first, last, low, high)
                     block = add(rest, 1)
         return
-    last = min(max(m, n), stop * block)
+    tall = _by_rows(m, n, how)
+    last = min(m if tall else n, stop * block)
     step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
         end = min(last, first + step)
         _part(x, x_turned, y, y_turned, out, how, first, end, times)
-        if m >= n:
+        if tall:
             over(given, out, first, end, 0, n)
         else:
             over(given, out, 0, m, first, end)

@@ -30,6 +30,7 @@ LIGHT = 10_000  # multiplications for each element along the other axis up to wh
 TILED = 1 << 23  # multiplications from which tiles of registers are used
 NARROW = 64  # rows, columns or inner length below which it is not
 SHALLOW = 128  # inner length up to which smaller products need no packing
+TALL = 64  # rows from which those are shared then, though there be more columns: as updates share a weight's
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
 ALONE = 1 << 19  # elements that a thread packs at once
 ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
@@ -154,8 +155,8 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     """
     shortest, longest = sorted((m, n))
     if vector() == WIDE and k <= SHALLOW and shortest >= ROWS and not y_turned:
-        block = ROWS if m >= n else COLUMNS
-        return -(-longest // block), -(-FINEST // (4 * block * k * shortest)), block, PARTS, STRAIGHT
+        length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
+        return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
     packing_is_dear = x_turned or kind == "d" and not y_turned
     if vector() == WIDE and shortest >= (NARROW if packing_is_dear else THIN):
         block = ROWS if m >= n or y_turned else COLUMNS
@@ -164,6 +165,11 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     if block:
         return -(-longest // block), 1, block, 2, SINGLY
     return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, PARTS, WHOLE
+
+
+def by_rows(m: int, n: int, how: int) -> bool:
+    """Whether a smaller product is cut into rows of the result, not columns."""
+    return m >= n or how == STRAIGHT and m >= TALL
 
 
 def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:
