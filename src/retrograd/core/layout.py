@@ -16,7 +16,7 @@ def row_major(array: Any) -> Any:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
-def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
     """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
 
     def run(*arrays: Any, **params: Any) -> Any:
@@ -32,6 +32,8 @@ def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., 
 
 def order_like(array: Any) -> Literal["C", "K"]:
     """The order of a copy as PyTorch makes it: the array's own, but row-major where its elements share memory."""
+    if array.flags.c_contiguous:
+        return "K"
     if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
         return "C"
     return "K"

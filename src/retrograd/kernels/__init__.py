@@ -203,15 +203,14 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
-        def run(*arrays: Any, dim: int) -> Any:
+        def along(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
             last = dim == x.ndim - 1
             if not takes(*arrays, least=SEVERAL if last else USEFUL):
                 return reference(*arrays, dim=dim)
             if not last:
-                return _turned(run, arrays, dim)
+                return _turned(along, arrays, dim)
             loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
@@ -219,6 +218,11 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             launch(loop, rows[0], shortest(width), *[shaped(array, rows) for array in (*arrays, out)])
             return out
 
+        @wraps(reference)
+        def run(*arrays: Any, dim: int) -> Any:
+            return shared(*arrays, dim=dim) if watchers else along(*arrays, dim=dim)
+
+        shared = whole(along)
         return run
 
     return enter

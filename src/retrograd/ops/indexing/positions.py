@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module, backend_of, extent
+from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.storage import storage_of
@@ -31,8 +31,7 @@ def positions(index: Operand, x: Tensor) -> Tensor:
 
 def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
     array = index.array
-    settled = low == 0 and array.__class__ is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous
-    if settled and array.size and np.maximum.reduce(array.view(np.uint64), None) < length:  # negative ones are large
+    if low == 0 and array.size and lie_within(array, length):
         return
     if all_examples(array).size:
         least, most = extent(array)

@@ -187,7 +187,12 @@ def _flip(x: Any, dims: tuple[int, ...]) -> Any:
 
 
 def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return array_module(x).roll(x, shifts, dims)
+    xp = array_module(x)
+    if len(dims) > 1:
+        return xp.roll(x, shifts, dims)
+    before, length = (slice(None),) * dims[0], x.shape[dims[0]]
+    start = -shifts[0] % length if length else 0
+    return xp.concatenate((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
 
 
 FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"))
