@@ -12,11 +12,15 @@ from numpy import ndarray
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
 from ...core.errors import InvalidValue, describe
-from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels.matrices import distances
 from ..linear.matmul import MATMUL
+from ..math.bounds import CLAMP_MIN
+from ..reduce.common import reduce_
+from ..reduce.norms import p_norm
+from ..reduce.reductions import SUM
 from ..table.arguments import dimension, number
 from ..table.batching import composed, in_front
 from ..table.composites import gradients_of, raw, second_order
@@ -58,9 +62,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x = x if x.array.shape == shape else x.expand(shape)
     y = y if y.array.shape == shape else y.expand(shape)
     # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
-    x = x / x.norm(2, dim, keepdim=True).clamp(min=eps)
-    y = y / y.norm(2, dim, keepdim=True).clamp(min=eps)
-    return (x * y).sum(dim)
+    x = x / apply2(CLAMP_MIN, p_norm(x, 2, dim, True), eps)
+    y = y / apply2(CLAMP_MIN, p_norm(y, 2, dim, True), eps)
+    return reduce_(SUM, x * y, dim, False)
 
 
 @lru_cache(maxsize=16)

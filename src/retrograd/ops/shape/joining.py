@@ -32,9 +32,9 @@ def _concatenate(*xs: Any, dim: int) -> Any:
 def _stack(*xs: Any, dim: int) -> Any:
     xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
     try:
-        return xp.concatenate([x[new] for x in xs], axis=dim)
+        return row_major(xp.concatenate([x[new] for x in xs], dim))
     except (ValueError, IndexError):
-        return xp.stack(xs, axis=dim)  # which is slower, and says what is wrong
+        return row_major(xp.stack(xs, axis=dim))  # which is slower, and says what is wrong
 
 
 def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
@@ -55,7 +55,7 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
 
 
 CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, batch=batching.joined)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, contiguous=True, batch=batching.joined)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, batch=batching.joined)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
