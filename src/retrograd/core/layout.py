@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 LINE = 64  # bytes that processors read and write at once, which large arrays begin with one of
+
+
+# Of shapes, which are asked for again and again; NumPy's own takes as long as several operators.
+broadcast_shapes: Callable[..., tuple[int, ...]] = lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 
 def row_major(array: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.errors import describe
+from ...core.layout import broadcast_shapes
 from ...core.primitive import operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
@@ -118,7 +119,7 @@ def bool_mask(mask: Operand) -> Tensor:
 def mask_index(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
     """x and the mask in the shape they broadcast to, the mask as an Index."""
     try:
-        shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
+        shape = broadcast_shapes(x.array.shape, mask.array.shape)
     except ValueError:
         raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
     if x.array.shape != shape:

@@ -54,7 +54,7 @@ def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
 
 
 def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
-    ufunc = np.maximum if method == "max" else np.minimum
+    ufunc: Any = np.maximum if method == "max" else np.minimum
 
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         out = reduced(ufunc, x, dim, keepdim) if x.size >= LARGE else None

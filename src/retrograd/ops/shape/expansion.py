@@ -10,6 +10,7 @@ import numpy as np
 from ...core.backward import unbroadcast
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import broadcast_shapes
 from ...core.primitive import Primitive, operand
 from ...core.tensor import Tensor
 from ..table.arguments import integers, only_keyword
@@ -159,7 +160,7 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """
     inputs = [operand(x, "tensors") for x in tensors]
     try:
-        shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
+        shape = broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
         raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
     return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])

@@ -16,6 +16,7 @@ from numpy import ndarray
 from ....core.devices import all_examples, array_module, extent, is_array, lie_within
 from ....core.dtypes import FLOATING, int64
 from ....core.errors import InvalidValue, describe
+from ....core.layout import row_major
 from ....core.primitive import Primitive, apply, operand
 from ....core.storage import Storage, storage_of
 from ....core.summation import LONG, accurate_sum, total_of
@@ -229,7 +230,7 @@ def _reduced(rows: Any, classes: Classes, sign: int = 1) -> Any:
     if classes.divisor is None:
         return rows if sign > 0 else -rows
     if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
-        return np.asarray(total_of(rows) / classes.divisor * sign)
+        return np.asarray(total_of(rows) / (classes.divisor if sign > 0 else -classes.divisor))
     return _sum(rows) / classes.divisor * sign
 
 
@@ -238,7 +239,7 @@ def _reduced(rows: Any, classes: Classes, sign: int = 1) -> Any:
 
 def _nll(x: Any, classes: Classes) -> Any:
     loss = _reduced(_weighted(x[at_classes(classes.index)], classes), classes, -1)
-    return loss if loss.dtype is x.dtype else loss.astype(x.dtype, copy=False)
+    return row_major(loss if loss.dtype is x.dtype else loss.astype(x.dtype))
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
@@ -254,7 +255,6 @@ NLL: Primitive = Primitive(
     [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
     signals=True,
     piecewise_linear=True,
-    contiguous=True,
     batch=_nll_examples,
 )
 NLL_TRANSPOSE: Primitive = Primitive(
@@ -311,7 +311,7 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
     else:
         rows = _weighted(rows, classes)
     loss = _reduced(rows, classes)
-    return loss if loss.dtype is dtype else loss.astype(dtype, copy=False), top, total
+    return row_major(loss if loss.dtype is dtype else loss.astype(dtype)), top, total
 
 
 def _per_class(weight: Any, x: Any) -> Any:
@@ -376,7 +376,6 @@ CROSS_ENTROPY = Primitive(
     ],
     residuals="top total",
     signals=True,
-    contiguous=True,
     batch=_cross_entropy_examples,
 )
 

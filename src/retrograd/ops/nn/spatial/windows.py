@@ -41,7 +41,7 @@ class Window:
         object.__setattr__(self, "_hash", hash(fields))  # asked for at every call
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined, no-any-return]
+        return self._hash  # type: ignore[attr-defined]
 
     @cached_property
     def reads(self) -> int:
