@@ -204,13 +204,13 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
 
     def enter(reference: Reference) -> Reference:
         @wraps(reference)
-        def along(*arrays: Any, dim: int) -> Any:
+        def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
             last = dim == x.ndim - 1
             if not takes(*arrays, least=SEVERAL if last else USEFUL):
                 return reference(*arrays, dim=dim)
             if not last:
-                return _turned(along, arrays, dim)
+                return _turned(run, arrays, dim)
             loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
@@ -219,11 +219,11 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             return out
 
         @wraps(reference)
-        def run(*arrays: Any, dim: int) -> Any:
-            return shared(*arrays, dim=dim) if watchers else along(*arrays, dim=dim)
+        def watched(*arrays: Any, dim: int) -> Any:
+            return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
 
-        shared = whole(along)
-        return run
+        shared = whole(run)
+        return watched
 
     return enter
 
