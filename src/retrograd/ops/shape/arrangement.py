@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.devices import array_module, backend_of
 from ...core.errors import describe
-from ...core.layout import order_like
+from ...core.layout import order_like, row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import copies
@@ -368,7 +368,7 @@ def _kept(x: Any, diagonal: int, lower: bool) -> Any:
         np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
         return out
     xp = array_module(x)
-    return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
+    return row_major(xp.tril(x, diagonal) if lower else xp.triu(x, diagonal))
 
 
 TRIL: Primitive = Primitive(
@@ -376,7 +376,6 @@ TRIL: Primitive = Primitive(
     lambda x, diagonal: _kept(x, diagonal, True),
     "x",
     [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
-    contiguous=True,
     batch=batching.in_front,
 )
 TRIU: Primitive = Primitive(
@@ -384,7 +383,6 @@ TRIU: Primitive = Primitive(
     lambda x, diagonal: _kept(x, diagonal, False),
     "x",
     [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
-    contiguous=True,
     batch=batching.in_front,
 )
 
