@@ -22,6 +22,7 @@ from .devices import is_array
 from .dtypes import promoted
 from .errors import describe
 from .graph import Node
+from .layout import broadcast_shapes
 from .modes import modes, no_grad, watchers
 from .mutation import (
     COPY,
@@ -212,7 +213,7 @@ class Level:
         Raises:
             RuntimeError: ``vmap`` was told to refuse them, or to draw the same from what differs.
         """
-        shape = np.broadcast_shapes(*[array.shape for array in arrays])
+        shape = broadcast_shapes(*[array.shape for array in arrays])
         mapped = [type(array) is Batched and array.level is self and array.mapped for array in arrays]
         if self.randomness == "same" and any(mapped):
             raise RuntimeError(

@@ -257,6 +257,8 @@ def _computes_as_array(kind: type) -> bool:
 
 def array_module(array: Any) -> Any:
     """``numpy`` or ``cupy``, whichever made the array (a Tensor stands for its array)."""
+    if array.__class__ is np.ndarray:
+        return np
     return backend_of(getattr(array, "array", array)).xp
 
 
@@ -278,6 +280,17 @@ def extent(array: Any) -> tuple[int, int]:
         few = numbers.ravel().tolist()
         return min(few), max(few)
     return numbers.min().item(), numbers.max().item()
+
+
+_SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
+
+
+def lie_within(array: Any, length: int) -> bool:
+    """Whether the integers, of which there are some, are known to lie in ``range(length)``: cheaper than ``extent``."""
+    if array.__class__ is not np.ndarray or array.dtype is not _SIGNED or not array.flags.c_contiguous:
+        return False
+    numbers = array.view(_UNSIGNED)  # in which negative ones are large
+    return bool(numbers.item(numbers.argmax()) < length)
 
 
 def get_array_module(*values: Any) -> Any:

@@ -7,6 +7,7 @@ an operand of a higher category (bool < integer < floating < complex) decides th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -166,19 +167,26 @@ def result_type(*operands: Any) -> DType:
     >>> result_type(np.ones(3, np.int64), 1.5)
     dtype('float32')
     """
-    dimensioned: DType | None = None
-    zero_dim: DType | None = None
-    number: DType | None = None
+    kinds = []
     for operand in operands:
         shape = getattr(operand, "shape", None)
         if shape is None or isinstance(operand, np.generic):
-            dtype = scalar_dtype(operand)
-            number = dtype if number is None else promote_types(number, dtype)
-        elif len(shape) == 0:
-            zero_dim = operand.dtype if zero_dim is None else promote_types(zero_dim, operand.dtype)
+            kinds.append((_NUMBER, scalar_dtype(operand)))
         else:
-            dimensioned = operand.dtype if dimensioned is None else promote_types(dimensioned, operand.dtype)
-    result = _combine(dimensioned, _combine(zero_dim, number))
+            kinds.append((_DIMENSIONED if len(shape) else _ZERO_DIM, operand.dtype))
+    return _result_type(*kinds)
+
+
+_DIMENSIONED, _ZERO_DIM, _NUMBER = range(3)  # by falling priority
+
+
+@lru_cache(maxsize=512)
+def _result_type(*kinds: tuple[int, DType]) -> DType:
+    found: list[DType | None] = [None, None, None]
+    for place, dtype in kinds:
+        known = found[place]
+        found[place] = dtype if known is None else promote_types(known, dtype)
+    result = _combine(found[_DIMENSIONED], _combine(found[_ZERO_DIM], found[_NUMBER]))
     if result is None:
         raise TypeError("result_type: wanted at least one operand")
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, Literal
 
@@ -11,12 +12,16 @@ import numpy as np
 LINE = 64  # bytes that processors read and write at once, which large arrays begin with one of
 
 
+# Of shapes, which are asked for again and again; NumPy's own takes as long as several operators.
+broadcast_shapes: Callable[..., tuple[int, ...]] = lru_cache(maxsize=1024)(np.broadcast_shapes)
+
+
 def row_major(array: Any) -> Any:
     """The array with its elements in row-major order: itself where they are so already, else a copy."""
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
-def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., Any]:
+def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
     """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
 
     def run(*arrays: Any, **params: Any) -> Any:
@@ -32,6 +37,8 @@ def in_row_major(forward: Callable[..., Any], residuals: bool) -> Callable[..., 
 
 def order_like(array: Any) -> Literal["C", "K"]:
     """The order of a copy as PyTorch makes it: the array's own, but row-major where its elements share memory."""
+    if array.flags.c_contiguous:
+        return "K"
     if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
         return "C"
     return "K"

@@ -19,6 +19,7 @@ from .devices import backend_of
 from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import call_error, describe, operator_error
 from .graph import NOTHING, Node, edge_of, new_node
+from .layout import broadcast_shapes
 from .modes import modes, watchers
 from .plan import Plan
 from .primitive import Primitive
@@ -477,7 +478,7 @@ def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, .
             raise call_error(RuntimeError, name, inputs, None, reason)
     if primitive.elementwise:
         try:
-            shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
+            shape = broadcast_shapes(*(np.shape(array) for array in arrays))
         except ValueError as error:
             raise operator_error(name, inputs, None, error) from None
         if shape != x.array.shape:

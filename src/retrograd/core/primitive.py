@@ -144,7 +144,7 @@ class Primitive:
             forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
         self.signals = signals or promote is None  # of the write in place: it may convert what it is given
-        self.plain = outputs == 1 and not view and not self.variadic  # what the fast path of ``apply`` takes
+        self.plain = outputs == 1 and not view  # what the fast path of ``apply`` takes
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")
         extras: list[str] = []
@@ -275,7 +275,7 @@ def select_plan(index: int) -> Plan:
 _SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
 
 
-# A small operator's cost is that of its Python: the two fast paths of ``apply`` below spell out ``new_tensor``,
+# A small operator's cost is that of its Python: the fast paths below spell out ``new_tensor``,
 # ``new_node`` and ``storage_of``, ask for the thread's mode only where some thread has switched recording off, and
 # leave everything to ``apply`` where some thread has observers.
 
@@ -478,9 +478,15 @@ def apply(
     except KeyError:
         plan = primitive.plan(mask)
     if plan.rules:
-        saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
-        t._node = new_node(plan, tuple(parents), saved, out.shape, out.dtype)
         t._requires = True
+        t._node = node = Node()
+        node.plan = plan
+        node.parents = tuple(parents)
+        node.saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.sequence = next_sequence()
+        node.hooks = node.site = None
     return t
 
 
@@ -574,6 +580,8 @@ def _operand_of(primitive: Primitive, value: Any) -> Tensor:
 
 def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
     for array in arrays:
+        if type(array) is ndarray:
+            return np.asarray(value)
         if is_array(array):
             return backend_of(array).asarray(value)
     return np.asarray(value)

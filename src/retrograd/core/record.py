@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .graph import NOTHING, Node, edge_of, new_node
 from .modes import modes, watchers
@@ -69,7 +70,8 @@ def saved_of(
                 storages[place] = storage
     if plan.keep_ans:
         values[len(primitive.inputs)] = answer
-        storages += [storage_of(tensor) for tensor in tensors]
+        for tensor in tensors:
+            storages.append(storage_of(tensor))
     for place, name, residual, shaped in plan.kept_extras:
         if residual is not None:
             values[place] = residuals[residual]
@@ -78,7 +80,8 @@ def saved_of(
         elif primitive.variadic:
             values[place] = tuple([array.shape for array in arrays])
         else:
-            values[place] = np.shape(arrays[shaped])
+            array = arrays[shaped]
+            values[place] = array.shape if type(array) is ndarray else np.shape(array)
     if watchers and modes.level is not None:
         values = list(map(modes.level.kept, values))
-    return (*values, *storages)
+    return (*values, *storages) if storages else tuple(values)

@@ -51,7 +51,8 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
     """
     dtype = x.dtype
     if x.__class__ is ndarray and x.size < LONG and (dtype.char == "f" or dtype.char == "d"):
-        return _small_sum(x, dim, keepdim)
+        out = small_sum(x, dim, keepdim)
+        return x.sum(dim, keepdims=keepdim) if out is None else out
     if dtype.kind in "biu":
         out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
         return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64) if out is None else out
@@ -98,19 +99,23 @@ def total_of(x: Any) -> Any:
     return x.sum()
 
 
-def _small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """The sum of few numbers: over all, or one end of the dimensions, by a product with ones, which begins faster."""
+def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    """The sum of few float32 or float64, over all or one end of the dimensions, by a product with ones, which begins
+    faster; else None.
+    """
     if dim is None or len(dim) == x.ndim:
         out = np.empty((), x.dtype)
         x.ravel().dot(_ones(x.size, x.dtype), out)  # returns a NumPy scalar
         return out.reshape((1,) * x.ndim) if keepdim else out
-    if x.ndim == 2 and dim[0] == 0:
+    if len(dim) > 1:
+        return None
+    if dim[0] == x.ndim - 1:
+        out = x.dot(_ones(x.shape[-1], x.dtype))
+        return out[..., None] if keepdim else out
+    if x.ndim == 2:
         out = _ones(len(x), x.dtype).dot(x)
         return out[None] if keepdim else out
-    if len(dim) > 1 or dim[0] != x.ndim - 1:
-        return x.sum(dim, keepdims=keepdim)
-    out = x.dot(_ones(x.shape[-1], x.dtype))
-    return out[..., None] if keepdim else out
+    return None
 
 
 def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -203,7 +203,6 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     """
 
     def enter(reference: Reference) -> Reference:
-        @whole
         @wraps(reference)
         def run(*arrays: Any, dim: int) -> Any:
             x = arrays[0]
@@ -219,7 +218,12 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             launch(loop, rows[0], shortest(width), *[shaped(array, rows) for array in (*arrays, out)])
             return out
 
-        return run
+        @wraps(reference)
+        def watched(*arrays: Any, dim: int) -> Any:
+            return shared(*arrays, dim=dim) if watchers else run(*arrays, dim=dim)
+
+        shared = whole(run)
+        return watched
 
     return enter
 

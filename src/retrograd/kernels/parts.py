@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.layout import memory_order
+from ..core.layout import broadcast_shapes, memory_order
 from ..core.modes import modes, watchers
 from ..core.quiet import silent
 from ..core.summation import LARGE
@@ -116,7 +116,7 @@ def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[
     if arrays is None or watchers and modes.tracer is not None:
         return None
     try:
-        shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        shape = broadcast_shapes(*[x.shape for x in arrays])
     except ValueError:
         return None
     flat = all(x.size == 1 or x.shape == shape and (x.flags.c_contiguous or not any(x.strides)) for x in arrays)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ..core.layout import broadcast_shapes
 from ..core.summation import LARGE
 from . import WORTH_SHARING, compiled, loop
 from .machine.threads import launch
@@ -135,7 +136,7 @@ def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
     if x.shape == y.shape:
         return x.shape
     try:
-        return np.broadcast_shapes(x.shape, y.shape)
+        return broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return None
 

@@ -24,7 +24,7 @@ def takes(x: Any, window: Any, least: int = SEVERAL) -> bool:
     return (
         type(x) is np.ndarray
         and x.dtype.char in "fd"
-        and len(x) * x.shape[1] * prod(window.out) * prod(window.kernel) >= least
+        and len(x) * x.shape[1] * window.reads >= least
         and compiled() is not None
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.layout import broadcast_shapes
 from ...core.summation import LARGE
 from .. import loop, multiplies, share
 from ..machine.cores import count
@@ -64,7 +65,7 @@ def _shared_stack(x: Any, y: Any) -> Any:
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares() or x.shape[-1] != y.shape[-2]:
         return np.matmul(x, y)
-    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x_form, y_form = _form(x, lead), _form(y, lead)
     (m, k), n = x.shape[-2:], y.shape[-1]
     if x_form is None or y_form is None or min(m, n, k) == 1:

@@ -111,4 +111,4 @@ def _vector(values: Any, x: Any) -> Any:
 
 
 def _least(rows: Any) -> int:
-    return max(1, USEFUL // max(1, rows.shape[1]))
+    return USEFUL // (rows.shape[1] or 1) or 1

@@ -35,5 +35,6 @@ def squares(x: Any, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -
             counts = np.full(len(sums), float(length))
             counts[-1] = x.size - length * (len(sums) - 1)
             total += (counts * np.square(means - np.average(means, weights=counts))).sum()
-        return np.full((1,) * x.ndim if keepdim else (), total).astype(x.dtype)
+        out = np.array(total, x.dtype)
+        return out.reshape((1,) * x.ndim) if keepdim else out
     return sums.astype(x.dtype).reshape(x.shape[:-1] + ((1,) if keepdim else ()))

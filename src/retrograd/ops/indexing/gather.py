@@ -86,7 +86,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
                 raise RuntimeError(f"input {describe(x)} and indices {describe(index)} do not broadcast")
             own[d] = shape[d] = other if length == 1 else length
     check_range(index, -own[place], own[place], place, x)
-    return apply(TAKE_ALONG_DIM, (expand(x, own),), {"index": mesh(expand(index, shape), place)})
+    x, index = _broadcast(x, own), _broadcast(index, shape)
+    return apply(TAKE_ALONG_DIM, (x,), {"index": mesh(index, place)})
+
+
+def _broadcast(x: Tensor, shape: list[int]) -> Tensor:
+    return x if x.array.shape == tuple(shape) else expand(x, shape)
 
 
 @operator()

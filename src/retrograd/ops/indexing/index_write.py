@@ -32,8 +32,7 @@ INDEX_ADD = adding("index_add", contiguous=True)
 
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
     x = operand(input)
-    source = _slices(x, dim, index, source, RuntimeError)
-    place, _ = vector(x, dim, index, error=RuntimeError)
+    source, place = _slices(x, dim, index, source, RuntimeError)
     return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
 
 
@@ -44,21 +43,21 @@ def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
     return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
 
 
-def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Exception]) -> Tensor:
-    """The source, which must have a slice of x's shape for every position."""
-    _, count = vector(x, dim, index, error=error)
+def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Exception]) -> tuple[Tensor, Index]:
+    """The source, which must have a slice of x's shape for every position, and the index of these."""
+    found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
     if not x.array.ndim:
         if source.array.size != 1 or count != 1:
             raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
-        return reshape(source, ())
+        return reshape(source, ()), found
     place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
     if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
-        return reshape(source, wanted)
+        return reshape(source, wanted), found
     if source.array.shape != wanted:
         raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")
-    return source
+    return source, found
 
 
 @operator(inplace=True)
@@ -88,8 +87,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write:
     x = operand(input)
-    source = _slices(x, dim, index, source, IndexError)
-    return Write(INDEX_COPY, x, source, {"index": _or_whole(vector(x, dim, index)[0], x)})
+    source, place = _slices(x, dim, index, source, IndexError)
+    return Write(INDEX_COPY, x, source, {"index": _or_whole(place, x)})
 
 
 @operator(inplace=True)

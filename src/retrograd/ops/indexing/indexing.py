@@ -21,7 +21,7 @@ import numpy as np
 from ...core.devices import all_examples, array_module, backend_of, extent, is_array
 from ...core.dtypes import FLOATING
 from ...core.errors import describe
-from ...core.layout import order_like
+from ...core.layout import order_like, row_major
 from ...core.modes import modes, watchers
 from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
@@ -208,10 +208,10 @@ def read_at(x: Any, index: Index) -> Any:
     along = index.along
     if along is not None and lanes.takes(x, index.key[along], along):
         return lanes.take(x, index.key[along], along)
-    place = only_positions(index.key)
+    place = None if along is not None and x.ndim > 1 else only_positions(index.key)
     if place is None:
         out = x[index.key]
-        return out.copy() if index.basic else out  # of a 0-d array
+        return out.copy() if index.basic else row_major(out)  # of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
     if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:]), USEFUL):
@@ -270,7 +270,8 @@ def add_at(out: Any, index: Index, values: Any) -> None:
             lanes.add(out, place, values, along)
         else:
             begins = _known_lane_positions if place.size <= SMALL else _lane_positions
-            positions = begins(place.shape, out.shape, along) + place * prod(out.shape[along + 1 :])
+            step = prod(out.shape[along + 1 :])
+            positions = begins(place.shape, out.shape, along) + (place if step == 1 else place * step)
             if values.shape != positions.shape:
                 values = np.broadcast_to(values, positions.shape)
             np.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
@@ -323,7 +324,6 @@ def reading(name: str) -> Primitive:
         read_at,
         "x",
         [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)],
-        contiguous=True,
         batch=batching.reading,
     )
 
@@ -359,8 +359,13 @@ def _accumulate(x: Any, index: Index, shape: tuple[int, ...]) -> Any:
     return out
 
 
+def copied(x: Any) -> Any:
+    """An array of one's own: of a NumPy scalar, too, which its ``copy`` would not be."""
+    return x.copy(order=order_like(x)) if x.ndim else array_module(x).array(x)
+
+
 def _erase(x: Any, index: Index) -> Any:
-    out = array_module(x).array(x, order=order_like(x))
+    out = copied(x)
     _write_at(out, index, x.dtype.type(0))
     return out
 
@@ -428,6 +433,8 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     kind = type(key)
     if kind is int or kind is slice and _is_settled(key):
         return apply_view(GETITEM, self, {"index": (key, Ellipsis)})
+    if key is None:
+        return apply_view(GETITEM, self, {"index": (None, Ellipsis)})
     if kind is tuple and _is_basic(key):
         return apply_view(GETITEM, self, {"index": key if Ellipsis in key else (*key, Ellipsis)})
     checked = index_of(self, index)
@@ -446,7 +453,7 @@ def _assign(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _assigned(x: Any, value: Any, index: Index) -> Any:
-    out = array_module(x).array(x, order=order_like(x))
+    out = copied(x)
     _assign(out, x, value, index)
     return out
 
@@ -456,7 +463,7 @@ def _add(out: Any, x: Any, value: Any, index: Index) -> None:
 
 
 def _added(x: Any, value: Any, index: Index) -> Any:
-    out = array_module(x).array(x, order=order_like(x))
+    out = copied(x)
     add_at(out, index, value)
     return out
 

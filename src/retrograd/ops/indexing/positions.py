@@ -6,8 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module, backend_of, extent
+from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.errors import describe
+from ...core.layout import broadcast_shapes
 from ...core.primitive import operand
 from ...core.storage import storage_of
 from ...core.tensor import Tensor, new_tensor
@@ -31,8 +32,7 @@ def positions(index: Operand, x: Tensor) -> Tensor:
 
 def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
     array = index.array
-    settled = low == 0 and array.__class__ is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous
-    if settled and array.size and np.maximum.reduce(array.view(np.uint64), None) < length:  # negative ones are large
+    if low == 0 and array.size and lie_within(array, length):
         return
     if all_examples(array).size:
         least, most = extent(array)
@@ -119,7 +119,7 @@ def bool_mask(mask: Operand) -> Tensor:
 def mask_index(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
     """x and the mask in the shape they broadcast to, the mask as an Index."""
     try:
-        shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
+        shape = broadcast_shapes(x.array.shape, mask.array.shape)
     except ValueError:
         raise RuntimeError(f"input {describe(x)} and mask {describe(mask)} do not broadcast") from None
     if x.array.shape != shape:

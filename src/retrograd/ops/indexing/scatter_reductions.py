@@ -9,11 +9,10 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING
-from ...core.layout import order_like
 from ...core.primitive import Primitive
 from ..table.composites import raw
 from .batching import writing
-from .indexing import ERASE, READ, Index, add_at
+from .indexing import ERASE, READ, Index, add_at, copied
 
 
 def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
@@ -28,7 +27,7 @@ def _reduced_at(ufunc: str, identity: Callable[[Any], Any]) -> tuple[Callable[..
             getattr(array_module(out), ufunc).at(out, index.key, src)
 
     def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
-        out = array_module(x).array(x, order=order_like(x))
+        out = copied(x)
         write(out, x, src, index, include_self)
         return out
 

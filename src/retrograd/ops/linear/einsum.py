@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 from operator import index as as_integer
+from operator import is_
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import InvalidValue, describe
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, new_tensor
 from ..shape.permutation import permute
 from ..shape.views import diagonal
 from ..table.registry import operator
@@ -56,40 +59,74 @@ EINSUM2 = Primitive(
 )
 
 
-def _einsum_pair(equation: str, x: Any, y: Any) -> Any:
-    """Two operands, as one batched matrix product where the letters allow: far faster than NumPy's own loops."""
+class _Product(NamedTuple):
+    """An einsum of two operands as one batched matrix product: what is done to each of them, and to the result."""
+
+    turned: bool  # the second operand comes first
+    x_gone: tuple[int, ...]
+    x_order: tuple[int, ...]
+    x_shape: tuple[int, ...]
+    y_gone: tuple[int, ...]
+    y_order: tuple[int, ...]
+    y_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> _Product | None:
+    """The product that computes an einsum, or None where none does."""
     (a, b), out = _parse(equation)
     common = set(a) & set(b)
     if len(set(a)) != len(a) or len(set(b)) != len(b) or not common:
-        return np.einsum(equation, x, y)
+        return None
     batch = [c for c in out if c in common]
     summed = [c for c in a if c in common and c not in out]
     left = [c for c in a if c not in common]
     right = [c for c in b if c not in common]
-    sizes = dict(zip(a, x.shape, strict=True)) | dict(zip(b, y.shape, strict=True))
-    if any(x.shape[a.index(c)] != y.shape[b.index(c)] for c in common) or not summed:
-        return np.einsum(equation, x, y)
+    sizes = dict(zip(a, x_shape, strict=True)) | dict(zip(b, y_shape, strict=True))
+    if any(x_shape[a.index(c)] != y_shape[b.index(c)] for c in common) or not summed:
+        return None
     if out == batch + [c for c in right if c in out] + [c for c in left if c in out] and set(left) & set(out):
-        return _einsum_pair(f"{''.join(b)},{''.join(a)}->{''.join(out)}", y, x)  # lies in the order of its letters
-    x = x.sum(axis=tuple(a.index(c) for c in left if c not in out)) if set(left) - set(out) else x
+        turned = _product(f"{''.join(b)},{''.join(a)}->{''.join(out)}", y_shape, x_shape)
+        return None if turned is None else turned._replace(turned=True)  # lies in the order of its letters
+    x_gone = tuple([a.index(c) for c in left if c not in out])
+    y_gone = tuple([b.index(c) for c in right if c not in out])
     a = [c for c in a if c in common or c in out]
     left = [c for c in left if c in out]
-    y = y.sum(axis=tuple(b.index(c) for c in right if c not in out)) if set(right) - set(out) else y
     b = [c for c in b if c in common or c in out]
     right = [c for c in right if c in out]
 
-    def size(letters: Sequence[str]) -> int:
-        product = 1
-        for c in letters:
-            product *= sizes[c]
-        return product
+    def lengths(letters: list[str]) -> tuple[int, ...]:
+        return tuple([sizes[c] for c in letters])
 
-    batch_shape = [sizes[c] for c in batch]
-    x = np.transpose(x, [a.index(c) for c in batch + left + summed]).reshape(batch_shape + [size(left), size(summed)])
-    y = np.transpose(y, [b.index(c) for c in batch + summed + right]).reshape(batch_shape + [size(summed), size(right)])
-    result = MATMUL.forward(x, y).reshape(batch_shape + [sizes[c] for c in left] + [sizes[c] for c in right])
+    n, k, m = prod(lengths(left)), prod(lengths(summed)), prod(lengths(right))
     order = batch + left + right
-    return np.transpose(result, [order.index(c) for c in out])
+    return _Product(
+        False,
+        x_gone,
+        tuple([a.index(c) for c in batch + left + summed]),
+        (*lengths(batch), n, k),
+        y_gone,
+        tuple([b.index(c) for c in batch + summed + right]),
+        (*lengths(batch), k, m),
+        lengths(order),
+        tuple([order.index(c) for c in out]),
+    )
+
+
+def _einsum_pair(equation: str, x: Any, y: Any) -> Any:
+    """Two operands, as one batched matrix product where the letters allow: far faster than NumPy's own loops."""
+    product = _product(equation, x.shape, y.shape)
+    if product is None:
+        return np.einsum(equation, x, y)
+    if product.turned:
+        x, y = y, x
+    x = x.sum(axis=product.x_gone) if product.x_gone else x
+    y = y.sum(axis=product.y_gone) if product.y_gone else y
+    x = x.transpose(product.x_order).reshape(product.x_shape)
+    y = y.transpose(product.y_order).reshape(product.y_shape)
+    return MATMUL.forward(x, y).reshape(product.shape).transpose(product.order)
 
 
 def _parse(equation: str) -> tuple[list[list[str]], list[str]]:
@@ -211,6 +248,17 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
     return ",".join("".join(term) for term in terms) + "->" + "".join(out), changed
 
 
+@lru_cache(maxsize=512)
+def _settled(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | None:
+    """The equation of operands of these shapes as it is computed; None where they are changed, or do not fit."""
+    operands = [new_tensor(np.broadcast_to(0, shape)) for shape in shapes]
+    try:
+        explicit, changed = _one_length(_explicit(equation, operands), operands)
+    except RuntimeError:
+        return None  # whose error is to tell of the operands themselves
+    return explicit if all(map(is_, changed, operands)) else None
+
+
 def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """``a, [0, 1], b, [1, 2], [0, 2]`` as ``"AB,BC->AC"`` and ``(a, b)``."""
     *operands, output = args[::2] if len(args) % 2 else (*args[::2], None)
@@ -283,7 +331,11 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     tensors = [operand(x, f"operands[{index}]") for index, x in enumerate(operands)]
-    equation, tensors = _one_length(_explicit(equation, tensors), tensors)
+    settled = _settled(equation, tuple([x.array.shape for x in tensors]))
+    if settled is None:
+        equation, tensors = _one_length(_explicit(equation, tensors), tensors)
+    else:
+        equation = settled
     if len(tensors) == 1:
         return _view(equation, tensors[0])
     if len(tensors) == 2:

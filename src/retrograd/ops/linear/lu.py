@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import broadcast_shapes
 from ...core.primitive import Primitive, apply1, operand
 from ...core.tensor import Tensor, new_tensor
 from ..indexing.gather import take_along_dim
@@ -251,7 +252,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
-    batch = np.broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
+    batch = broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
         y = solve_triangular(factors.mH, right, upper=False)

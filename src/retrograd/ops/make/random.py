@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import INEXACT, DType
+from ...core.layout import broadcast_shapes
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.arguments import integer
@@ -328,7 +329,7 @@ def normal(
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
             raise TypeError("wanted a Tensor for mean or std, or a size")
-        shape = np.broadcast_shapes(*[value.shape for value in tensors])
+        shape = broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
     result = noise.array * deviation + operand(mean, "mean").array
     return with_grad(new_tensor(result.astype(noise.array.dtype, copy=False)), requires_grad)

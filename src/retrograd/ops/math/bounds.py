@@ -198,7 +198,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind in FLOATING:
         return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
     primitive, inputs = _clamp_call(input, min, max)
-    return apply(primitive, inputs, {})
+    return apply2(primitive, *inputs) if len(inputs) == 2 else apply(primitive, inputs, {})
 
 
 def _clamp_(self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
@@ -253,11 +253,15 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     return apply2(CLAMP_MAX, input, max)
 
 
+def _nan_to_num(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if x.__class__ is np.ndarray and np.isfinite(x).all():
+        return x.copy(order=order_like(x))
+    return np.nan_to_num(x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf)
+
+
 NAN_TO_NUM = elementwise(
     "nan_to_num",
-    lambda x, nan, posinf, neginf: np.nan_to_num(
-        x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf
-    ),
+    _nan_to_num,
     "x",
     [lambda g, x: KEEP(g, ISFINITE(x))],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.devices import array_module
+from ...core.layout import broadcast_shapes
 from ...core.primitive import apply2, operand
 from ...core.tensor import Tensor, new_tensor
 from ..table.masks import WHERE
@@ -46,7 +47,7 @@ def _polynomial(
     x, degree = operand(input), operand(n, "n")
     xp = array_module(x)
     degrees = degree.array.astype(np.int64)
-    shape = np.broadcast_shapes(x.array.shape, degrees.shape)
+    shape = broadcast_shapes(x.array.shape, degrees.shape)
     zero = xp.zeros(shape, x.array.dtype)
     x = x * 1.0 + (new_tensor(zero) if degrees.ndim else 0)
     if degree.dtype.kind not in "biu" and degrees.ndim:

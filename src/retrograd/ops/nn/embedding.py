@@ -7,7 +7,7 @@ from warnings import warn
 
 import numpy as np
 
-from ...core.devices import all_examples, array_module, backend_of, extent
+from ...core.devices import all_examples, array_module, backend_of, extent, lie_within
 from ...core.dtypes import FLOATING
 from ...core.errors import InvalidValue, describe
 from ...core.modes import no_grad
@@ -63,7 +63,7 @@ def _positions(input: Operand, weight: Tensor) -> Tensor:
         raise RuntimeError(f"weight must be 2-D, got {describe(weight)}")
     if backend_of(index.array).name != backend_of(weight.array).name:
         raise RuntimeError(f"input is on {index.device}, weight on {weight.device}")
-    if all_examples(index.array).size:
+    if all_examples(index.array).size and not lie_within(index.array, weight.array.shape[0]):
         low, high = extent(index.array)
         if low < 0 or high >= weight.array.shape[0]:
             raise IndexError(f"index {low if low < 0 else high} is out of range for weight {describe(weight)}")

@@ -12,11 +12,16 @@ from numpy import ndarray
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
 from ...core.errors import InvalidValue, describe
-from ...core.primitive import Primitive, apply, apply1, operand
+from ...core.layout import broadcast_shapes
+from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels.matrices import distances
 from ..linear.matmul import MATMUL
+from ..math.bounds import CLAMP_MIN
+from ..reduce.common import reduce_
+from ..reduce.norms import p_norm
+from ..reduce.reductions import SUM
 from ..table.arguments import dimension, number
 from ..table.batching import composed, in_front
 from ..table.composites import gradients_of, raw, second_order
@@ -48,7 +53,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
         raise RuntimeError(f"expected floating numbers, got {describe(x)} and {describe(y)}")
     try:
-        shape = np.broadcast_shapes(x.array.shape, y.array.shape)
+        shape = broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
         raise RuntimeError(f"x1 {describe(x)} and x2 {describe(y)} do not broadcast") from None
     dim = dimension(dim, len(shape))
@@ -58,9 +63,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x = x if x.array.shape == shape else x.expand(shape)
     y = y if y.array.shape == shape else y.expand(shape)
     # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
-    x = x / x.norm(2, dim, keepdim=True).clamp(min=eps)
-    y = y / y.norm(2, dim, keepdim=True).clamp(min=eps)
-    return (x * y).sum(dim)
+    x = x / apply2(CLAMP_MIN, p_norm(x, 2, dim, True), eps)
+    y = y / apply2(CLAMP_MIN, p_norm(y, 2, dim, True), eps)
+    return reduce_(SUM, x * y, dim, False)
 
 
 @lru_cache(maxsize=16)
@@ -99,7 +104,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 def _cdist(x: Any, y: Any) -> Any:
     """Row by row of differences: exact where points nearly coincide, which the expanded square is not."""
     xp = array_module(x)
-    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     out = xp.empty((*lead, x.shape[-2], y.shape[-2]), x.dtype)
     for row in range(x.shape[-2]):
         difference = x[..., row : row + 1, :] - y
@@ -185,7 +190,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if compute_mode not in _MODES:
         raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
     try:
-        lead = np.broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
+        lead = broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:
         raise RuntimeError(f"the batches do not broadcast, {shown()}") from None
     if p == 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 from warnings import warn
 
@@ -9,7 +11,9 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, get_default_dtype
+from ...core.layout import in_row_major
 from ...core.primitive import Primitive, apply, operand
+from ...core.quiet import silently
 from ...core.summation import accurate_sum
 from ...core.tensor import Tensor
 from ...kernels import by_rows
@@ -51,7 +55,13 @@ LOGSUMEXP = Primitive(
 )
 
 
+def _by_numpy(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs where no loop does: NumPy warns of infinite logits, and keeps the order of their dimensions."""
+    return wraps(forward)(silently(in_row_major(forward)))
+
+
 @by_rows("softmax")
+@_by_numpy
 @by_lanes
 @in_single
 def _softmax(x: Any, dim: int) -> Any:
@@ -65,6 +75,7 @@ def _softmax(x: Any, dim: int) -> Any:
 
 
 @by_rows("log_softmax")
+@_by_numpy
 @by_lanes
 @in_single
 def _log_softmax(x: Any, dim: int) -> Any:
@@ -96,8 +107,6 @@ SOFTMAX = Primitive(
     _softmax,
     "x",
     [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)],
-    signals=True,
-    contiguous=True,
     batch=batching.along("dim"),
 )
 LOG_SOFTMAX = Primitive(
@@ -105,8 +114,6 @@ LOG_SOFTMAX = Primitive(
     _log_softmax,
     "x",
     [lambda g, ans, dim: _log_softmax_backward(g, ans, dim=dim)],
-    signals=True,
-    contiguous=True,
     batch=batching.along("dim"),
 )
 

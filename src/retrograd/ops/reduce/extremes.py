@@ -54,11 +54,16 @@ def equal_share_vjp(g: Any, x: Any, ans: Any) -> Any:
 
 
 def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
-    ufunc = np.maximum if method == "max" else np.minimum
+    ufunc: Any = np.maximum if method == "max" else np.minimum
 
     def forward(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         out = reduced(ufunc, x, dim, keepdim) if x.size >= LARGE else None
-        return getattr(x, method)(axis=dim, keepdims=keepdim) if out is None else out
+        if out is not None:
+            return out
+        if x.__class__ is np.ndarray:
+            number = np.empty((), x.dtype) if dim is None and not keepdim else None  # else a NumPy scalar
+            return ufunc.reduce(x, dim, None, number, keepdim)
+        return getattr(x, method)(axis=dim, keepdims=keepdim)
 
     def of_all(call: Call) -> Any:
         primitive = AMAX if method == "max" else AMIN

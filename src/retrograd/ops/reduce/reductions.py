@@ -11,14 +11,13 @@ from ...core.dtypes import FLOATING, int64
 from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
-from ...core.summation import LARGE, accurate_sum, shared
+from ...core.summation import LARGE, LONG, accurate_sum, shared, small_sum
 from ...core.tensor import Tensor, new_tensor
 from ...kernels import ufuncs
 from ...kernels.statistics.sums import multiplied, summed
 from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
-from ..table.blocks import in_single
 from ..table.registry import operator
 from ..table.types import Dim, Dims, DTypeLike, Operand
 from .common import converted, count, divided, floating, kept, reduce_, reduced
@@ -39,18 +38,30 @@ def _repeated(g: Any, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepd
     return np.broadcast_to(kept(g, shape, dim, keepdim), shape)
 
 
-@in_single
+def _sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+    if x.__class__ is np.ndarray and x.size < LONG and x.dtype.char in "fd":
+        out = small_sum(x, dim, keepdim)
+        if out is not None:
+            return out
+    return row_major(accurate_sum(x, dim, keepdim))
+
+
 def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
-    return accurate_sum(x, dim, keepdim) / x.dtype.type(count(x.shape, dim))
+    if x.dtype.char == "e":
+        return _mean(x.astype(np.float32), dim, keepdim).astype(np.float16)
+    total = _sum(x, dim, keepdim)
+    if total.__class__ is np.ndarray:
+        total /= count(x.shape, dim)  # stays an array where it has no dimensions
+        return total
+    return total / x.dtype.type(count(x.shape, dim))
 
 
 SUM = Primitive(
     "sum",
-    accurate_sum,
+    _sum,
     "x",
     [lambda g, x_shape, dim, keepdim: _repeated(g, x_shape, dim, keepdim)],
     signals=True,
-    contiguous=True,
     batch=batching.along("dim"),
 )
 MEAN = Primitive(
@@ -59,7 +70,6 @@ MEAN = Primitive(
     "x",
     [lambda g, x_shape, dim, keepdim: _repeated(divided(g, count(x_shape, dim)), x_shape, dim, keepdim)],
     signals=True,
-    contiguous=True,
     batch=batching.along("dim"),
 )
 

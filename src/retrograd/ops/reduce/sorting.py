@@ -53,7 +53,7 @@ def _pick(x: Any, index: Any, dim: int, keepdim: bool = True) -> Any:
     if lanes.takes(x, index, dim):
         out = lanes.take(x, index, dim)
     else:
-        out = x[mesh(index, dim)] if x.ndim else x.copy()
+        out = row_major(x[mesh(index, dim)]) if x.ndim else x.copy()
     return out if keepdim or not x.ndim else out.reshape(x.shape[:dim] + x.shape[dim + 1 :])
 
 
@@ -97,7 +97,6 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
         _pick,
         "x index",
         [lambda g, index, x_shape, dim: place(g.reshape(index.shape), index, dim=dim, shape=x_shape), None],
-        contiguous=True,
         batch=batching.along("dim"),
     )
     return pick

@@ -25,14 +25,24 @@ from .common import count, floating, kept, reduce_
 from .reductions import MEAN
 
 
-@in_single
 def _var(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
+    if x.dtype.char == "e":
+        return _var(x.astype(np.float32), dim, correction, keepdim).astype(np.float16)
     freedom = max(0.0, count(x.shape, dim) - correction)
     total = moments.squares(x, dim, keepdim, True)
     if total is None:
         away = x - MEAN.forward(x, dim, True)
         total = accurate_sum(away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away, dim, keepdim)
+    if total.__class__ is np.ndarray:
+        total /= freedom  # stays an array where it has no dimensions
+        return total
     return total / total.dtype.type(freedom)
+
+
+@in_single
+def _std(x: Any, dim: tuple[int, ...] | None = None, correction: float = 1, keepdim: bool = False) -> Any:
+    variance = _var(x, dim, correction, keepdim)
+    return np.sqrt(variance, variance) if variance.__class__ is np.ndarray else np.sqrt(variance)
 
 
 def _var_vjp(g: Any, x: Any, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Any:
@@ -58,7 +68,7 @@ def _std_vjp(g: Any, x: Any, ans: Any, dim: tuple[int, ...] | None, correction: 
 VAR = Primitive("var", by_lanes(_var), "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
 STD = Primitive(
     "std",
-    by_lanes(in_single(lambda x, **params: np.sqrt(_var(x, **params)))),
+    by_lanes(_std),
     "x",
     [_std_vjp],
     signals=True,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.devices import array_module, backend_of
 from ...core.errors import describe
-from ...core.layout import order_like
+from ...core.layout import order_like, row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import copies
@@ -187,7 +187,12 @@ def _flip(x: Any, dims: tuple[int, ...]) -> Any:
 
 
 def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return array_module(x).roll(x, shifts, dims)
+    xp = array_module(x)
+    if len(dims) > 1:
+        return xp.roll(x, shifts, dims)
+    before, length = (slice(None),) * dims[0], x.shape[dims[0]]
+    start = -shifts[0] % length if length else 0
+    return xp.concatenate((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
 
 
 FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"))
@@ -363,7 +368,7 @@ def _kept(x: Any, diagonal: int, lower: bool) -> Any:
         np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
         return out
     xp = array_module(x)
-    return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
+    return row_major(xp.tril(x, diagonal) if lower else xp.triu(x, diagonal))
 
 
 TRIL: Primitive = Primitive(
@@ -371,7 +376,6 @@ TRIL: Primitive = Primitive(
     lambda x, diagonal: _kept(x, diagonal, True),
     "x",
     [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
-    contiguous=True,
     batch=batching.in_front,
 )
 TRIU: Primitive = Primitive(
@@ -379,7 +383,6 @@ TRIU: Primitive = Primitive(
     lambda x, diagonal: _kept(x, diagonal, False),
     "x",
     [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
-    contiguous=True,
     batch=batching.in_front,
 )
 

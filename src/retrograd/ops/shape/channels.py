@@ -9,8 +9,8 @@ from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import Operand
 from .conversion import CONTIGUOUS
-from .permutation import permute, transpose
-from .shape import reshape
+from .permutation import PERMUTE
+from .shape import RESHAPE, apply_view
 
 
 def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple[int, ...], int, int, int, int]:
@@ -22,6 +22,11 @@ def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple
         raise RuntimeError(f"{argument} must be positive, got {r}")
     *batch, channels, height, width = x.array.shape
     return x, tuple(batch), channels, height, width, r
+
+
+def _reordered(x: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) -> Tensor:
+    """``x.reshape(shape).permute(order)``."""
+    return apply_view(PERMUTE, apply_view(RESHAPE, x, {"shape": shape}), {"dims": order})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -49,9 +54,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     if channels % (r * r):
         raise RuntimeError(f"the channels of {describe(x)} must be a multiple of upscale_factor² = {r * r}")
     n = len(batch)
-    x = reshape(x, (*batch, channels // (r * r), r, r, height, width))
-    x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(x, (*batch, channels // (r * r), height * r, width * r))
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    x = _reordered(x, (*batch, channels // (r * r), r, r, height, width), order)
+    return apply_view(RESHAPE, x, {"shape": (*batch, channels // (r * r), height * r, width * r)})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -76,9 +81,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     if height % r or width % r:
         raise RuntimeError(f"height and width of {describe(x)} must be multiples of downscale_factor = {r}")
     n = len(batch)
-    x = reshape(x, (*batch, channels, height // r, r, width // r, r))
-    x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(x, (*batch, channels * r * r, height // r, width // r))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    x = _reordered(x, (*batch, channels, height // r, r, width // r, r), order)
+    return apply_view(RESHAPE, x, {"shape": (*batch, channels * r * r, height // r, width // r)})
 
 
 @operator(namespace="nn.functional", method=False)
@@ -105,5 +110,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
         raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
-    x = reshape(x, (n, count, channels // count, *rest))
-    return reshape(apply1(CONTIGUOUS, transpose(x, 1, 2)), (n, channels, *rest))
+    order = (0, 2, 1, *range(3, 3 + len(rest)))
+    x = apply1(CONTIGUOUS, _reordered(x, (n, count, channels // count, *rest), order))
+    return apply_view(RESHAPE, x, {"shape": (n, channels, *rest)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...core.backward import unbroadcast
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.layout import broadcast_shapes
 from ...core.primitive import Primitive, operand
 from ...core.tensor import Tensor
 from ..table.arguments import integers, only_keyword
@@ -24,15 +26,23 @@ def _expand(x: Any, shape: tuple[int, ...]) -> Any:
     if x.shape == shape:
         return x[...]
     if type(x) is np.ndarray and x.flags.c_contiguous and x.size:
-        new = len(shape) - x.ndim
-        axes = list(zip(x.shape, x.strides, shape[new:], strict=True))
-        strides = [step if length == wanted else 0 for length, step, wanted in axes if length == wanted or length == 1]
-        if len(strides) == len(axes):  # else broadcast_to says what is wrong
-            return np.ndarray(shape, x.dtype, x, 0, (0,) * new + tuple(strides))
+        strides = _expanded_strides(x.shape, x.strides, shape)
+        if strides is not None:  # else broadcast_to says what is wrong
+            return np.ndarray(shape, x.dtype, x, 0, strides)
     out = array_module(x).broadcast_to(x, shape)
     if getattr(x.flags, "writeable", False):
         out.flags.writeable = True  # NumPy locks it; parts that do not overlap may be written.
     return out
+
+
+@lru_cache(maxsize=256)
+def _expanded_strides(own: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of what broadcasts to the shape, or None."""
+    new = len(shape) - len(own)
+    axes = list(zip(own, strides, shape[new:], strict=True))
+    if any(length not in (1, wanted) for length, _, wanted in axes):
+        return None
+    return (0,) * new + tuple([step if length == wanted else 0 for length, step, wanted in axes])
 
 
 def _expand_examples(call: Call) -> Any:
@@ -150,7 +160,7 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """
     inputs = [operand(x, "tensors") for x in tensors]
     try:
-        shape = np.broadcast_shapes(*[x.array.shape for x in inputs])
+        shape = broadcast_shapes(*[x.array.shape for x in inputs])
     except ValueError:
         raise RuntimeError(f"the shapes do not broadcast: {', '.join(map(describe, inputs))}") from None
     return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.dtypes import result_type
 from ...core.errors import InvalidValue, describe
+from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.slices import joined
 from ...core.tensor import Tensor, new_tensor, tensor_method
@@ -18,22 +19,22 @@ from ..table import batching
 from ..table.arguments import dimension, integer, integers, tensor_list
 from ..table.registry import also_named, operator
 from ..table.types import Dims, Operand
-from .shape import atleast_1d, atleast_2d, atleast_3d, reshape
+from .shape import apply_views, atleast_1d, atleast_2d, atleast_3d, reshape
 
 if TYPE_CHECKING:
     from ...core.batching import Call
 
 
 def _concatenate(*xs: Any, dim: int) -> Any:
-    return array_module(xs[0]).concatenate(xs, axis=dim)
+    return row_major(array_module(xs[0]).concatenate(xs, dim))
 
 
 def _stack(*xs: Any, dim: int) -> Any:
     xp, new = array_module(xs[0]), (slice(None),) * dim + (None,)
     try:
-        return xp.concatenate([x[new] for x in xs], axis=dim)
+        return row_major(xp.concatenate([x[new] for x in xs], dim))
     except (ValueError, IndexError):
-        return xp.stack(xs, axis=dim)  # which is slower, and says what is wrong
+        return row_major(xp.stack(xs, axis=dim))  # which is slower, and says what is wrong
 
 
 def _split_cotangent(g: Any, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
@@ -53,8 +54,8 @@ def _unbind_cotangent(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, contiguous=True, batch=batching.joined)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, contiguous=True, batch=batching.joined)
+CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, batch=batching.joined)
+STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, batch=batching.joined)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
@@ -123,9 +124,9 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     return apply(STACK, of_one_dtype(xs), {"dim": dimension(dim, xs[0].array.ndim + 1)})
 
 
-def _joined(tensors: Sequence[Operand], widen: Callable[[Tensor], Tensor], dim: int) -> Tensor:
-    xs = [widen(x) for x in tensor_list(tensors)]
-    return cat(xs, dim if xs[0].ndim > dim else 0)
+def _joined(tensors: Sequence[Operand], least: int, widen: Callable[[Tensor], Tensor], dim: int) -> Tensor:
+    xs = [x if x.array.ndim >= least else widen(x) for x in tensor_list(tensors)]
+    return cat(xs, dim if xs[0].array.ndim > dim else 0)
 
 
 @operator(method=False)
@@ -145,7 +146,7 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
-    return _joined(tensors, atleast_1d, 1)
+    return _joined(tensors, 1, atleast_1d, 1)
 
 
 @operator(method=False, aliases=("row_stack",))
@@ -166,7 +167,7 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return _joined(tensors, atleast_2d, 0)
+    return _joined(tensors, 2, atleast_2d, 0)
 
 
 @operator(method=False)
@@ -186,7 +187,7 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
     """
-    return _joined(tensors, atleast_3d, 2)
+    return _joined(tensors, 3, atleast_3d, 2)
 
 
 @operator(method=False)
@@ -207,7 +208,7 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    return _joined(tensors, lambda x: x if x.ndim >= 2 else reshape(x, (x.array.size, 1)), 1)
+    return _joined(tensors, 2, lambda x: reshape(x, (x.array.size, 1)), 1)
 
 
 def _block_diag(*xs: Any) -> Any:
@@ -308,7 +309,7 @@ UNBIND: Primitive = Primitive("unbind", _unbind, "x", [_unbind_vjp], view=True, 
 
 
 def _pieces(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
-    return apply(SPLIT, (x,), {"sizes": sizes, "dim": dim}) if sizes else ()
+    return apply_views(SPLIT, x, {"sizes": sizes, "dim": dim}) if sizes else ()
 
 
 def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
@@ -559,7 +560,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not x.array.ndim:
         raise IndexError(f"wanted at least one dimension, got {describe(x)}")
     place = dimension(dim, x.array.ndim)
-    return apply(UNBIND, (x,), {"dim": place}) if x.array.shape[place] else ()
+    return apply_views(UNBIND, x, {"dim": place}) if x.array.shape[place] else ()
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ...core.errors import describe
@@ -132,7 +133,10 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     order = integers(dims, "dims")
     if len(order) != x.array.ndim:
         raise RuntimeError(f"dims {order} must name each of the {x.array.ndim} dimensions of {describe(x)} once")
-    return apply_view(PERMUTE, x, {"dims": dimensions(order, x.array.ndim)})
+    return apply_view(PERMUTE, x, {"dims": _from_front(order, x.array.ndim)})
+
+
+_from_front = lru_cache(maxsize=256)(dimensions)
 
 
 @operator(aliases=("moveaxis",))

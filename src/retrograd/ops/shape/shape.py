@@ -13,15 +13,17 @@ import numpy as np
 
 from ...core.dtypes import DType, as_dtype
 from ...core.errors import describe, operator_error
-from ...core.graph import new_node
-from ...core.modes import modes, watchers
-from ...core.primitive import Primitive, apply, operand
+from ...core.graph import NOTHING, Node, new_node, next_sequence
+from ...core.modes import modes, unrecorded, watchers
+from ...core.primitive import Primitive, apply, operand, select_plan
 from ...core.storage import share, shares_memory
 from ...core.tensor import Tensor, new_tensor
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list
 from ..table.registry import operator
 from ..table.types import Dims, DTypeLike, Operand, Size
+
+_bare_tensor = Tensor.__new__
 
 
 def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tensor:
@@ -39,19 +41,59 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tens
         out = primitive.forward(x, **params)
     except Exception as error:
         raise operator_error(primitive.name, (a,), params, error) from None
-    view = new_tensor(out)
-    recording = modes.grad_enabled
+    view = _bare_tensor(Tensor)
+    view.array = out
+    view._grad = view._hooks = None
+    recording = not unrecorded or modes.grad_enabled
     if recording and a._requires:
-        plan = primitive.plans.get(1) or primitive.plan(1)
+        try:
+            plan = primitive.plans[1]
+        except KeyError:
+            plan = primitive.plan(1)
         shape = x.shape
-        saved = (None, None, *[shape if name == "x_shape" else params[name] for name in primitive.layout[2:]])
-        node = a._node
-        view._node = new_node(plan, (a if node is None else node,), saved, out.shape, out.dtype)
         view._requires = True
+        view._node = node = Node()
+        node.plan = plan
+        parent = a._node
+        node.parents = (a if parent is None else parent,)
+        node.saved = (None, None, *[shape if name == "x_shape" else params[name] for name in primitive.layout[2:]])
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.sequence = next_sequence()
+        node.hooks = node.site = None
+    else:
+        view._requires = False
+        view._node = None
     owner = out.base
     if out is x or owner is not None and (owner is x or owner is x.base or shares_memory(out, x)):
         share(view, a, recording)
+    else:
+        view._storage = view._base = None
     return view
+
+
+def apply_views(primitive: Primitive, a: Tensor, params: dict[str, Any]) -> tuple[Tensor, ...]:
+    """``apply_view`` of a primitive with several outputs, all of the input's dtype and each a view of it."""
+    if watchers:
+        return apply(primitive, (a,), params)
+    x = a.array
+    try:
+        outs = primitive.forward(x, **params)
+    except Exception as error:
+        raise operator_error(primitive.name, (a,), params, error) from None
+    recording = not unrecorded or modes.grad_enabled
+    views = [new_tensor(out) for out in outs]
+    if recording and a._requires:
+        parent = a._node
+        saved = (None, None, *[params[name] for name in primitive.layout[2:]])
+        shapes, dtypes = tuple([out.shape for out in outs]), (x.dtype,) * len(outs)
+        node = new_node(primitive.plan(1), (a if parent is None else parent,), saved, shapes, dtypes)
+        for index, view in enumerate(views):
+            view._requires = True
+            view._node = new_node(select_plan(index), (node,), NOTHING, shapes[index], x.dtype)
+    for view in views:
+        share(view, a, recording)
+    return tuple(views)
 
 
 # The same elements in the same order, under another shape

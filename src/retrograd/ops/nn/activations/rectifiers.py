@@ -291,9 +291,15 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 # Leaky lines
 
+
+def _leaky(x: Any, slope: float) -> Any:
+    below = slope * x
+    return np.maximum(x, below) if 0 < slope <= 1 else select(x > 0, x, below)
+
+
 LEAKY_RELU = elementwise(
     "leaky_relu",
-    lambda x, slope: select(x > 0, x, slope * x),
+    _leaky,
     "x",
     [lambda g, x, slope: WHERE(x > 0, g, slope * g)],
     promote="same",

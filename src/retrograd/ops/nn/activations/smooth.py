@@ -15,6 +15,8 @@ from ...math.arithmetic import ABS, MUL, SUB
 from ...math.error_function import ERF
 from ...math.exponential import EXP, SIGMOID
 from ...math.trigonometric import TANH
+from ...shape.joining import SPLIT
+from ...shape.shape import apply_views
 from ...table.arguments import dimension, floating_operand
 from ...table.blocks import in_blocks, in_single
 from ...table.elementwise import elementwise, unary
@@ -312,6 +314,5 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if shape[dim] % 2:
         raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
     half = shape[dim] // 2
-    before = (slice(None),) * dim
-    gate = apply1(SIGMOID, input[before + (slice(half, None),)])
-    return apply2(MUL, input[before + (slice(half),)], gate)
+    a, b = apply_views(SPLIT, input, {"sizes": (half, half), "dim": dim})
+    return apply2(MUL, a, apply1(SIGMOID, b))

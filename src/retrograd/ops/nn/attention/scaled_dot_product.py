@@ -24,6 +24,7 @@ from ....core.backward import unbroadcast
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING, bool_
 from ....core.errors import describe
+from ....core.layout import broadcast_shapes
 from ....core.primitive import Primitive, apply, operand
 from ....core.slices import like_slices
 from ....core.tensor import Tensor, new_tensor
@@ -52,7 +53,7 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 def _leading(q: Any, k: Any, v: Any) -> tuple[int, ...]:
     """The leading dimensions of the problems together."""
     lead = q.shape[:-2]
-    return lead if lead == k.shape[:-2] == v.shape[:-2] else np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
+    return lead if lead == k.shape[:-2] == v.shape[:-2] else broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
 
 
 def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
@@ -232,7 +233,7 @@ def _attention_backward(
     """The gradients of the wanted ones among q, k, v and mask."""
     lead = out.shape[:-2]
     if dout.shape[:-2] != lead:  # inside vmap dout alone may have the examples
-        lead = np.broadcast_shapes(dout.shape[:-2], lead)
+        lead = broadcast_shapes(dout.shape[:-2], lead)
     found = like_slices((q, k, v), empty) if q.shape[:-2] == lead else None
     found = found or [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
     fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
@@ -271,7 +272,7 @@ def _backward_vjp(
         composite = partial(_composite, keep=keep, scale=scale, causal=causal, dropout_p=dropout_p)
         return second_order(composite, g, dout, (q, k, v, mask), wanted, needs)
     xp = array_module(q)
-    lead = np.broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
+    lead = broadcast_shapes(*[x.shape[:-2] for x in (dout, q, k, v)])
     by_dout, by_q, by_k, by_v = [_like(x, lead + x.shape[-2:]) for x in (dout, q, k, v)]
     found = by_dout, by_q, by_k, by_v
     by_mask = xp.zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype) if needs[4] else None
@@ -457,7 +458,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropo
         lead = _leading(x, y, z)
         if mask is not None:
             scores = (*lead, x.shape[-2], y.shape[-2])
-            if np.broadcast_shapes(scores, mask.array.shape) != scores:
+            if broadcast_shapes(scores, mask.array.shape) != scores:
                 raise RuntimeError(f"attn_mask {describe(mask)} does not broadcast to the scores {scores}")
     except ValueError:
         masks = "" if mask is None else f", attn_mask {describe(mask)}"

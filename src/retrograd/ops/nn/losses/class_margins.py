@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....core.devices import all_examples, array_module, extent
+from ....core.devices import all_examples, array_module, extent, lie_within
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import Primitive, apply, operand
 from ....core.summation import accurate_sum
@@ -149,7 +149,8 @@ def multi_margin_loss(
     if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
         raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
     index = t.array.reshape(n).astype(np.int64)
-    low, high = extent(index) if all_examples(index).size else (0, 0)
+    size = all_examples(index).size
+    low, high = extent(index) if size and not lie_within(index, c) else (0, 0)
     if low < 0 or high >= c:
         raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
     w = None

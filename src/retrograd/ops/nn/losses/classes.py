@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ....core.devices import all_examples, array_module, extent, is_array
+from ....core.devices import all_examples, array_module, extent, is_array, lie_within
 from ....core.dtypes import FLOATING, int64
 from ....core.errors import InvalidValue, describe
+from ....core.layout import row_major
 from ....core.primitive import Primitive, apply, operand
 from ....core.storage import Storage, storage_of
 from ....core.summation import LONG, accurate_sum, total_of
@@ -86,8 +87,14 @@ def _classes(
     """Check the target's indices and lay out what they say."""
     numbers = all_examples(target)
     if numbers.size:
-        low, high = extent(target)
-        if low >= 0 and high < x.shape[1] and not (low <= ignore_index <= high and (numbers == ignore_index).any()):
+        count = x.shape[1]
+        if not 0 <= ignore_index < count and lie_within(target, count):
+            settled = True
+        else:
+            low, high = extent(target)
+            settled = low >= 0 and high < count
+            settled = settled and not (low <= ignore_index <= high and (numbers == ignore_index).any())
+        if settled:
             index = target if target.dtype is int64 else target.astype(np.int64, copy=False)
             factor = ONE if weight is None else weight[index]
             divisor: Any = None if reduction == "none" else 1
@@ -218,20 +225,21 @@ def _weighted(rows: Any, classes: Classes) -> Any:
     return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
 
 
-def _reduced(rows: Any, classes: Classes) -> Any:
+def _reduced(rows: Any, classes: Classes, sign: int = 1) -> Any:
+    """The rows, or their sum by the divisor, times the sign."""
     if classes.divisor is None:
-        return rows
+        return rows if sign > 0 else -rows
     if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
-        return np.asarray(total_of(rows) / classes.divisor)
-    return _sum(rows) / classes.divisor
+        return np.asarray(total_of(rows) / (classes.divisor if sign > 0 else -classes.divisor))
+    return _sum(rows) / classes.divisor * sign
 
 
 # The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
 
 
 def _nll(x: Any, classes: Classes) -> Any:
-    loss = -_reduced(_weighted(x[at_classes(classes.index)], classes), classes)
-    return loss.astype(x.dtype, copy=False)
+    loss = _reduced(_weighted(x[at_classes(classes.index)], classes), classes, -1)
+    return row_major(loss if loss.dtype is x.dtype else loss.astype(x.dtype))
 
 
 def _nll_transpose(g: Any, classes: Classes, shape: tuple[int, ...]) -> Any:
@@ -247,7 +255,6 @@ NLL: Primitive = Primitive(
     [lambda g, classes, x_shape: NLL_TRANSPOSE(g, classes=classes, shape=x_shape)],
     signals=True,
     piecewise_linear=True,
-    contiguous=True,
     batch=_nll_examples,
 )
 NLL_TRANSPOSE: Primitive = Primitive(
@@ -304,7 +311,7 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
     else:
         rows = _weighted(rows, classes)
     loss = _reduced(rows, classes)
-    return loss if loss.dtype is dtype else loss.astype(dtype, copy=False), top, total
+    return row_major(loss if loss.dtype is dtype else loss.astype(dtype)), top, total
 
 
 def _per_class(weight: Any, x: Any) -> Any:
@@ -369,7 +376,6 @@ CROSS_ENTROPY = Primitive(
     ],
     residuals="top total",
     signals=True,
-    contiguous=True,
     batch=_cross_entropy_examples,
 )
 

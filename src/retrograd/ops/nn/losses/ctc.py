@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import array_module
+from ....core.devices import array_module, extent, lie_within
 from ....core.dtypes import FLOATING
 from ....core.errors import describe
 from ....core.primitive import Primitive, apply, operand
@@ -186,7 +186,7 @@ def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: i
     values = values.reshape(-1).astype(np.int64)
     if values.shape != (batch,):
         raise RuntimeError(f"{argument} must be of size batch_size {batch}, got {values.size} of them")
-    if batch and (int(values.min()) < 0 or int(values.max()) > most):
+    if batch and not lie_within(values, most + 1) and (int(values.min()) < 0 or int(values.max()) > most):
         raise RuntimeError(f"expected {argument} between 0 and {most}, got {values.tolist()} for {describe(x)}")
     return values
 
@@ -209,7 +209,7 @@ def _alignment(
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
-    widest = int(lengths.max()) if batch else 0
+    shortest, widest = extent(lengths) if batch else (0, 0)
     columns = xp.arange(widest)
     valid = columns < lengths[:, None]
     if t.array.ndim == 1:
@@ -220,8 +220,8 @@ def _alignment(
         padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
     else:
         padded = t.array[:, :widest]
-    padded = xp.where(valid, padded, blank).astype(np.int64)
-    if padded.size and bool(((padded < 0) | (padded >= classes)).any()):
+    padded = (padded if shortest == widest else xp.where(valid, padded, blank)).astype(np.int64)
+    if padded.size and not lie_within(padded, classes) and bool(((padded < 0) | (padded >= classes)).any()):
         raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
     if bool(((padded == blank) & valid).any()):
         raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.errors import InvalidValue, describe
+from ....core.layout import broadcast_shapes
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels import elementwise
@@ -57,7 +58,7 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = operand(input), operand(target, "target").array
-    loss = _where(np.broadcast_to(y != 1, np.broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
+    loss = _where(np.broadcast_to(y != 1, broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
     return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
+from ....core.layout import broadcast_shapes
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor, new_tensor
 from ....kernels import elementwise
@@ -97,7 +98,7 @@ def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return x, y
     shown = f"input {describe(x)} and target {describe(y)}"
     try:
-        shape = np.broadcast_shapes(x.array.shape, y.array.shape)
+        shape = broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
         raise RuntimeError(f"{shown} do not broadcast") from None
     warnings.warn(f"{shown} differ in shape and are broadcast; is that meant?", stacklevel=5)

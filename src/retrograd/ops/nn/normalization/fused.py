@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from ....core.backward import unbroadcast
 from ....core.devices import all_examples, array_module
+from ....core.layout import row_major
 from ....core.modes import modes
 from ....core.primitive import Primitive
 from ....core.summation import accurate_sum
@@ -128,7 +129,7 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
         y *= _broadcastable(w, layout)
     if b is not None:
         y += _broadcastable(b, layout)
-    return y.reshape(x.shape).astype(x.dtype, copy=False), mean, rstd
+    return row_major(y.reshape(x.shape).astype(x.dtype, copy=False)), mean, rstd
 
 
 def _backward(
@@ -330,7 +331,6 @@ def _fused(name: str) -> Primitive:
         residuals="mean rstd",
         signals=True,
         piecewise_linear=True,
-        contiguous=True,
         batch=_norm_examples,
     )
 

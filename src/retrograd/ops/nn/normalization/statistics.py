@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def group_norm(
         raise RuntimeError(f"num_groups={num_groups} does not divide the channels of {describe(x)}")
     w = _affine("weight", weight, x, (c,), "one per channel")
     b = _affine("bias", bias, x, (c,), "one per channel")
-    per_channel = int(np.prod(x.array.shape[2:], dtype=np.int64))
+    per_channel = prod(x.array.shape[2:])
     if n * (c // num_groups) * per_channel == 1:
         raise InvalidValue(f"expected more than 1 value per channel when training, got {describe(x)}")
     group = c // num_groups
@@ -353,7 +354,7 @@ def instance_norm(
     """
     x = floating_operand(input)
     shape = x.array.shape
-    spatial = int(np.prod(shape[2:], dtype=np.int64))
+    spatial = prod(shape[2:])
     if use_input_stats and (len(shape) < 2 or spatial == 1):
         raise InvalidValue(f"expected more than 1 spatial element when training, got {describe(x)}")
     if len(shape) < 2:

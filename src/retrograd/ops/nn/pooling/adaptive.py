@@ -42,6 +42,7 @@ def _output_size(x: Tensor, axes: int, output_size: OutputSize) -> Ints:
     return out
 
 
+@lru_cache(maxsize=256)
 def _even_windows(size: Ints, out: Ints) -> Window | None:
     """The windows as sliding ones, where they are all alike."""
     if any(t == 0 or length % t for length, t in zip(size, out)):

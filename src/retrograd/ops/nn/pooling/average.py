@@ -83,9 +83,9 @@ def _by_loops(x: Any, window: Window) -> bool:
 def _mean(x: Any, window: Window, divisor: Any) -> Any:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
-    if _by_loops(x, window):
-        return pooling.average_pool(x, window, divisor)
     places = tables.table(x, window)
+    if places is None and _by_loops(x, window):
+        return pooling.average_pool(x, window, divisor)
     total = _window_sum(x, window) if places is None else tables.sums(x, places).reshape(*x.shape[:2], *window.out)
     if x.dtype.kind in FLOATING:
         total /= _as_like(divisor, x)
@@ -94,9 +94,9 @@ def _mean(x: Any, window: Window, divisor: Any) -> Any:
 
 
 def _mean_transpose(g: Any, window: Window, divisor: Any) -> Any:
-    if _by_loops(g, window):
-        return pooling.average_pool_backward(g, window, divisor)
     places = tables.table(g, window)
+    if places is None and _by_loops(g, window):
+        return pooling.average_pool_backward(g, window, divisor)
     shares = g / _as_like(divisor, g)
     return _window_sum_transpose(shares, window) if places is None else tables.spread(shares, places, window)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ....core.summation import accurate_sum
+from ....core.summation import accurate_sum, small_sum
 from ....kernels.images.pooling import TABLED
 from ..spatial.windows import Ints, Window, axis_taps
 
@@ -19,7 +19,7 @@ def table(x: Any, window: Window) -> Any:
 
     None where a window does not lie inside, or this is no way for x, which has the two first dimensions.
     """
-    if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * prod(window.out) * prod(window.kernel) <= TABLED:
+    if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * window.reads <= TABLED:
         return None
     return _table(x.shape[0] * x.shape[1], window)
 
@@ -63,7 +63,8 @@ def maxima(x: Any, places: Any) -> tuple[Any, Any] | None:
 
 def sums(x: Any, places: Any) -> Any:
     """The sum of each window."""
-    return accurate_sum(x.ravel().take(places), (0,))
+    read = x.ravel().take(places)
+    return small_sum(read, (0,), False) if read.dtype.char in "fd" else accurate_sum(read, (0,))
 
 
 def place_at(g: Any, winners: Any, places: Any, window: Window) -> Any:

@@ -23,10 +23,18 @@ Widths = tuple[tuple[int, int], ...]
 
 
 def _pad(x: Any, widths: Widths, value: Any) -> Any:
-    shape = tuple([length + left + right for length, (left, right) in zip(x.shape, widths)])
-    out = array_module(x).full(shape, value, x.dtype)
-    out[_inside(shape, widths)] = x[_inside(x.shape, tuple([(-left, -right) for left, right in widths]))]
+    shape, inside, part = _places(x.shape, widths)
+    out = array_module(x).empty(shape, x.dtype)
+    out[...] = value
+    out[inside] = x[part]
     return out
+
+
+@lru_cache(maxsize=256)
+def _places(own: tuple[int, ...], widths: Widths) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
+    """The padded shape, where in it the input stands, and what part of the input that is."""
+    shape = tuple([length + left + right for length, (left, right) in zip(own, widths)])
+    return shape, _inside(shape, widths), _inside(own, tuple([(-left, -right) for left, right in widths]))
 
 
 def _inside(shape: tuple[int, ...], widths: Widths) -> tuple[slice, ...]:
@@ -129,7 +137,8 @@ def _check_crop(x: Tensor, widths: Widths) -> None:
 
 
 def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
-    _check_crop(x, widths)
+    if min(map(min, widths), default=0) < 0:
+        _check_crop(x, widths)
     return apply(PAD, (x,), {"widths": widths, "value": number(value, "value")})
 
 

@@ -7,6 +7,7 @@ transpose of a map is one too, and RESAMPLE is its own derivative.
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class AxisMap:
         if axis == x.ndim - 1:
             return x.reshape((-1, self.size)).dot(matrix.T).reshape((*x.shape[:-1], self.out))
         shape = x.shape
-        rest = int(np.prod(shape[axis + 1 :]))
+        rest = prod(shape[axis + 1 :])
         return np.matmul(matrix, x.reshape((-1, self.size, rest))).reshape(
             (*shape[:axis], self.out, *shape[axis + 1 :])
         )

@@ -6,8 +6,9 @@ Convolution, pooling and unfold all read the same places of their input; ``Windo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
+from math import prod
 from operator import index as as_integer
 from typing import Any
 
@@ -34,6 +35,18 @@ class Window:
     padding: Ints
     dilation: Ints
     out: Ints
+
+    def __post_init__(self) -> None:
+        fields = self.size, self.kernel, self.stride, self.padding, self.dilation, self.out
+        object.__setattr__(self, "_hash", hash(fields))  # asked for at every call
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined]
+
+    @cached_property
+    def reads(self) -> int:
+        """How many elements all windows of one plane read."""
+        return prod(self.out) * prod(self.kernel)
 
     @property
     def is_identity(self) -> bool:
