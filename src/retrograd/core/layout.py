@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
@@ -58,6 +60,30 @@ def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     return True
 
 
+def _asked(array: Any) -> int:
+    """Where a NumPy array's first element lies, as NumPy says, which also describes the array for that."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+def _read(array: Any) -> int:
+    """The same, from the first field of the object, in a tenth of the time."""
+    return _word(id(array) + object.__basicsize__).value
+
+
+_word = ctypes.c_size_t.from_address
+
+
+def _is_the_first_field() -> bool:
+    if sys.implementation.name != "cpython":
+        return False
+    whole = np.zeros(6)
+    return all(_read(array) == _asked(array) for array in (whole, whole[2:], whole.reshape(2, 3).T[1:]))
+
+
+place_of: Callable[[Any], int] = _read if _is_the_first_field() else _asked
+
+
 class Lines:
     """Memory in which one array begins with a line: where its stores cross lines, a loop takes half as long again.
 
@@ -68,7 +94,7 @@ class Lines:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.memory = np.empty(prod(shape) * dtype.itemsize + LINE, np.uint8)
-        place = self.memory.__array_interface__["data"][0]
+        place = place_of(self.memory)
         data = place + -place % LINE, False
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .layout import dense
+from .layout import dense, place_of
 from .tracing import whole
 
 
@@ -54,7 +54,7 @@ def _distance(xs: Sequence[Any]) -> int | None:
     for x in xs:
         if type(x) is not ndarray or x.base is not base or (x.shape, x.strides, x.dtype) != kind:
             return None
-        places.append(x.__array_interface__["data"][0])
+        places.append(place_of(x))
     apart: int = places[1] - places[0]
     even = apart > 0 and places == list(range(places[0], places[0] + apart * len(xs), apart))
     return apart if even else None
@@ -88,5 +88,4 @@ def _as_one(*xs: Any, dim: int, new: bool) -> Any:
     if layout is None:  # in a replay with other arrays than those of the trace
         return (np.stack if new else np.concatenate)(xs, axis=dim)
     first, (shape, strides) = xs[0], layout
-    begin, place = [x.__array_interface__["data"][0] for x in (first.base, first)]
-    return ndarray(shape, first.dtype, first.base, place - begin, strides)
+    return ndarray(shape, first.dtype, first.base, place_of(first) - place_of(first.base), strides)

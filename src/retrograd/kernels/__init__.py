@@ -21,7 +21,6 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.devices import Wrapping
-from ..core.dtypes import float32
 from ..core.modes import watchers
 from ..core.summation import LARGE
 from ..core.tracing import whole
@@ -112,7 +111,7 @@ def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
 
 def suits(x: Any) -> bool:
     """Whether an array is of the kind that loops are compiled for."""
-    if type(x) is not ndarray or x.dtype != float32:
+    if type(x) is not ndarray or x.dtype.char != "f" or not x.dtype.isnative:
         return False
     flags = x.flags
     return flags.c_contiguous and flags.aligned

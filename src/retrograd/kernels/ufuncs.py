@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core.layout import broadcast_shapes
+from ..core.layout import broadcast_shapes, place_of
 from ..core.summation import LARGE
 from . import WORTH_SHARING, compiled, loop
 from .machine.threads import launch
@@ -178,7 +178,7 @@ def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tupl
 def _launch(function: int, data: int, length: int, arrays: list[Any], steps: list[tuple[int, int]], size: int) -> None:
     places = np.zeros((3, 3), np.int64)
     for at, (array, step) in enumerate(zip(arrays, steps, strict=True)):
-        places[at] = array.__array_interface__["data"][0], *step
+        places[at] = place_of(array), *step
     total, least = (size // length, max(1, WORTH_SHARING // length)) if length else (size, WORTH_SHARING)
     launch(loop("ufunc_loops", "rows"), total, least, function, data, length, places)
 
@@ -216,7 +216,7 @@ def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, Any]) -> Any:
         return ufunc.reduce(np.concatenate([main.reshape(parts, after), x[0, parts * size :]]), axis=0)
     function, data, _ = found
     out = empty((before, after), x.dtype)
-    places = [array.__array_interface__["data"][0] for array in (x, out)]
+    places = [place_of(x), place_of(out)]
     if length > 1 and after >= SHORT:
         width = min(after, COLUMNS)
         total, least = before * -(-after // width), max(1, WORTH_SHARING // (length * width))
@@ -224,7 +224,7 @@ def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, Any]) -> Any:
     elif length >= SHORT and after == 1:
         least = max(1, WORTH_SHARING // length)
         room = np.empty((before // least + 1, length // 2), x.dtype)
-        places.insert(1, room.__array_interface__["data"][0])
+        places.insert(1, place_of(room))
         launch(loop("ufunc_loops", "folds"), before, least, function, data, length, least, item, *places)
     else:
         return None

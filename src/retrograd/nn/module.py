@@ -339,8 +339,29 @@ class Module(State):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every Parameter, each once."""
+        if recurse and type(self).named_parameters is Module.named_parameters:
+            tree = self._all_modules()
+            if tree is not None:  # optimizers, clipping and zero_grad ask in each step, and not for names
+                found = [parameter for module in tree for parameter in module._parameters.values()]
+                yield from {id(parameter): parameter for parameter in found if parameter is not None}.values()
+                return
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
+
+    def _all_modules(self) -> list[Module] | None:
+        """The modules as ``named_modules`` gives them; None where a class has its own way of naming."""
+        found: dict[int, Module] = {}
+        waiting = [self]
+        while waiting:
+            module = waiting.pop()
+            if id(module) in found:
+                continue
+            kind = type(module)
+            if kind.named_modules is not Module.named_modules or kind._named_members is not Module._named_members:
+                return None
+            found[id(module)] = module
+            waiting += [child for child in reversed(module._modules.values()) if child is not None]
+        return [*found.values()]
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

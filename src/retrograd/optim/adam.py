@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import sqrt
 from typing import Any
 
@@ -18,6 +19,16 @@ def _of_moments(group: dict[str, Any]) -> tuple[float, float, float, float]:
     """What the moments move by, and keep: the factors of their averages."""
     beta1, beta2 = map(number, group["betas"])
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
+
+
+@lru_cache(maxsize=16)
+def _rate_and_eps(lr: float, eps: float, beta1: float, beta2: float, step: int) -> tuple[float, float]:
+    """``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))``: a pass less.
+
+    The parameters of a group mostly are at the same step.
+    """
+    root = sqrt(1 - beta2**step)
+    return lr * root / (1 - beta1**step), eps * root
 
 
 class Adam(Optimizer):
@@ -85,11 +96,9 @@ class Adam(Optimizer):
             descend(p, rate, m, b, a)
 
     def _rate_and_eps(self, group: dict[str, Any], step: int) -> tuple[float, float]:
-        """``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))``: a pass less."""
-        lr, eps = numbers(group, "lr", "eps")
-        beta1, beta2 = map(number, group["betas"])
-        root = sqrt(1 - beta2**step)
-        return lr * root / (1 - beta1**step), eps * root
+        """What the first moment is multiplied by, and what is added to the second one's root."""
+        beta1, beta2 = group["betas"]
+        return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
 
     def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
         """``adam``: the options, and what is made of them alone."""

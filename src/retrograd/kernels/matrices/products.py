@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.layout import broadcast_shapes
+from ...core.layout import broadcast_shapes, place_of
 from ...core.summation import LARGE
 from .. import loop, multiplies, share
 from ..machine.cores import count
@@ -71,7 +71,7 @@ def _shared_stack(x: Any, y: Any) -> Any:
     if x_form is None or y_form is None or min(m, n, k) == 1:
         return np.matmul(x, y)
     out = empty((*lead, m, n), x.dtype)
-    given = m, n, k, x.ctypes.data, *x_form, y.ctypes.data, *y_form, out
+    given = m, n, k, place_of(x), *x_form, place_of(y), *y_form, out
     launch(loop("matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
     return out
 

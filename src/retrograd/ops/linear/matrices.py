@@ -24,7 +24,7 @@ def transposed(x: Any) -> Any:
 
 def as_rows(x: Any) -> Any:
     """All axes but the last as one. Where there are no elements, -1 would not say how long it is."""
-    if type(x) is np.ndarray and x.size >= copies.LARGE and not are_rows(x):
+    if type(x) is np.ndarray and x.size >= copies.LARGE and not x.flags.c_contiguous and not are_rows(x):
         x = copies.copied(x)
     return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
 
