@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from . import setup_costs
 from .ratios import ratio
+from .setup_costs import figure
 from .workloads import PARTS, STEPS
 
 NAMES = {
@@ -101,7 +103,7 @@ def _spread(results: dict[str, Any]) -> str:
             [one[library][f"seconds_{which}"] for which in ("lower", "median", "upper")] if library in one else []
             for library in libraries
         ]
-        lines.append(_row([name, *[" ".join(f"{1e3 * seconds:.3g}" for seconds in three) for three in figures]]))
+        lines.append(_row([name, *[", ".join(figure(1e3 * seconds) for seconds in three) for three in figures]]))
     return "\n".join(lines)
 
 
@@ -110,7 +112,8 @@ def _beside(times: dict[str, list[float]]) -> str:
     return (
         "How much longer a step of the small GPT takes: "
         + ", ".join(
-            f"{names[library]} {beside / alone:.1f} times as long ({1e3 * alone:.3g} ms, then {1e3 * beside:.3g})"
+            f"{names[library]} {beside / alone:.1f} times as long "
+            f"({figure(1e3 * alone)} ms, then {figure(1e3 * beside)})"
             for library, (alone, beside) in times.items()
         )
         + "."
@@ -118,11 +121,7 @@ def _beside(times: dict[str, list[float]]) -> str:
 
 
 def _setup(costs: dict[str, dict[str, float]]) -> str:
-    lines = []
-    for name, values in costs.items():
-        unit, scale = ("MB", 1e-6) if name == "bytes" else ("ms", 1e3)
-        lines.append(f"* {name}: " + ", ".join(f"{key} {scale * value:.3g} {unit}" for key, value in values.items()))
-    return "\n".join(lines)
+    return "\n".join(f"* {line}" for line in setup_costs.table(costs).splitlines())
 
 
 def _descriptions(results: dict[str, Any]) -> str:

@@ -83,11 +83,20 @@ def measure() -> dict[str, dict[str, float]]:
     return costs
 
 
+def figure(value: float) -> str:
+    """Three digits, and no power of ten where whole numbers have more.
+
+    >>> figure(0.62449), figure(83.04), figure(2064.2)
+    ('0.624', '83', '2064')
+    """
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def table(costs: dict[str, dict[str, float]]) -> str:
     """The figures in words."""
     lines = []
     for name, values in costs.items():
         unit, scale = ("MB", 1e-6) if name == "bytes" else ("ms", 1e3)
-        figures = [f"{library} {scale * value:.3g} {unit}" for library, value in values.items()]
+        figures = [f"{library} {figure(scale * value)} {unit}" for library, value in values.items()]
         lines.append(f"{name}: {', '.join(figures)}")
     return "\n".join(lines)

@@ -54,6 +54,7 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
     text = written({"machine": about, "threads": 2, "steps": steps, "setup": {"import": {"retrograd": 0.05}}})
     assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
     assert "Where PyTorch is faster: cnn (1.50)." in text and "2 cores (P, S), numpy 2" in text and "50 ms" in text
+    assert "| 1000, 1000, 1000 |" in text and "e+0" not in text
 
 
 def test_a_run_in_pieces_adds_to_what_the_file_has(tmp_path):

@@ -89,6 +89,26 @@ def test_every_page_fits_a_phone_with_its_formulas_set_and_asks_no_network(opene
     assert count > 5000 and unset == {}
 
 
+CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText)"
+
+
+@pytest.mark.parametrize("width", [1100, 1280, 1440])
+def test_on_a_desk_nothing_printed_and_no_table_is_cut_off(opened, width):
+    for name in (
+        "guides/finding_a_nan.html",
+        "guides/coming_from_pytorch.html",
+        "learn/08_derivatives_of_every_kind.html",
+    ):
+        page = opened(name, width)
+        assert page.eval_on_selector_all(".highlight-text pre, .table-wrapper", CUT) == [], name
+
+
+def test_a_phone_breaks_long_messages_and_keeps_tables_in_line(opened):
+    page = opened("guides/coming_from_numpy.html", 390)
+    cut = page.eval_on_selector_all(".highlight-text pre", CUT)
+    assert cut and not any("RuntimeError" in text for text in cut)
+
+
 def test_a_formula_that_mathjax_refuses_is_seen(opened):
     page = opened("reference/retrograd_scalar.html")
     page.evaluate("document.querySelector('.math').textContent = '\\\\(\\\\frac{a\\\\)'")

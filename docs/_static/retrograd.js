@@ -1,6 +1,8 @@
 /* Formulas are set as they come near; what is wider than the screen scrolls by keys, too; tables of many columns become
    cards on a phone; "/" searches. */
 function reachable() {
+  for (const printed of document.querySelectorAll(".highlight-text pre"))  // text, not a table that is a little too wide
+    if (printed.scrollWidth > 2 * printed.clientWidth) printed.classList.add("long");
   for (const box of document.querySelectorAll(".table-wrapper, .highlight pre, .wide, div.math, .math.long")) {
     if (box.scrollWidth > box.clientWidth + 1) box.setAttribute("tabindex", "0");
     else box.removeAttribute("tabindex");
@@ -25,6 +27,10 @@ for (const table of document.querySelectorAll("article table")) {
       cell.classList.toggle("none", cell.textContent.trim() === "");
     });
 }
+
+// Where a name in a narrow column may go on on the next line.
+for (const name of document.querySelectorAll("article td code .pre"))
+  name.innerHTML = name.innerHTML.replace(/([._(=,/])(?=\w)/g, "$1<wbr>");
 
 // Cards are higher than rows: what the address names is somewhere else now.
 if (location.hash) addEventListener("load", () => document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" }));

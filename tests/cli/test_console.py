@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from retrograd.cli import application
 from retrograd.cli.console import ProgressLine, Table, print_table
 
 TABLE = Table("Errors", ["operator", "error"], [["exp", "1e-9"], ["[log]", "12e-9"]])
@@ -69,3 +70,12 @@ def test_progress_on_a_terminal_is_live(monkeypatch):
         progress.update(2, {"loss": 0.25})
     assert "step 2/2  loss 0.2500" in terminal.getvalue()
     assert "\x1b[" in terminal.getvalue()
+
+
+def test_the_help_of_every_command_says_what_it_does(capsys):
+    for command in application.COMMANDS:
+        name = command.__name__.rpartition(".")[2]
+        with pytest.raises(SystemExit):
+            application.build_parser().parse_args([name, "--help"])
+        usage, _, rest = capsys.readouterr().out.partition("\n\n")
+        assert usage.startswith(f"usage: retrograd {name}") and rest[0].isupper(), name

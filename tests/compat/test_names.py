@@ -7,6 +7,7 @@ import math
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,3 +208,10 @@ def test_assert_close():
         rg.testing.assert_close(rg.ones(2), rg.ones(3))
     with pytest.raises(AssertionError, match="dtype"):
         rg.testing.assert_close(rg.ones(2), rg.ones(2).double())
+
+
+def test_every_file_of_pytorchs_distributions_is_found_by_its_name():
+    torch = pytest.importorskip("torch")
+    for file in sorted(Path(torch.distributions.__file__).parent.glob("[a-z]*.py")):
+        ours, theirs = getattr(rg.distributions, file.stem), getattr(torch.distributions, file.stem)
+        assert [name for name in getattr(theirs, "__all__", []) if not hasattr(ours, name)] == [], file.stem

@@ -429,3 +429,12 @@ def test_paths_are_told_apart_by_the_number_of_the_call(steps):
     ways = [line.partition(" by ")[2] for line in shown]
     assert len(ways) == len(set(ways)) == min(steps, 6)
     assert f"mul at {t.filter(operator='mul')[0].site} (" in ways[0]
+
+
+def test_parts_that_are_zero_are_counted_and_not_listed():
+    table = rg.ones(4, 2, requires_grad=True)
+    x = rg.tensor([0, 1, 2, 3, 3, 2])
+    with trace():
+        loss = (F.embedding(x, table) * rg.tensor([1.0, 3.0])).sum()
+    told = str(explain(loss, table, index=(3, 1), batch=x))
+    assert "by example: +3 from example 3, +3 from example 4, +0 from 4 others; sum +6" in told

@@ -352,3 +352,8 @@ def test_what_is_no_tensor_and_no_function_is_refused_in_a_line():
         with pytest.raises(TypeError, match=text):
             ask()
     assert stepper.next().operator == "sum"  # it has not moved
+
+
+def test_what_an_operator_keeps_together_is_told_without_what_it_keeps_for_the_engine():
+    told = str(next(iter(step(F.cross_entropy(leaf(6, 4), rg.arange(6) % 4)))))
+    assert "read classes = (int64(6,), 1, float32())" in told and "object at" not in told

@@ -234,7 +234,7 @@ SICK = {
     "learning rate too large": (mlp, partial(optim.SGD, lr=20.0), {}, "ratio of 4.weight", "lower the learning"),
     "Adam's, too": (mlp, partial(optim.Adam, lr=0.3), {}, "update ratio of 0.weight", "lower the learning rate (0.3)"),
     "learning rate too small": (mlp, partial(optim.SGD, lr=1e-7), {}, "largest update ratio", "raise the learning"),
-    "dead relus": (partial(with_bias, -50.0), sgd, {}, "dead units: 100% of 1", "check the biases"),
+    "dead relus": (partial(with_bias, -50.0), sgd, {}, "dead units: 100% of the units of 1", "check the biases"),
     "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "use relu or gelu"),
     "weights * 100, tanh": (lambda: multiplied(mlp(nn.Tanh), 100), sgd, {}, "saturated", "scale the initial weights"),
     "weights * 100, relu": (lambda: multiplied(mlp(), 100), sgd, {}, "activations of 2 have", "scale the initial"),

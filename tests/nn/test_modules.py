@@ -420,3 +420,9 @@ def test_bases_take_pytorchs_arguments() -> None:
     ]
     with pytest.raises(ValueError, match="RNNBase: mode must be one of"):
         rg.nn.RNNBase("MGU", 2, 3)
+
+
+def test_the_weights_of_a_recurrent_layer_are_found_by_pytorchs_names():
+    ours, theirs = rg.nn.GRU(3, 4, 2, bidirectional=True), torch.nn.GRU(3, 4, 2, bidirectional=True)
+    assert ours._flat_weights_names == theirs._flat_weights_names and ours._all_weights == theirs._all_weights
+    assert [w.shape for w in ours._flat_weights] == [tuple(w.shape) for w in theirs._flat_weights]

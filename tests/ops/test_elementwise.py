@@ -108,6 +108,10 @@ def test_clamp_takes_a_number_beside_a_tensor():
     assert [part.tolist() for part in g] == [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
 
 
+def test_the_slope_of_hardsigmoid_is_a_sixth_in_float64_where_pytorch_rounds_it_to_float32():
+    assert gradient(F.hardsigmoid, [-1.0, 2.0])[0].tolist() == [1 / 6, 1 / 6]
+
+
 def test_hardsigmoid_at_its_corners():
     (g,) = gradient(F.hardsigmoid, [-3.0, 3.0, 0.0])
     np.testing.assert_allclose(g, [0, 0, 1 / 6])
@@ -289,3 +293,34 @@ def test_selection_on_large_arrays_is_numpys(dtype):
     cotangent = rg.Tensor(y)
     rg.where(rg.Tensor(mask), leaf, 0.0).backward(cotangent)
     np.testing.assert_array_equal(leaf.grad.numpy(), np.where(mask, y, 0))
+
+
+def test_bools_are_not_subtracted_and_the_error_says_what_to_write():
+    mask, number = rg.tensor([True, False]), rg.tensor([1.0, 2.0])
+    calls = [
+        lambda: 1 - mask, lambda: mask - 1, lambda: 1.5 - mask, lambda: number - mask, lambda: mask - number[0],
+        lambda: True - mask, lambda: rg.sub(1, mask), lambda: rg.rsub(mask, 1), lambda: number.sub(mask, alpha=2),
+        lambda: rg.arange(2) - mask, lambda: number.sub_(mask),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(RuntimeError, match=r"~ or logical_not\(\) inverts a mask"):
+            call()
+    for call in (lambda: mask - mask, lambda: mask.sub_(mask), lambda: rg.sub(mask, mask, alpha=2)):
+        with pytest.raises(RuntimeError, match="logical_xor"):
+            call()
+    with pytest.raises(RuntimeError, match="logical_not"):
+        -mask
+    assert rg.equal(mask + 1, rg.tensor([2, 1])) and rg.equal(number * mask, rg.tensor([1.0, 0.0]))
+
+
+DROPOUTS = ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_where_nothing_is_dropped_dropout_gives_integers_and_bools_back(name):
+    dropout = getattr(F, name)
+    shape = {"dropout2d": (2, 3, 4, 4), "dropout3d": (2, 3, 2, 2, 2)}.get(name, (2, 3, 4))
+    for x in (rg.ones(shape, dtype=rg.int64), rg.ones(shape, dtype=rg.bool)):
+        assert dropout(x, 0.5, training=False) is x and dropout(x, 0.0, training=True) is x
+        with pytest.raises(RuntimeError, match="wanted a floating Tensor"):
+            dropout(x, 0.5, training=True)

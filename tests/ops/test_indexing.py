@@ -218,3 +218,38 @@ def test_values_that_broadcast_are_added_at_positions(target):
     assert target.index_put((index,), values, accumulate=True).tolist() == [1, 1, 1, 0, 0, 2, 2, 2, 0, 0]
     target.index_put_((index,), values, accumulate=True)
     assert target.tolist() == [1, 1, 1, 0, 0, 2, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [[0, 1], [1, 2]],
+        [[0, 1], 2],
+        [(0, 1), (1, 2)],
+        [[0, 1]],
+        [slice(0, 2), 1],
+        [0, None],
+        [..., 0],
+        [np.array([0, 1]), np.array([1, 2])],
+        [range(2)],
+        [[True, False, True]],
+    ],
+    ids=str,
+)
+def test_a_list_of_what_is_no_number_is_read_as_pytorch_reads_it_with_a_warning(index):
+    x, same = rg.arange(12).reshape(3, 4), rg.arange(12).reshape(3, 4)
+    with pytest.warns(UserWarning, match="NumPy reads one array of positions") as warned:
+        read = x[index]
+    assert warned[0].filename == __file__
+    assert rg.equal(read, x[tuple(index)])
+    with pytest.warns(UserWarning, match="is read as"):
+        x[index] = 7
+    same[tuple(index)] = 7
+    assert rg.equal(x, same)
+
+
+def test_lists_of_numbers_arrays_and_long_lists_are_positions():
+    x = rg.arange(12).reshape(3, 4)
+    assert x[[0, 2]].shape == (2, 4) and x[[True, False, True]].shape == (2, 4) and x[[]].shape == (0, 4)
+    assert x[np.array([[0, 1], [1, 2]])].shape == (2, 2, 4) == x[[[0, 1], [1, 2]],].shape
+    assert x[[[0]] * 40].shape == (40, 1, 4)

@@ -109,3 +109,15 @@ def test_residuals_of_complex_least_squares_are_real():
     wanted = np.linalg.lstsq(a, b, rcond=None)[1]
     np.testing.assert_allclose(found.residuals.numpy(), wanted, rtol=1e-10)
     assert found.residuals.dtype == np.float64
+
+
+@pytest.mark.parametrize("equation, shapes", [("ij,jk->ijk", ((2, 3), (3, 4))), ("ij,k->i", ((2, 3), (4,)))])
+def test_einsum_promotes_dtypes_where_no_products_are_summed(equation, shapes):
+    x = rg.ones(shapes[0], dtype=rg.float64, requires_grad=True)
+    y = rg.full(shapes[1], 2.0, requires_grad=True)
+    result = rg.einsum(equation, x, y)
+    assert result.dtype == rg.float64
+    result.sum().backward()
+    assert (x.grad.dtype, y.grad.dtype) == (rg.float64, rg.float32)
+    with pytest.raises(RuntimeError, match="wanted operands of one dtype"):
+        rg.einsum("ij,kj->ik", x, rg.ones(4, 3))

@@ -123,3 +123,18 @@ def test_empty_ones():
     a = rg.sparse_coo_tensor(np.zeros((2, 0), np.int64), np.zeros(0), (3, 4))
     assert not (a @ rg.ones(4, 2, dtype=rg.float64)).any()
     assert a.coalesce().to_dense().shape == (3, 4)
+
+
+def test_the_gradient_of_a_sparse_leaf_is_set_and_forgotten():
+    a = rg.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2)).requires_grad_()
+    (a @ rg.ones(2, 1)).sum().backward()
+    gradient = a.grad
+    a.grad = None
+    assert a.grad is None
+    a.grad = gradient
+    (a @ rg.ones(2, 1)).sum().backward()
+    assert rg.equal(a.grad.to_dense(), rg.tensor([[0.0, 2.0], [2.0, 0.0]]))
+    elsewhere = rg.sparse_coo_tensor([[0, 1], [0, 1]], [1.0, 2.0], (2, 2))
+    for wrong in (rg.ones(2, 2), elsewhere, rg.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (3, 2))):
+        with pytest.raises(RuntimeError, match="grad: wanted"):
+            a.grad = wrong

@@ -9,6 +9,7 @@ MODULES = (
     "ops.indexing.index_reductions",
     "ops.indexing.index_write",
     "ops.indexing.indexing",
+    "ops.indexing.lists",
     "ops.indexing.positions",
     "ops.indexing.scatter",
     "ops.indexing.scatter_reductions",

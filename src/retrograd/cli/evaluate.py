@@ -12,7 +12,11 @@ from .trainers import EngineTrainer
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("evaluate", help="measure a trained model on its test data")
+    parser = subparsers.add_parser(
+        "evaluate",
+        help="measure a trained model on its test data",
+        description="Measure a model that 'retrograd train' has trained, on the test data of its task.",
+    )
     parser.add_argument("checkpoint", type=path, metavar="CHECKPOINT", help="the file, or the folder of the run")
     parser.set_defaults(run=run)
 

@@ -28,7 +28,11 @@ OPTIONAL = (
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("info", help="show versions, backend, device, BLAS and threads")
+    parser = subparsers.add_parser(
+        "info",
+        help="show versions, backend, device, BLAS and threads",
+        description="Show versions, backend, device, BLAS and threads, and which optional packages are installed.",
+    )
     parser.set_defaults(run=run)
 
 

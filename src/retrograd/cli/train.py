@@ -30,7 +30,12 @@ WATCHED = "watch.html"
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("train", help="train a model on real data")
+    parser = subparsers.add_parser(
+        "train",
+        help="train a model on real data",
+        description="Train a model on real data, and write a report of the run. 'retrograd train TASK --help' lists "
+        "the settings of a task.",
+    )
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", dest="task", required=True)
     for task, text in TASKS.items():
         recipes = "; ".join(

@@ -18,7 +18,12 @@ WIDE = 256  # arrays of WIDE x WIDE numbers are large enough for the loops
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("warmup", help="compile the loops behind the operators, once for this machine")
+    parser = subparsers.add_parser(
+        "warmup",
+        help="compile the loops behind the operators, once for this machine",
+        description="Compile the loops behind the operators now, instead of when a program first needs them. They are "
+        "kept for this machine; what is there already is not compiled again.",
+    )
     parser.set_defaults(run=run)
 
 

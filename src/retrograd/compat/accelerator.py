@@ -33,6 +33,15 @@ def set_device_index(device: Any) -> None:
     cuda.set_device(device)
 
 
+class device_index(cuda.device):
+    """A context manager in which another GPU is the current one; None changes nothing."""
+
+    def __enter__(self) -> None:
+        if self.idx >= 0 and not cuda.is_available():
+            raise RuntimeError(f"device_index({self.idx}): no GPU answers")
+        super().__enter__()
+
+
 def synchronize(device: Any = None) -> None:
     """Wait for the GPU, if there is one."""
     if cuda.is_available():

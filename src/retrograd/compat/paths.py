@@ -27,9 +27,11 @@ _FILES = {
 }  # fmt: skip
 _DISTRIBUTIONS = (
     "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet "
-    "distribution exponential gamma geometric gumbel half_cauchy half_normal independent kl laplace log_normal "
-    "mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical poisson "
-    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform utils"
+    "distribution exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy "
+    "half_normal independent inverse_gamma kl kumaraswamy laplace lkj_cholesky log_normal logistic_normal "
+    "lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal negative_binomial normal "
+    "one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT transformed_distribution "
+    "transforms uniform utils von_mises weibull wishart"
 )
 
 # Per path below ``retrograd`` the rooms whose names it has.

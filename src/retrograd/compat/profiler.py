@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from enum import Enum
 from typing import Any, NoReturn
@@ -22,6 +26,20 @@ def profile(*args: Any, **kwargs: Any) -> NoReturn:
         RuntimeError: always.
     """
     raise RuntimeError("profile: PyTorch's profiler is not had here; Python's cProfile shows where time goes")
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: Any
+) -> Callable[[Any], None]:
+    """What a profiler calls when a trace is ready: it writes the trace into a folder, for TensorBoard."""
+
+    def write(profiler: Any) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' * use_gzip}"
+        profiler.export_chrome_trace(os.path.join(dir_name, name))
+
+    return write
 
 
 class ProfilerActivity(Enum):

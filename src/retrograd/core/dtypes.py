@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .devices import is_array
-from .errors import describe
+from .errors import call_error, describe
 from .fallback import is_bfloat16
 
 DType = np.dtype[Any]
@@ -146,6 +146,11 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     return promote_types(higher, lower)
 
 
+def is_bool(value: Any) -> bool:
+    """Whether the value is a bool, or an array or a Tensor of bools."""
+    return value.dtype.kind == "b" if hasattr(value, "dtype") else isinstance(value, bool)
+
+
 def scalar_dtype(value: Any) -> DType:
     """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
     if isinstance(value, (bool, np.bool_)):
@@ -231,6 +236,9 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
         if len(kinds) > 1:
             raise RuntimeError(f"{name}: wanted inputs of one dtype, got {', '.join(map(describe, inputs))}")
         return arrays
+    if rule == "no bool" and any(map(is_bool, arrays)):
+        reason = "bools are not subtracted; ~ or logical_not() inverts a mask, ^ or logical_xor() finds what differs"
+        raise call_error(RuntimeError, name, inputs, None, reason)
     dtype = result_type(*arrays)
     if rule == "float" and dtype.kind not in INEXACT:
         dtype = get_default_dtype()

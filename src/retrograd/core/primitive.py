@@ -53,7 +53,8 @@ class Primitive:
         jvps: per input the tangent it gives the output, ``rule(t, ...)``, which names nothing that the input's ``vjps``
             does not; only for speed, where transposing these would cost products of matrices.
         promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
-            floating dtype, ``"strict"`` refuses mixed floating dtypes, None leaves inputs as they are.
+            floating dtype, ``"no bool"`` refuses bools, ``"strict"`` refuses mixed floating dtypes, None leaves inputs
+            as they are.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.

@@ -8,6 +8,9 @@ lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergen
 (5, 2)
 """
 
+from typing import TYPE_CHECKING
+
+from ..core.fallback import legacy_names
 from . import constraints, transforms, utils
 from .binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric, LogitRelaxedBernoulli, NegativeBinomial
 from .categorical import (
@@ -77,3 +80,6 @@ __all__ = [
     "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints",
     "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms", "utils",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

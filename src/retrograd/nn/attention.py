@@ -132,7 +132,7 @@ class MultiheadAttention(Module):
             key, value: ``(S, N, kdim)`` and ``(S, N, vdim)``.
             key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
             need_weights: also return the attention weights.
-            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is *not* allowed, or numbers added.
+            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers added.
             average_attn_weights: average the weights over the heads.
             is_causal: says that ``attn_mask`` is the causal mask.
 

@@ -85,7 +85,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._weight_names: list[list[str]] = []
+        self._all_weights: list[list[str]] = []
         rows = self.GATES[mode] * hidden_size
         output_size = proj_size or hidden_size
         directions = ("", "_reverse") if bidirectional else ("",)
@@ -100,7 +100,7 @@ class RNNBase(Module):
                 named = {f"{kind}_l{layer}{direction}": shape for kind, shape in shapes.items()}
                 for weight, shape in named.items():
                     setattr(self, weight, new_parameter(shape, device, dtype))
-                self._weight_names.append(list(named))
+                self._all_weights.append(list(named))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -112,7 +112,15 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The weights per layer and direction."""
-        return [[getattr(self, name) for name in names] for names in self._weight_names]
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:  # by these programs find the weights that they initialize
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
         """Does nothing: the weights need no particular place in memory."""
@@ -140,7 +148,7 @@ class RNNBase(Module):
             for state, shape in zip(states, shapes, strict=True):
                 if state.array.shape != shape:
                     raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
-        weights = [getattr(self, weight) for names in self._weight_names for weight in names]
+        weights = [getattr(self, name) for names in self._all_weights for name in names]
         outputs, *finals = self.LAYERS[self.mode](
             x,
             states if len(states) > 1 else states[0],

@@ -289,7 +289,8 @@ class Explanation:
             )
         figures = {label: self._figure(g) for label, g in parts.items()}
         ranked = sorted(figures, key=lambda label: -abs(figures[label]))
-        shown = len(ranked) if len(ranked) == SHOWN + 1 else SHOWN  # one alone is named
+        shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
+        shown += len(ranked) == shown + 1  # one alone is named
         texts = [f"{figures[x]:+.4g} from {prefix if isinstance(x, int) else ''}{x}" for x in ranked[:shown]]
         others = ranked[shown:]
         if others:

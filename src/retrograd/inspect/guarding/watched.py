@@ -54,7 +54,7 @@ class guard(Mode):
         backward: look at gradients.
 
     Attributes:
-        story: the text of what was found, "" until then.
+        story: the text of what was found, empty until then.
         chart: norms along the last walk, by operator and line, where they are watched.
 
     Raises:
@@ -100,7 +100,7 @@ class guard(Mode):
 
     @property
     def story(self) -> str:
-        """What was found; "" until then."""
+        """What was found; empty until then."""
         return self._watch.story
 
     @property

@@ -12,6 +12,7 @@ from ...core.backward import as_array, conjugate
 from ...core.devices import array_module, backend_of, is_array
 from ...core.errors import describe
 from ...core.graph import Node, edge_of
+from ...core.storage import Storage
 from ...core.tensor import Tensor, new_tensor
 from ..tracing import site_of
 from .rules import input_names, rule_source, user_function, values_read
@@ -168,6 +169,10 @@ def _norm(array: Any) -> float:
     return float(array_module(array).sqrt((magnitudes.astype(kind) ** 2).sum()))
 
 
+def _is_of_the_engine(part: Any) -> bool:
+    return isinstance(part, tuple) and all(isinstance(one, Storage) for one in part)
+
+
 def summary(value: Any) -> str:
     """A value in one line: all of a few elements, else shape and range.
 
@@ -179,6 +184,8 @@ def summary(value: Any) -> str:
     if isinstance(value, Tensor):
         value = value.array
     if not is_array(value):
+        if hasattr(value, "_fields"):  # what an operator keeps together, without what it keeps for the engine's sake
+            value = tuple([part for part in value if part is not None and not _is_of_the_engine(part)])
         return describe(value)
     array = backend_of(value).to_numpy(value)
     if array.size <= 6:

@@ -215,7 +215,7 @@ def dead_units(h: History) -> Iterator[Found]:
         seen = [x.dead for record in h.last(5) if (x := record.activations.get(name)) is not None]
         dead = [share for share in seen if share is not None]
         if len(dead) == 5 and min(dead) > 0.5:
-            text = f"dead units: {dead[-1]:.0%} of {name} gave zero for every example"
+            text = f"dead units: {dead[-1]:.0%} of the units of {name} gave zero for every example"
             advice = "lower the learning rate, check the biases before it, or use leaky_relu or gelu"
             yield Found(name, dead[-1], text, advice)
 

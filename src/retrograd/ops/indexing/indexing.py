@@ -35,6 +35,7 @@ from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
+from .lists import is_read_as_tuple
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -87,6 +88,8 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
         IndexError: an element cannot be an index.
     """
     items: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
+    if isinstance(index, list) and is_read_as_tuple(index):
+        items = tuple(index)
     key: list[Any] = []
     storages: list[Storage] = []
     for item in items:
@@ -412,7 +415,8 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
     """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
 
     Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
-    copy. Slices may have a negative step.
+    copy. Slices may have a negative step. A list of lists, Tensors or slices is read as a tuple, as PyTorch reads it,
+    and warned about: NumPy reads one array of positions.
 
     Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
     Shape: as NumPy's: where positions are mixed with slices, their dimensions are placed as NumPy places them.

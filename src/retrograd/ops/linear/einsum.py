@@ -54,7 +54,7 @@ EINSUM2 = Primitive(
         lambda g, y, equation, x_shape: _einsum_pair_vjp(g, y, equation, x_shape, 0),
         lambda g, x, equation, y_shape: _einsum_pair_vjp(g, x, equation, y_shape, 1),
     ],
-    promote="strict",
+    promote="same",
     batch=_einsum_examples,
 )
 
@@ -298,6 +298,12 @@ def _view(equation: str, x: Tensor) -> Tensor:
     return permute(x, [term.index(c) for c in out])
 
 
+def _sums_products(equation: str) -> bool:
+    """Whether a letter of both operands is summed: a product of matrices, for which dtypes are not promoted."""
+    (a, b), out = _parse(equation)
+    return not set(a) & set(b) <= set(out)
+
+
 @operator(method=False)
 def einsum(equation: str | Operand, *operands: Operand | Sequence[int | EllipsisType] | Sequence[Operand]) -> Tensor:
     """``y_ik = sum_j a_ij b_jk`` and its like, written "ij,jk->ik": Einstein's convention.
@@ -309,7 +315,7 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
     Shape: what the equation says; dimensions of length 1 broadcast. Of a single operand without a sum the result is
     a view.
-    Dtype: any, the same of all; kept.
+    Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
 
     Args:
         equation: the letters; or the first operand, with the letters as lists of numbers behind each operand and, last,
@@ -339,5 +345,7 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     if len(tensors) == 1:
         return _view(equation, tensors[0])
     if len(tensors) == 2:
+        if tensors[0].array.dtype is not tensors[1].array.dtype and _sums_products(equation):
+            raise RuntimeError(f"wanted operands of one dtype, got {', '.join(map(describe, tensors))}")
         return apply(EINSUM2, tuple(tensors), {"equation": equation})
     return apply(EINSUM, tuple(tensors), {"equation": equation})

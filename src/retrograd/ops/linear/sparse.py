@@ -211,6 +211,18 @@ class SparseTensor:
         gradient = self._values.grad
         return None if gradient is None else self._with(gradient)
 
+    @grad.setter
+    def grad(self, gradient: SparseTensor | None) -> None:
+        if gradient is not None:
+            if not isinstance(gradient, SparseTensor):
+                raise RuntimeError(f"grad: wanted a SparseTensor or None, got {describe(gradient)}")
+            if gradient.shape != self.shape or not np.array_equal(gradient._at.numpy(), self._at.numpy()):
+                raise RuntimeError(
+                    f"grad: wanted the size {tuple(self.shape)} and the coordinates of the Tensor, "
+                    f"got the size {tuple(gradient.shape)} and {gradient._nnz()} coordinates"
+                )
+        self._values.grad = None if gradient is None else gradient._values
+
     # Other forms of it
 
     def _with(self, values: Tensor) -> SparseTensor:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, result_type
+from ...core.dtypes import INEXACT, is_bool, result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.summation import adding
@@ -22,7 +22,7 @@ from ..table.types import Number, Operand
 # Sums, products, quotients
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
-SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g)
+SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g, promote="no bool")
 MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
 
@@ -91,12 +91,17 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
         alpha: a factor for ``other``; no floating number where both are integers.
 
     Raises:
-        RuntimeError: the shapes do not broadcast.
+        RuntimeError: the shapes do not broadcast, or a term is of bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
     """
-    return apply2(SUB, input, scaled(other, alpha, input))
+    return apply2(SUB, input, _subtrahend(other, alpha, input))
+
+
+def _subtrahend(other: Operand, alpha: Number, input: Operand) -> Operand:
+    """``alpha * other``; of bools a product with a number would be none, which are not to be subtracted."""
+    return other if is_bool(other) else scaled(other, alpha, input)
 
 
 def _add_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
@@ -104,7 +109,7 @@ def _add_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
 
 
 def _sub_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
-    return apply_inplace(SUB, self, scaled(other, alpha, self))
+    return apply_inplace(SUB, self, _subtrahend(other, alpha, self))
 
 
 tensor_method(inplace_method("add", _add_), "add_")
@@ -126,12 +131,12 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
     Raises:
         TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
+        RuntimeError: the shapes do not broadcast, or a term is of bools.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    return apply2(SUB, other, scaled(operand(input), alpha, other))
+    return apply2(SUB, other, _subtrahend(operand(input), alpha, other))
 
 
 @operator(direct=True, inplace=MUL, numpy=np.multiply, aliases=("multiply",))

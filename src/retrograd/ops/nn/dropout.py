@@ -40,13 +40,18 @@ def _check(input: Operand, p: float) -> Tensor:
     x = operand(input)
     if not 0.0 <= p <= 1.0:
         raise InvalidValue(f"the dropout probability has to be between 0 and 1, but got {p}")
+    return x
+
+
+def _check_floating(x: Tensor) -> None:
+    """Only what is dropped has to be floating: without training, and with a probability of 0, it is given back."""
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"wanted a floating Tensor, got {describe(x)}")
-    return x
 
 
 def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
     """Zero with probability p, one decision per element of ``shape``; the rest is scaled by 1 / (1 - p)."""
+    _check_floating(x)
     params = {"keep": random_mask(array_module(x), shape, 1 - p), "scale": 1 / (1 - p) if p < 1 else 1.0}
     return apply_inplace(DROPOUT, x, **params) if inplace else apply(DROPOUT, (x,), params)
 
@@ -57,7 +62,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Derivative: ``g / (1 - p)`` where the element was kept, else 0.
     Shape: any; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -67,7 +72,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is not floating.
+        RuntimeError: the input is dropped and not floating.
 
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout", 2014.
 
@@ -94,7 +99,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -104,7 +109,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 2 or 3 dimensions, or is not floating.
+        RuntimeError: the input has other than 2 or 3 dimensions, or is dropped and not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -124,7 +129,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, H, W)``; with a warning ``(N, C, *)``, to which ``(C, H, W)`` is ``(N, C, L)``, as in PyTorch. The
         result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -134,7 +139,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has fewer than 2 dimensions, or is not floating.
+        RuntimeError: the input has fewer than 2 dimensions, or is dropped and not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -153,7 +158,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
     Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; with a warning ``(C, *)``. The result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -163,7 +168,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has no dimensions, or is not floating.
+        RuntimeError: the input has no dimensions, or is dropped and not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -178,6 +183,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
     """SELU's saturation with probability p, then an affine map that keeps mean 0 and variance 1."""
+    _check_floating(x)
     if p == 1:
         return _dropped(x, shape, p, inplace)
     xp = array_module(x)
@@ -198,7 +204,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Derivative: ``a g`` where the element was kept, else 0.
     Shape: any; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -208,7 +214,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is not floating.
+        RuntimeError: the input is dropped and not floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -225,7 +231,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Derivative: ``a g`` where the channel was kept, else 0.
     Shape: ``(N, C, *)``; the result has the input's.
-    Dtype: real floating; kept.
+    Dtype: real floating, and any other where nothing is dropped; kept.
 
     Args:
         input: the Tensor.
@@ -235,7 +241,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Raises:
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has fewer than two dimensions, or is not floating.
+        RuntimeError: the input has fewer than two dimensions, or is dropped and not floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 

@@ -156,8 +156,8 @@ _MODES = {
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
 
-    Derivative: for ``p = 2`` x1_i: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; x2_j: ``sum_i g_ij (x2_j - x1_i) / ans_ij``;
-    terms whose points coincide count 0. That of the norm for other p.
+    Derivative: for ``p = 2`` ``x1_i``: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; ``x2_j``:
+    ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide count 0. That of the norm for other p.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
     Dtype: real floating, the same of both.
 
@@ -257,8 +257,8 @@ PDIST = Primitive(
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
-    Derivative: that of the norm; for ``p = 2`` input_i: ``g (input_i - input_j) / ans``, input_j: minus that, 0 where
-    points coincide.
+    Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: minus that,
+    0 where points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
     Dtype: real floating.
 

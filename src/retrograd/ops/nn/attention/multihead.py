@@ -120,7 +120,7 @@ def multi_head_attention_forward(
         training: whether there is dropout.
         key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
         need_weights: return the attention weights, too (slower: the scores are then kept).
-        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is *not* allowed, or numbers that are
+        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers that are
             added to the scores.
         use_separate_proj_weight: take the projections from the next three instead of ``in_proj_weight``.
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.

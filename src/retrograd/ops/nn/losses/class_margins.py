@@ -111,7 +111,7 @@ def multi_margin_loss(
 ) -> Tensor:
     """``sum_{c != y} weight[y] max(0, margin - x_y + x_c)^p / C``: the hinge for one of several classes.
 
-    Derivative: where a term is positive ``g weight[y] / C`` for x_c and minus that for x_y, times twice the
+    Derivative: where a term is positive ``g weight[y] / C`` for ``x_c`` and minus that for ``x_y``, times twice the
     hinge for ``p = 2``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
     Dtype: real floating; kept.
@@ -186,7 +186,7 @@ def multilabel_margin_loss(
 ) -> Tensor:
     """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
 
-    Derivative: where a term is positive ``g / C`` for x_i and minus that for x_j; 0 at the margin.
+    Derivative: where a term is positive ``g / C`` for ``x_i`` and minus that for ``x_j``; 0 at the margin.
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
     Dtype: real floating; kept.
 

@@ -393,7 +393,8 @@ def conv_tbc(input: Operand, weight: Operand, bias: Tensor | None = None, pad: i
     """``y[t, b, o] = bias[o] + sum_kc input[t + k - pad, b, c] weight[k, c, o]``: a convolution along the time.
 
     Derivative: as that of ``conv1d``.
-    Shape: input (T, B, C_in), weight (K, C_in, C_out), bias (C_out); the result (T + 2 pad - K + 1, B, C_out).
+    Shape: input ``(T, B, C_in)``, weight ``(K, C_in, C_out)``, bias ``(C_out)``; the result
+        ``(T + 2 pad - K + 1, B, C_out)``.
     Dtype: floating, the same of all; kept.
 
     Args:
