@@ -55,7 +55,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems() -> None:
-    """Hypothesis would look through all our files for constants to draw: five seconds in each process, for two files."""
+    """Hypothesis would look through all our files for constants: five seconds in each process, for two of them."""
     if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
         providers.is_local_module_file = lambda path: False
 

@@ -103,7 +103,7 @@ def _tanh(x):
     return near if abs(x) < f(0.625) else far
 
 
-@_inlined
+@njit(inline="always")  # by Numba: LLVM's inlining makes a slower loop of it
 def _erf(x):
     x = _clip(x, -_BOUND, _BOUND)
     z = x * x
