@@ -203,24 +203,63 @@ def test_threads_that_pack_for_themselves_take_all_rows_once(monkeypatch):
                 np.testing.assert_allclose(total, before + wanted, rtol=1e-4, atol=1e-4)
 
 
+def smaller_product(monkeypatch, dtype, x, y, how):
+    """Check a product that is worked off in a way, eager and compiled."""
+    assert products.prepared(x, y)[2][6] == how
+    wanted, before = x.astype(float) @ y, np.random.default_rng(1).standard_normal((len(x), y.shape[1])).astype(dtype)
+    close = {"rtol": 1e-10 if dtype == np.float64 else 1e-4, "atol": 1e-10 if dtype == np.float64 else 1e-4}
+    found, total = products.dot(x, y), before.copy()
+    products.add_dot(total, x, y)
+    np.testing.assert_allclose(found, wanted, **close)
+    np.testing.assert_allclose(total, before + wanted, **close)
+    for number in (1, 3):
+        monkeypatch.setattr(products, "count", lambda number=number: number)
+        assert (products.dot(x, y) == found).all()
+    function = rg.compile(lambda a, b: a @ b)
+    for _ in range(3):
+        assert (function(rg.from_numpy(x), rg.from_numpy(y)).numpy() == found).all()
+    return found
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "k", "n"), [(128, 32, 784), (70, 100, 81), (47, 128, 48), (4000, 3, 33)])
-def test_shallow_products_read_their_factors_as_they_lie(dtype, m, k, n):
+def test_shallow_products_read_their_factors_as_they_lie(monkeypatch, dtype, m, k, n):
     if width() != products.WIDE:
         pytest.skip("registers are too short")
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
-    wanted, before = x.astype(float) @ y, rng.standard_normal((m, n)).astype(dtype)
-    close = {"rtol": 1e-10 if dtype == np.float64 else 1e-4, "atol": 1e-10 if dtype == np.float64 else 1e-4}
     for left in ways(x):
-        assert products.prepared(left, y)[2][6] == products.STRAIGHT
-        found, total = products.dot(left, y), before.copy()
-        products.add_dot(total, left, y)
-        np.testing.assert_allclose(found, wanted, **close)
-        np.testing.assert_allclose(total, before + wanted, **close)
-        function = rg.compile(lambda a, b: a @ b)
-        for _ in range(3):
-            assert (function(rg.from_numpy(x), rg.from_numpy(y)).numpy() == products.dot(x, y)).all()
+        smaller_product(monkeypatch, dtype, left, y, products.STRAIGHT)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(64, 784, 128), (128, 784, 65), (67, 133, 131), (66, 1600, 67), (200, 129, 200)]
+)
+def test_smaller_products_pack_one_factor_however_both_lie(monkeypatch, dtype, m, k, n):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    found = [smaller_product(monkeypatch, dtype, left, right, products.PACKED) for left in ways(x) for right in ways(y)]
+    assert all((one == found[0]).all() for one in found)
+    assert (products.dot(x[:64], y) == found[0][:64]).all()  # a row does not depend on the rows beside it
+    assert (products.dot(x[:33], turned(y)) == found[0][:33]).all()
+
+
+@pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")
+def test_smaller_products_flush_and_hand_on_nan():
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    for x in ways(np.full((64, 256), TINY)):
+        for y in ways(np.ones((256, 64), np.float32)):
+            assert (products.dot(x, y) == 0).all()
+    x, y = np.ones((70, 280), np.float32), np.ones((280, 90), np.float32)
+    x[9, 3], x[69, 79], y[5, 89], y[7, 2] = np.nan, np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        for left in ways(x):
+            for right in ways(y):
+                np.testing.assert_array_equal(products.dot(left, right), x @ y)
 
 
 @pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")

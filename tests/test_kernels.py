@@ -412,7 +412,7 @@ print(compiled.found, compiled.loops, "numba" in sys.modules)
 def test_what_a_loop_calls_is_found_with_it_or_compiled_again(tmp_path):
     environment = {"RETROGRAD_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
     assert [run(ATTENTION, environment) for _ in range(2)] == ["0 5 True", "5 0 False"]
-    (strip,) = [path for path in kept(tmp_path) if path.name.startswith("tiles._strip.")]
+    (strip,) = [path for path in kept(tmp_path) if path.name.startswith("tiles.strip.")]
     strip.unlink()
     assert run(ATTENTION, environment) == "4 1 True"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...kernels.machine.threads import PARTS
 from .emission import collapsed
 from .steps import Buffer, Map, Step
 
@@ -73,4 +74,4 @@ def _share(step: Map) -> None:
     """Let threads share a long loop over memory that is contiguous throughout."""
     lengths, _ = collapsed(step.operands[0].shape, *[place.strides for place in step.operands])
     if len(lengths) == 1 and lengths[0] >= LONG:
-        step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, False
+        step.parts = -(-lengths[0] // BLOCK), 2, BLOCK, PARTS

@@ -159,9 +159,20 @@ def gemm(dtype: Any) -> str | None:
 @cache
 def tiles(dtype: Any) -> str:
     """The name of ``tiles.product_at`` for float32 or float64."""
+    return _product("tiles", "product_at", 10, dtype)
+
+
+@cache
+def packing(dtype: Any) -> str:
+    """The name of ``panels.packed_product_at`` for float32 or float64."""
+    return _product("panels", "packed_product_at", 11, dtype)
+
+
+def _product(module: str, function: str, numbers: int, dtype: Any) -> str:
     from ...kernels.machine.compiled import routine
 
-    return routine("retrograd.kernels.machine.tiles", "product_at", "i" * 10 + ("f" if dtype == np.float32 else "d"))
+    kinds = "i" * numbers + ("f" if dtype == np.float32 else "d")
+    return routine(f"retrograd.kernels.machine.{module}", function, kinds)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernels.machine import words as at
+from ...kernels.machine.threads import SHORT
 from .emission import SCALAR_TEXT, Body, Kernel
 from .machine import HEAD, ITEMS
 from .steps import Buffer, Place, Step
@@ -195,10 +196,14 @@ class Module:
         body, pointers = self._body, [self._pointer(place) for place in step.operands]
         given = ", ".join(f"ptr {pointer}" for pointer in pointers)
         if shared:
-            blocks, least, _, alone = step.parts
+            blocks, least, _, each = step.parts
             for k, pointer in enumerate(pointers):
                 body.do(f"store ptr {pointer}, ptr {body.give(f'getelementptr inbounds ptr, ptr %shared, i64 {k}')}")
-            shares = body.give(f"mul i64 {self._threads}, {2 if alone else 4}")
+            shares = body.give(f"mul i64 {self._threads}, {each}")
+            if least > 1:  # as in ``threads.launch``
+                most = body.give(f"mul i64 {self._threads}, {SHORT * least}")
+                short = body.give(f"icmp sle i64 {blocks}, {most}")
+                shares = body.give(f"select i1 {short}, i64 {self._threads}, i64 {shares}")
             raised = body.give(f"add i64 {shares}, {blocks - 1}")
             part = body.give(f"udiv i64 {raised}, {shares}")
             self._declared.add("declare i64 @llvm.smax.i64(i64, i64)")

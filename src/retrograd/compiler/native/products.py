@@ -10,9 +10,9 @@ from typing import Any
 
 from ...kernels.machine.denormals import FLUSH, flushes
 from ...kernels.machine.vectors import width
-from ...kernels.matrices.products import BLOCK, TILED, USEFUL, part_of, small_block, straight, straight_blocks
+from ...kernels.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
 from .emission import Body, Kernel, type_of
-from .machine import gemm, tiles
+from .machine import gemm, packing, tiles
 from .steps import Place, Step, Unlowered, kernel_of
 
 SMALL = 1 << 13  # multiplications up to which a loop is faster than a call of BLAS
@@ -133,41 +133,39 @@ def _small_kernel(step: Step) -> Kernel:
 
 
 def _shared(lowering: Any, x: Place, y: Place, out: Place) -> None:
-    """By BLAS; large ones in parts that threads share, in the blocks that ``kernels.matrices`` chooses."""
+    """By BLAS, or tiles of registers; large ones in parts that threads share, as ``kernels.matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
-    size = x.dtype.itemsize
-    turned = [place.strides[1] != size for place in (x, y)]
-    if m * n * k >= USEFUL and straight(m, k, n, turned[1]):
-        step = Step("gemm", [out, x, y], 1, _tiles_kernel, flops=2.0 * m * n * k)
-        step.parts = *straight_blocks(m, k, n), False
-        lowering.add(step)
-        return
-    if m * n * k < USEFUL:
-        blocks, least, block, alone = 1, 1, max(m, n), False
+    if m * n * k >= USEFUL:
+        blocks, least, block, each, how = smaller(m, k, n, _is_turned(x), _is_turned(y), x.dtype.char)
+        kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _singly_kernel}.get(how, _gemm_kernel)
     else:
-        shortest, longest = min(m, n), max(m, n)
-        block = small_block(shortest, k, turned[1] and not turned[0]) if size == 4 else 0
-        alone = block > 0
-        block = block or BLOCK
-        blocks = -(-longest // block)
-        least = 0 if alone else part_of(longest, shortest * k)
-    step = Step("gemm", [out, x, y], 1, _gemm_kernel, flops=2.0 * m * n * k)
-    step.parts = blocks, least, block, alone
+        blocks, least, block, each, kernel = 1, 1, max(m, n), 1, _gemm_kernel
+    step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k)
+    step.parts = blocks, least, block, each
     lowering.add(step)
 
 
 def _tiles_kernel(step: Step) -> Kernel:
     """Rows of the result, or columns, by tiles of registers, as ``kernels.matrices`` multiplies shallow matrices."""
+    return _part_kernel(step, tiles(step.operands[0].dtype), STRAIGHT)
+
+
+def _packing_kernel(step: Step) -> Kernel:
+    """The same of what is packed of one factor, as ``kernels.matrices`` multiplies other matrices of such sizes."""
+    return _part_kernel(step, packing(step.operands[0].dtype), PACKED)
+
+
+def _part_kernel(step: Step, name: str, how: int) -> Kernel:
+    """A routine's product of a part of the rows or the columns."""
     out, x, y = step.operands
     (m, k), n = x.shape, y.shape[1]
     typ = type_of(x.dtype)
     body = Body()
-    name = tiles(x.dtype)
-    body.declared.add(f"declare void @{name}({', '.join(['i64'] * 10)}, {typ})")
     blocks, _, block, _ = step.parts
-    begin, last = body.part(block, max(m, n)) if blocks > 1 else ("0", str(max(m, n)))
+    tall = by_rows(m, n, how)
+    whole = m if tall else n
+    begin, last = body.part(block, whole) if blocks > 1 else ("0", str(whole))
     length = body.give(f"sub nsw i64 {last}, {begin}")
-    tall = m >= n
     rows, columns = (length, n) if tall else (m, length)
     addresses = (
         body.address("%p1", [begin], [x.strides[0]]) if tall else "%p1",
@@ -175,15 +173,35 @@ def _tiles_kernel(step: Step) -> Kernel:
         body.address("%p0", [begin], [out.strides[0] if tall else out.strides[1]]),
     )
     at_x, at_y, at_out = [body.give(f"ptrtoint ptr {address} to i64") for address in addresses]
-    numbers = [rows, k, columns, at_x, *x.strides, at_y, y.strides[0], at_out, out.strides[0]]
+    if how == PACKED:
+        ways = [(place.strides[turned], turned) for place in (x, y) for turned in [_is_turned(place)]]
+        (x_step, x_turned), (y_step, y_turned) = ways
+        numbers = [rows, k, columns, at_x, x_step, int(x_turned), at_y, y_step, int(y_turned), at_out, out.strides[0]]
+    else:
+        numbers = [rows, k, columns, at_x, *x.strides, at_y, y.strides[0], at_out, out.strides[0]]
+    body.declared.add(f"declare void @{name}({', '.join(['i64'] * len(numbers))}, {typ})")
     body.do(f"call void @{name}({', '.join(f'i64 {number}' for number in numbers)}, {typ} 0.0)")
     body.do("ret void")
     return kernel_of(step, body)
 
 
+def _is_turned(place: Place) -> bool:
+    return place.strides[1] != place.dtype.itemsize
+
+
 def _gemm_kernel(step: Step) -> Kernel:
+    """A part by one call of BLAS."""
+    return _blas_kernel(step, False)
+
+
+def _singly_kernel(step: Step) -> Kernel:
+    """A part by a call for each block."""
+    return _blas_kernel(step, True)
+
+
+def _blas_kernel(step: Step, singly: bool) -> Kernel:
     out, x, y = step.operands
-    blocks, _, block, alone = step.parts
+    blocks, _, block, _ = step.parts
     (m, k), n = x.shape, y.shape[1]
     size, typ = x.dtype.itemsize, type_of(x.dtype)
     body = Body()
@@ -225,7 +243,7 @@ def _gemm_kernel(step: Step) -> Kernel:
         call("0", str(m if tall else n))
         return end()
     begin, last = body.part(block, m if tall else n)
-    if alone:
+    if singly:
 
         def one_block(first: str) -> None:
             left = body.give(f"sub nsw i64 {last}, {first}")

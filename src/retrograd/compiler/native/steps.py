@@ -97,7 +97,7 @@ class Step:
     instruction: Any = None
     checked: bool = False  # whether it may find that elements are not as the trace assumed
     flops: float = 0.0
-    parts: tuple[int, int, int, bool] = (1, 1, 0, False)  # blocks, at least so many a thread, their size
+    parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, at least so many a part, their size, parts of a thread
 
     def reads(self) -> list[Place]:
         """What it reads."""

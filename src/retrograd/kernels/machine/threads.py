@@ -24,6 +24,7 @@ from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIEL
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
 PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
+SHORT = 8  # times the least that is worth sharing, for each thread: below that it is given one part
 
 
 def set_count(number: int) -> None:
@@ -166,7 +167,11 @@ def take_mode(mode: int, set_mode: int) -> None:
 
 
 def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
-    """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``."""
+    """A loop that ``native.shared`` made, on ``range(total)`` in parts of at least ``least``.
+
+    A short one is over soon, whoever waits. There the caller nearly always takes the first half, and finds in its cache
+    what it wrote of the same array before.
+    """
     if total <= least or (size := count()) == 1:
         loop(0, 1, 0, total, 0, *args)
         return
@@ -174,7 +179,8 @@ def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> N
     if not address:
         in_shares(lambda start, stop: loop(0, 1, start, stop, 0, *args), total, least)
         return
-    loop(address, size, 0, total, max(least, -(-total // (PARTS * size))), *args)
+    parts = size if least > 1 and total <= SHORT * size * least else PARTS * size
+    loop(address, size, 0, total, max(least, -(-total // parts)), *args)
 
 
 def _awake(size: int) -> int:

@@ -8,8 +8,11 @@ import numpy as np
 from ..machine.blas import AS_IT_IS, TRANSPOSED, gemm
 from ..machine.native import add, shared
 from ..machine.objects import njit
-from ..machine.tiles import multiply_large, panels_of, product_at
-from .products import SINGLY, STRAIGHT, TILES, WIDE
+from ..machine.panels import multiply_large, packed_product_at, panels_of
+from ..machine.tiles import product_at
+from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE, by_rows
+
+_by_rows = njit(by_rows)
 
 
 @njit
@@ -19,7 +22,7 @@ def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
     size = out.itemsize
-    if m >= n:
+    if _by_rows(m, n, how):
         m = last - first
         x_at += first * size * (1 if x_turned else k)
         out_at += first * size * n
@@ -30,6 +33,12 @@ def _part(x, x_turned, y, y_turned, out, how, first, last, times):
     if how == STRAIGHT:
         down, along = (size, x.strides[0]) if x_turned else (x.strides[0], size)
         product_at(m, k, n, x_at, down, along, y_at, y.strides[0], out_at, out.strides[0], times)
+        return
+    if how == PACKED:
+        x_step, y_step, step = x.strides[0], y.strides[0], out.strides[0]
+        packed_product_at(
+            m, k, n, x_at, x_step, np.int64(x_turned), y_at, y_step, np.int64(y_turned), out_at, step, times
+        )
         return
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
@@ -56,12 +65,13 @@ def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, t
                     over(given, out, first, last, low, high)
                     block = add(rest, 1)
         return
-    last = min(max(m, n), stop * block)
+    tall = _by_rows(m, n, how)
+    last = min(m if tall else n, stop * block)
     step = block if how == SINGLY else last - start * block
     for first in range(start * block, last, step):
         end = min(last, first + step)
         _part(x, x_turned, y, y_turned, out, how, first, end, times)
-        if m >= n:
+        if tall:
             over(given, out, first, end, 0, n)
         else:
             over(given, out, 0, m, first, end)

@@ -18,7 +18,7 @@ from .. import loop, multiplies, share
 from ..machine.cores import count
 from ..machine.interface import Kind, kind_of_array
 from ..machine.openblas import openblas
-from ..machine.threads import launch
+from ..machine.threads import PARTS, launch
 from ..machine.vectors import width as vector
 from ..results import empty
 
@@ -30,12 +30,13 @@ LIGHT = 10_000  # multiplications for each element along the other axis up to wh
 TILED = 1 << 23  # multiplications from which tiles of registers are used
 NARROW = 64  # rows, columns or inner length below which it is not
 SHALLOW = 128  # inner length up to which smaller products need no packing
+TALL = 64  # rows from which those are shared then, though there be more columns: as updates share a weight's
 WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
 ALONE = 1 << 19  # elements that a thread packs at once
 ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
 FINEST = 1 << 19  # multiplications that a thread should at least be given
 WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
-TILES, STRAIGHT = 2, 3  # and by tiles of registers: of what is packed, or of the factors as they lie
+TILES, STRAIGHT, PACKED = 2, 3, 4  # and by tiles of registers: of what is packed, or of the factors as they lie
 _NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
 
 
@@ -144,25 +145,31 @@ def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, thr
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         ranges, cuts = _shared_out(m, k, n, threads)
         return ranges * threads, 1, 0, TILES, ranges, cuts
-    if straight(m, k, n, y_turned):
-        return *straight_blocks(m, k, n), STRAIGHT, 0, _NONE
+    blocks, least, block, each, how = smaller(m, k, n, x_turned, y_turned, kind)
+    return blocks, max(least, -(-blocks // (each * threads))), block, how, 0, _NONE
+
+
+def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -> tuple[int, int, int, int, int]:
+    """How a product that is not large is worked off: in how many blocks, how many a thread should at least be given,
+    how long they are, in how many parts each thread is given its share, and how the parts are multiplied.
+    """
     shortest, longest = sorted((m, n))
+    if vector() == WIDE and k <= SHALLOW and shortest >= ROWS and not y_turned:
+        length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
+        return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
+    packing_is_dear = x_turned or kind == "d" and not y_turned
+    if vector() == WIDE and shortest >= (NARROW if packing_is_dear else THIN):
+        block = ROWS if m >= n or y_turned else COLUMNS
+        return -(-longest // block), 1, block, 1, PACKED  # each part packs
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
     if block:
-        blocks = -(-longest // block)
-        return blocks, -(-blocks // (2 * threads)), block, SINGLY, 0, _NONE
-    return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, WHOLE, 0, _NONE
+        return -(-longest // block), 1, block, 2, SINGLY
+    return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, PARTS, WHOLE
 
 
-def straight(m: int, k: int, n: int, y_turned: bool) -> bool:
-    """Whether tiles multiply the factors of a smaller product as they lie."""
-    return not y_turned and k <= SHALLOW and min(m, n) >= ROWS and vector() == WIDE
-
-
-def straight_blocks(m: int, k: int, n: int) -> tuple[int, int, int]:
-    """In how many blocks such a product is worked off, how many a thread should at least be given, and their length."""
-    block = ROWS if m >= n else COLUMNS
-    return -(-max(m, n) // block), -(-FINEST // (4 * block * k * min(m, n))), block
+def by_rows(m: int, n: int, how: int) -> bool:
+    """Whether a smaller product is cut into rows of the result, not columns."""
+    return m >= n or how == STRAIGHT and m >= TALL
 
 
 def prepared_kinds(dtype: Any) -> tuple[Kind, ...]:

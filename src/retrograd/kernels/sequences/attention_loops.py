@@ -12,7 +12,7 @@ from ..loops import _dot, _largest, _loop, _sum
 from ..machine.blas import product
 from ..machine.interface import DATA
 from ..machine.native import load, shared
-from ..machine.tiles import multiply, packed
+from ..machine.panels import multiply, packed
 from .attention import ADDED, CHOOSING
 from .numbers import copy, exp, matrix_at
 

@@ -76,7 +76,7 @@ def _packed(matrix: Any, turned: bool) -> Any:
     memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
     parts, each = (vectors, depth * lanes) if turned else (depth, columns)
     args = _dense(matrix), turned, depth, columns, memory
-    launch(loop("machine.tiles", "pack"), parts, max(1, WORTH_SHARING // each), *args)
+    launch(loop("machine.panels", "pack"), parts, max(1, WORTH_SHARING // each), *args)
     return memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..loops import _compiled, _loop
 from ..machine.native import shared
-from ..machine.tiles import multiply
+from ..machine.panels import multiply
 from .numbers import copy, sigmoid, tanh
 from .recurrent import BLOCK
 
