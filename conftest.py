@@ -53,6 +53,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems() -> None:
+    """Hypothesis would look through all our files for constants: five seconds in each process, for two of them."""
+    if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
+        providers.is_local_module_file = lambda path: False
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What collection made lives until the end, and the collector looks at it no more.
 

@@ -13,10 +13,11 @@ from benchmarks.__main__ import ROOT, keep, load, ratio, table
 from benchmarks.page import written
 from benchmarks.workloads import PARTS, STEPS
 
-QUICK = ("mlp_small", "gpt_small", "cnn", "lstm", "chain")
+QUICK = ("mlp_small", "chain")
+COMPILING = ("gpt_small", "cnn", "lstm")  # loops
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILING)])
 def test_both_libraries_compute_the_same_losses_over_three_steps(name):
     torch = pytest.importorskip("torch")
     ours, theirs = STEPS[name](rg), STEPS[name](torch)

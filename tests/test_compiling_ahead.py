@@ -366,6 +366,7 @@ def test_a_routine_is_asked_for_while_the_loop_that_calls_it_is_compiled(monkeyp
     assert asked == [Job("retrograd.kernels.machine.native", "launch", "i" * 7)]
 
 
+@pytest.mark.slow
 def test_constants_make_no_functions_of_their_own_and_what_numba_adds_is_no_function_of_a_user(monkeypatch):
     numba = pytest.importorskip("numba")
     objects = importlib.import_module("retrograd.kernels.machine.objects")
@@ -390,6 +391,7 @@ def test_constants_make_no_functions_of_their_own_and_what_numba_adds_is_no_func
 # Programs
 
 
+@pytest.mark.slow
 def test_the_loops_of_a_program_are_told_as_they_will_be_called(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     w, b = [rg.from_numpy(rng.standard_normal(shape, np.float32)).requires_grad_() for shape in ((384, 384), (384,))]

@@ -63,6 +63,7 @@ def trained(seed, steps=5):
     return w.detach().numpy().copy(), v.detach().numpy().copy()
 
 
+@pytest.mark.slow  # compiles loops
 @pytest.mark.parametrize("size", [1, 3])
 def test_models_trained_at_once_are_the_models_trained_alone(size, request, monkeypatch):
     monkeypatch.setattr(threads, "count", lambda: size)

@@ -14,11 +14,10 @@ from retrograd import data
 from retrograd.cli import main, tasks
 from retrograd.cli.checkpoints import FILE, read_run
 from retrograd.cli.recipes import RECIPES, Recipe
-from retrograd.cli.tasks import language
 from retrograd.cli.trainers import EngineTrainer, ManualTrainer
-from retrograd.data import ImageData
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
+from tests.small_sets import use_small_sets
 
 pytest.importorskip("safetensors")
 pytestmark = pytest.mark.slow
@@ -27,19 +26,8 @@ needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETR
 
 @pytest.fixture
 def small_data(monkeypatch):
-    """A few samples of made-up data in place of the named data sets."""
-    random = np.random.default_rng(0)
-    labels = random.integers(10, size=320)
-    images = random.integers(0, 40, size=(320, 28, 28)).astype(np.uint8)
-    images[np.arange(320), labels * 2 + 4] = 255  # each class lights a row of its own
-    digits = ImageData(images[:256], labels[:256], images[256:], labels[256:])
-    monkeypatch.setattr(data, "mnist", lambda: digits)
-    monkeypatch.setattr(data, "fashion_mnist", lambda: digits)
-    monkeypatch.setattr(data, "shakespeare", lambda: "to be, or not to be: that is the question\n" * 60)
-    monkeypatch.setattr(data, "names", lambda: ["anna", "emma", "otto", "ada", "bob", "eve"] * 30)
-    monkeypatch.setattr(language, "STEPS_PER_EPOCH", 4)
+    use_small_sets(monkeypatch)
     monkeypatch.setattr(tasks.images, "HIDDEN", (64, 64, 64))
-    monkeypatch.setattr(language, "SAMPLE_CHARACTERS", 20)
 
 
 RUNS = {

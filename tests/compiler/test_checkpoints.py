@@ -56,6 +56,7 @@ def trained(level, compiled, steps=4):
     return losses, rg.rand(()).item(), run.entries[0].replay.plan.size if compiled else 0
 
 
+@pytest.mark.slow  # compiles loops
 def test_a_step_with_dropout_in_checkpoints_is_the_eager_one_in_less_memory():
     losses, drawn, _ = trained(0, False)
     sizes = []

@@ -54,7 +54,7 @@ def test_random_programs_of_fused_loops(first, everything_fuses):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(60, 3000, 490))
 def test_hundreds_of_random_programs_of_fused_loops(first, everything_fuses, pytestconfig):
-    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 40)):
+    for seed in range(first, first + (490 if pytestconfig.getoption("--long") else 20)):
         check_fuzzed(seed)
 
 
@@ -249,6 +249,7 @@ def test_large_products_with_bias_and_activation_have_eager_bits():
 
 
 @pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+@pytest.mark.slow  # compiles loops
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
 def test_gradients_that_go_on_are_added_to_by_products(dtype):
     def made(wrap):

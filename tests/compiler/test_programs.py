@@ -35,7 +35,7 @@ def test_random_programs(seed, varied):
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
 @pytest.mark.parametrize("first", range(4, 100, 24))
 def test_more_random_programs(first, varied, pytestconfig):
-    for seed in range(first, first + (24 if pytestconfig.getoption("--long") else 4)):
+    for seed in range(first, first + (24 if pytestconfig.getoption("--long") else 2)):
         check_fuzzed(seed, varied)
 
 
@@ -81,7 +81,7 @@ def test_operators_alone(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_of_the_operator_table(name, pytestconfig):
-    check_operator(name, most=None if pytestconfig.getoption("--long") else 2)
+    check_operator(name, most=None if pytestconfig.getoption("--long") else 1)
 
 
 def test_recompiling_leaks_nothing():
@@ -174,7 +174,7 @@ def test_calls_of_the_operator_table_one_behind_the_other(seed):
 def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way, pytestconfig):
     if way == "mixed" and not machine.available():
         pytest.skip("there is no LLVM to compile regions with")
-    for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 6)):
+    for seed in range(first, first + (25 if pytestconfig.getoption("--long") else 4)):
         check_composed(seed, way)
 
 
@@ -183,7 +183,7 @@ def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 @pytest.mark.parametrize("first", range(1001, 1101, 50))
 def test_more_random_programs_compiled_as_large_ones_are(first, way, pytestconfig):
-    for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 9)):
+    for seed in range(first, first + (50 if pytestconfig.getoption("--long") else 6)):
         check_fuzzed(seed, seed % 2 == 0, rich=seed % 3 == 0, way=way)
 
 

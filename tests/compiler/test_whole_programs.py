@@ -12,6 +12,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.cli import main
+from tests.small_sets import use_small_sets
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODELS = {
@@ -101,19 +102,19 @@ def test_examples_print_the_same_with_compiled_modules(name, capsys, request):
     assert compiled and all(function.entries and not function.eager for function, _ in compiled.values())
 
 
-@needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
         "mnist --model cnn --steps 6 --batch-size 32",
-        "mnist --model mlp --steps 5",
+        "mnist --model mlp --steps 5 --batch-size 128",
         "shakespeare --steps 3 --batch-size 2",
-        "names --steps 6",
+        "names --steps 6 --batch-size 32",
         "housing --model mlp --steps 10",
     ],
 )
-def test_training_ends_with_the_same_figures(line, tmp_path, capsys):
+def test_training_ends_with_the_same_figures(line, tmp_path, capsys, monkeypatch):
+    use_small_sets(monkeypatch)
     ends = []
     for folder, more in (("eager", []), ("compiled", ["--compile"])):
         assert main(["train", *line.split(), *more, "--out", str(tmp_path / folder)]) == 0

@@ -190,6 +190,7 @@ HEALTHY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_run_has_no_alarm(name):
     make, optimizer, settings = HEALTHY[name]
@@ -272,6 +273,7 @@ SICK = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SICK)
 def test_a_sick_run_is_told_why_and_what_helps(name):
     make, optimizer, settings, reason, advice = SICK[name]

@@ -31,7 +31,7 @@ from .programs import Program, programs, replaced
 # A rule may sum in another order than the loop does.
 TOLERANCE = 1e-9
 EXAMPLES = 2
-MOST_CALLS = 24  # of one operator; more are checked one in two, one in three ...
+MOST_CALLS = 8  # of one operator; more are checked one in two, one in three ...
 SCALE = 0.97  # of the second example's numbers: inside of whatever the first one's were chosen for
 
 # What ``vmap`` refuses, by its own words: results whose shape, or Python whose course, depends on values.

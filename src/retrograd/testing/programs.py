@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,25 @@ class Program:
         return leaves
 
     def __str__(self) -> str:
+        return self._shown
+
+    @cached_property
+    def _shown(self) -> str:
         shown = [replaced(value, lambda array, differentiated: array) for value in self.call.args]
         named = {name: replaced(value, lambda array, differentiated: array) for name, value in self.call.kwargs.items()}
         parts = [describe(value) for value in shown] + [f"{name}={describe(value)}" for name, value in named.items()]
         return f"{self.operator.qualified_name}({', '.join(parts)})"
 
 
+_PLAIN = {bool, int, float, str, type(None)}
+
+
 def replaced(value: Any, change: Callable[[Any, bool], Any]) -> Any:
     """An argument with ``change(array, differentiated)`` in place of every array in it."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is np.ndarray:
+        return change(value, value.dtype.kind in INEXACT)
     if isinstance(value, Fixed):
         return change(value.array, False)
     if isinstance(value, np.inexact):
