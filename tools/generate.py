@@ -364,14 +364,14 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     assert str(retrograd.__file__).startswith(str(PACKAGE)), f"this is not the checkout's package: {retrograd.__file__}"
-    stale = [path for path, text in files().items() if not path.exists() or path.read_text() != text]
+    stale = {path: text for path, text in files().items() if not path.exists() or path.read_text() != text}
     if options.check:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is not what the operator table says: run python tools/generate.py")
         return 1 if stale else 0
-    for path in stale:
+    for path, text in stale.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files()[path])
+        path.write_text(text)
         print(f"wrote {path.relative_to(ROOT)}")
     return 0
 
