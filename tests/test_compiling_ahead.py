@@ -322,12 +322,13 @@ def test_a_program_goes_on_when_the_second_process_is_killed(tmp_path):
         then = f"""
 import os, signal
 end = time.monotonic() + 100
-while ahead._begun is None:
+while ahead._begun is None and not ahead.loops:
     assert time.monotonic() < end
     time.sleep(0.001)
 os.kill(ahead._process.pid, signal.{name})
 """
-        assert run(PROGRAM.format(then=then), tmp_path / str(number)) == "0 4", name
+        # It may have compiled the only loop of its own before this one looks.
+        assert run(PROGRAM.format(then=then), tmp_path / str(number)) in ("0 4", "1 3"), name
 
 
 def alive(pid):
