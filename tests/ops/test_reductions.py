@@ -337,3 +337,11 @@ def test_quantiles_between_infinities_are_pytorchs(values):
     for q in (0.25, 0.5, 0.75):
         got, wanted = rg.quantile(rg.tensor(values), q), torch.quantile(torch.tensor(values), q)
         np.testing.assert_array_equal(got.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (600, 3), (70, 70, 70)])
+def test_a_dimension_that_sums_keep_has_a_step(shape):
+    x = rg.ones(*shape)
+    for dim in range(len(shape)):
+        for out in (x.sum(dim, keepdim=True), x.mean(dim, keepdim=True)):
+            assert out.stride() == rg.empty(*out.shape).stride()  # 0 would say that elements share their memory

@@ -73,10 +73,10 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         return out
     if x.ndim - 1 in dim:
         out = np.matmul(x, _ones(x.shape[-1], dtype))
-        return out[..., None] if keepdim else out
+        return out.reshape((*x.shape[:-1], 1)) if keepdim else out
     if x.ndim == 2 and len(x) <= BLOCK:
         out = _ones(len(x), dtype).dot(x)
-        return out[None] if keepdim else out
+        return out.reshape((1, x.shape[1])) if keepdim else out
     out = x
     for axis in sorted(dim, reverse=True):
         out = _sum_rows(out.reshape(prod(out.shape[:axis]), out.shape[axis], -1)).reshape(
@@ -111,10 +111,10 @@ def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
         return None
     if dim[0] == x.ndim - 1:
         out = x.dot(_ones(x.shape[-1], x.dtype))
-        return out[..., None] if keepdim else out
+        return out.reshape((*x.shape[:-1], 1)) if keepdim else out
     if x.ndim == 2:
         out = _ones(len(x), x.dtype).dot(x)
-        return out[None] if keepdim else out
+        return out.reshape((1, x.shape[1])) if keepdim else out
     return None
 
 
