@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any
 from weakref import WeakSet
 
@@ -70,6 +71,7 @@ class Primitive:
 
     __slots__ = (
         "batch",
+        "by_layout",
         "called",
         "elementwise",
         "fills",
@@ -154,6 +156,7 @@ class Primitive:
                 if argument not in known and argument not in extras and argument not in ("g", "needs"):
                     extras.append(argument)
         self.layout = known + tuple(extras)
+        self.by_layout = itemgetter(*self.layout)  # of a dictionary, in a call's fast path
         self.position = {argument: index for index, argument in enumerate(self.layout)}
         self.jvps = None if jvps is None else tuple([bind(rule, self.position, "t") for rule in jvps])
         primitives.add(self)

@@ -44,11 +44,9 @@ def forward(
     dropout_p: float,
 ) -> None:
     """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
-    q, k, v = map(_by_rows, (q, k, v))
-    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
-    table = _problems((q, k, v, mask, keep, out, top, total), out.shape[:-2])
-    form = _form(q, k, v, out, mask, keep)
-    _run("attention", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+    q, k, v = _by_rows(q), _by_rows(k), _by_rows(v)
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    _run("attention", (q, k, v, mask, keep, out, top, total), out.shape[:-2], scale, causal, dropout_p)
 
 
 def backward(
@@ -71,10 +69,9 @@ def backward(
     """Fill the gradients of q, k and v, which have all leading axes."""
     q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
-    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
-    table = _problems((q, k, v, mask, keep, out, top, total, dout, dq, dk, dv), dq.shape[:-2])
-    form = _form(q, k, v, out, mask, keep, dout, dq, dk, dv)
-    _run("attention_backward", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    arrays = q, k, v, mask, keep, out, top, total, dout, dq, dk, dv
+    _run("attention_backward", arrays, dq.shape[:-2], scale, causal, dropout_p)
 
 
 def second(
@@ -98,11 +95,9 @@ def second(
     """Fill what the rule of ``backward`` makes of the cotangents of dq, dk and dv; all have all leading axes."""
     q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
-    mask, keep = _over_columns(mask, k.shape[-2]), _over_columns(keep, k.shape[-2])
-    others = gq, gk, gv, by_q, by_k, by_v, by_dout
-    table = _problems((q, k, v, mask, keep, dout, top, total, *others), by_q.shape[:-2])
-    form = _form(q, k, v, dout, mask, keep, *others)
-    _run("attention_second", table, form, causal, q.dtype.type(scale), q.dtype.type(1 - dropout_p))
+    mask, keep = _over_columns(mask, k), _over_columns(keep, k)
+    arrays = q, k, v, mask, keep, dout, top, total, gq, gk, gv, by_q, by_k, by_v, by_dout
+    _run("attention_second", arrays, by_q.shape[:-2], scale, causal, dropout_p)
 
 
 def _by_rows(x: Any) -> Any:
@@ -113,49 +108,53 @@ def _by_rows(x: Any) -> Any:
     return x if fits else np.ascontiguousarray(x)
 
 
-def _over_columns(mask: Any, columns: int) -> Any:
+def _over_columns(mask: Any, k: Any) -> Any:
     """A mask with all columns, one beside the other."""
     if mask is None:
         return None
+    columns = k.shape[-2]
     if mask.shape[-1] != columns:
         mask = np.broadcast_to(mask, (*mask.shape[:-1], columns))
     return mask if mask.strides[-1] == mask.itemsize and mask.flags.aligned else np.ascontiguousarray(mask)
 
 
-def _problems(arrays: tuple[Any, ...], lead: tuple[int, ...]) -> tuple[Any, Any]:
-    """The arrays' own addresses, where the loop finds those of their numbers, and per problem how far its matrices lie
-    from these; whatever for None.
+def _run(
+    name: str, arrays: tuple[Any, ...], lead: tuple[int, ...], scale: float, causal: bool, dropout_p: float
+) -> None:
+    """Launch a loop on all problems.
+
+    It gets the arrays' own addresses, where it finds those of their numbers (any for None), and how these lie.
     """
-    first = arrays[0]
-    ids = np.array([id(first if x is None else x) for x in arrays], np.int64)
-    return ids, _offsets(lead, tuple([None if x is None else (x.shape[:-2], x.strides[:-2]) for x in arrays]))
+    q, mask = arrays[0], arrays[3]
+    kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
+    axes = tuple([None if x is None else (x.shape, x.strides) for x in arrays])
+    offsets, form = _layout(lead, axes, kind, q.itemsize)
+    addresses = tuple([id(q if x is None else x) for x in arrays])
+    least = max(1, USEFUL // (form[0] * form[1]))
+    number = q.dtype.type
+    work = loop("sequences.attention_loops", name)
+    launch(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
+
+
+Axes = tuple[tuple[int, ...], tuple[int, ...]]  # of an array: the lengths, and how many bytes neighbours lie apart
 
 
 @lru_cache(16)
-def _offsets(lead: tuple[int, ...], axes: tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, ...]) -> Any:
+def _layout(
+    lead: tuple[int, ...], axes: tuple[Axes | None, ...], kind: int, itemsize: int
+) -> tuple[Any, tuple[int, ...]]:
+    """Per problem how far its matrices lie from the arrays' first, and the form of all problems."""
     steps = [[0] * len(lead) if own is None else _steps_of(*own, len(lead)) for own in axes]
     places = np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
-    return np.ascontiguousarray(places @ np.array(steps, np.int64).T)
+    offsets = np.ascontiguousarray(places @ np.array(steps, np.int64).T)
+    (q, _), (k, _), (v, _), mask, keep = [own or ((), ()) for own in axes[:5]]
+    lengths = q[-2], k[-2], q[-1], v[-1]
+    masks = kind, 0 if kind == NO_MASK or mask[0][-2] == 1 else mask[1][-2], keep[1][-2] if keep[1] else 0
+    rows = [own[1][-2] // itemsize for own in (*axes[:3], *axes[5:6], *axes[8:]) if own is not None]
+    return offsets, (*lengths, *rows[:4], *masks, *rows[4:])
 
 
 def _steps_of(lengths: tuple[int, ...], strides: tuple[int, ...], axes: int) -> list[int]:
     """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
-    own = [step if length > 1 else 0 for length, step in zip(lengths, strides, strict=True)]
+    own = [step if length > 1 else 0 for length, step in zip(lengths[:-2], strides[:-2], strict=True)]
     return [0] * (axes - len(own)) + own
-
-
-def _form(q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, *others: Any) -> tuple[int, ...]:
-    kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
-    lengths = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
-    masks = kind, _step(mask), 0 if keep is None else keep.strides[-2]
-    steps = [x.strides[-2] // x.itemsize for x in (q, k, v, out)]
-    return (*lengths, *steps, *masks, *[x.strides[-2] // x.itemsize for x in others])
-
-
-def _step(mask: Any) -> int:
-    return 0 if mask is None or mask.shape[-2] == 1 else mask.strides[-2]
-
-
-def _run(name: str, table: tuple[Any, Any], form: tuple[int, ...], *numbers: Any) -> None:
-    least = max(1, USEFUL // (form[0] * form[1]))
-    launch(loop("sequences.attention_loops", name), len(table[1]), least, *table, form, *numbers)

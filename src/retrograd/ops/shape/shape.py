@@ -30,7 +30,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tens
     """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only.
 
     It repeats what ``apply`` does for such a call, without the general case's tuples: views are taken so often (every
-    ``x[i]``, reshape and transpose) that the general path would double their cost.
+    ``x[i]``, reshape and transpose) that the general path would double their cost. It adds to ``params``.
     """
     if not isinstance(a, Tensor):
         a = operand(a)
@@ -50,13 +50,14 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, Any]) -> Tens
             plan = primitive.plans[1]
         except KeyError:
             plan = primitive.plan(1)
-        shape = x.shape
+        params["x"] = params["ans"] = None
+        params["x_shape"] = x.shape
         view._requires = True
         view._node = node = Node()
         node.plan = plan
         parent = a._node
         node.parents = (a if parent is None else parent,)
-        node.saved = (None, None, *[shape if name == "x_shape" else params[name] for name in primitive.layout[2:]])
+        node.saved = primitive.by_layout(params)
         node.shape = out.shape
         node.dtype = out.dtype
         node.sequence = next_sequence()
@@ -85,7 +86,8 @@ def apply_views(primitive: Primitive, a: Tensor, params: dict[str, Any]) -> tupl
     views = [new_tensor(out) for out in outs]
     if recording and a._requires:
         parent = a._node
-        saved = (None, None, *[params[name] for name in primitive.layout[2:]])
+        params["x"] = params["ans"] = None
+        saved = primitive.by_layout(params)
         shapes, dtypes = tuple([out.shape for out in outs]), (x.dtype,) * len(outs)
         node = new_node(primitive.plan(1), (a if parent is None else parent,), saved, shapes, dtypes)
         for index, view in enumerate(views):
