@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -55,18 +55,24 @@ def arange(
     if start is None or end is None:
         start, end = 0, start if end is None else end
     first, last, distance = _real(start, "start"), _real(end, "end"), _real(step, "step")
-    whole = all(isinstance(value, int) for value in (first, last, distance))
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(distance, int)
     kind = np.dtype(np.int64) if dtype is None and whole else dtype_or_default(dtype)
-    if distance == 0:
+    integral = kind.kind in "iu"
+    if not (int(distance) if integral else distance):
         raise RuntimeError("step must be nonzero")
-    if not (np.isfinite(first) and np.isfinite(last)):
+    if not whole and not (isfinite(first) and isfinite(last)):
         raise RuntimeError(f"unsupported range {first} -> {last}")
     if (last - first) * distance < 0:
         raise RuntimeError(f"bounds {first}, {last} are inconsistent with the sign of step {distance}")
     count = int(-(-(last - first) // distance)) if whole else ceil((last - first) / distance)
+    if integral and not whole:  # PyTorch's steps are integers then; and what it counts, for int64 alone
+        first, last, distance = int(first), int(last), int(distance)
+        count = -(-(last - first) // distance) if kind == np.int64 else count
 
     def make(xp: Any) -> Any:
-        if kind.kind in "iu":
+        if integral and whole:
+            return xp.arange(first, last, distance, np.int64).astype(kind, copy=False)
+        if integral:
             return (xp.arange(count, dtype=np.int64) * distance + first).astype(kind, copy=False)
         return (xp.arange(count, dtype=np.float64) * distance + first).astype(kind)
 
