@@ -76,8 +76,8 @@ UNITS = (
         ('sequences.recurrent_loops', 'rnn_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 2, True, True), ('f4', 3, True, True), ('f4', 1, True, True), 'bool', ('f4', 3, True, True))"),
     ),
     (
-        ('sequences.attention_loops', 'attention', "('int', 'int', 'int', 'int', 'int', ('i8', 1, True, True), ('i8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), 'bool', 'float32', 'float32')"),
-        ('sequences.attention_loops', 'attention_backward', "('int', 'int', 'int', 'int', 'int', ('i8', 1, True, True), ('i8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), 'bool', 'float32', 'float32')"),
+        ('sequences.attention_loops', 'attention', "('int', 'int', 'int', 'int', 'int', ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), ('i8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), 'bool', 'float32', 'float32')"),
+        ('sequences.attention_loops', 'attention_backward', "('int', 'int', 'int', 'int', 'int', ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), ('i8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int', 'int'), 'bool', 'float32', 'float32')"),
     ),
     (
         ('sequences.lookup_loops', 'take_rows', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), ('i8', 1, True, True), ('f4', 2, True, True))"),
