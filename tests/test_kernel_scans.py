@@ -99,6 +99,25 @@ def test_infinities_and_nan_pass_through_scans_as_in_the_reference(dim, referenc
         np.testing.assert_array_equal(found, call(rg.tensor(x), dim).numpy())
 
 
+@pytest.mark.parametrize("kind", "fdl")
+@pytest.mark.parametrize("shape", [*SHAPES, (4, 50), (33,)])
+def test_topk_is_the_beginning_of_a_stable_sort(shape, kind):
+    x = numbers(shape, kind)
+    if kind != "l":
+        x.reshape(-1)[::11] = np.nan
+        x.reshape(-1)[5::13] = -np.inf
+    for dim, length in enumerate(shape):
+        for largest in (True, False):
+            order = rg.argsort(rg.tensor(x), dim, descending=largest).numpy()
+            for k in (1, 2, min(64, int((2 * length) ** 0.5))):
+                found = scans.leading(x, dim, k, largest)
+                wanted = order[(slice(None),) * dim + (slice(0, k),)]
+                np.testing.assert_array_equal(found, wanted)
+                values, indices = rg.topk(rg.tensor(x), k, dim, largest)
+                np.testing.assert_array_equal(indices.numpy(), wanted)
+                np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, wanted, dim))
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("name", ["cumprod", "prod", "logcumsumexp"])
 def test_second_derivatives_through_loops_are_right_where_factors_are_zero(name, dim):

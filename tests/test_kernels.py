@@ -31,6 +31,9 @@ ELEMENTWISE = {
     "sigmoid": rg.sigmoid,
     "relu": F.relu,
     "silu": F.silu,
+    "softplus": F.softplus,
+    "logsigmoid": F.logsigmoid,
+    "mish": F.mish,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
@@ -81,6 +84,19 @@ def test_a_loop_does_at_the_edges_what_the_reference_does(name, monkeypatch):
     for loop, reference in zip(found, value_and_gradient(ELEMENTWISE[name], x), strict=True):
         edge, wanted = (array.reshape(-1)[: len(SPECIAL)] for array in (loop, reference))
         np.testing.assert_allclose(edge, wanted, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "gelu_tanh", "softplus"])
+def test_parts_of_larger_arrays_are_copied_for_the_loop(name, monkeypatch):
+    whole = draw()
+    parts = [whole[:, :64], whole[3:, 5:9], whole[:, 7:8], whole[::2, 1:].T, whole[::-1, 2:], whole[:9, None, 4:]]
+    for x in parts:
+        found, dense = value_and_gradient(ELEMENTWISE[name], x), value_and_gradient(ELEMENTWISE[name], x.copy())
+        for one, other in zip(found, dense, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
+    strides = [ELEMENTWISE[name](rg.from_numpy(x)).stride() for x in parts]
+    monkeypatch.setattr(kernels, "compiled", lambda: None)
+    assert strides == [ELEMENTWISE[name](rg.from_numpy(x)).stride() for x in parts]
 
 
 def test_exp_reaches_the_smallest_number():

@@ -22,6 +22,7 @@ UNITS = (
         ('loops', 'gelu_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True))"),
     ),
     (
+        ('loops', 'log1p_exp', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True))"),
         ('elementwise_loops', 'chosen', "('int', 'int', 'int', 'int', 'int', ('?', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True))"),
         ('loops', 'sigmoid', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True))"),
     ),

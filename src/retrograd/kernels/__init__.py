@@ -136,7 +136,8 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             @wraps(reference)
             def large(x: Any) -> Any:
                 if not takes(x, least=least):
-                    return reference(x)
+                    dense = _dense(x) if least == SEVERAL else None
+                    return large(*dense) if dense else reference(x)
                 out = empty(x.shape, x.dtype)
                 run_loop(x, out)
                 return out
@@ -160,7 +161,8 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             def large(x: Any, *others: Any) -> Any:
                 differ = any(other.shape != x.shape for other in others)
                 if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
-                    return reference(x, *others)
+                    dense = _dense(x, *others) if least == SEVERAL and not differ else None
+                    return large(*dense) if dense else reference(x, *others)
                 out = empty(x.shape, x.dtype)
                 arrays = [array.reshape(-1) for array in (x, *others, out)]
                 launch(getattr(compiled(), name), x.size, WORTH_SHARING, *arrays)
@@ -179,6 +181,22 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
         return run
 
     return enter
+
+
+def _dense(*arrays: Any) -> list[Any] | None:
+    """Parts of larger arrays, such as gates, as contiguous ones: a copy takes less than several calls of NumPy.
+
+    None for what loops do not take, and where dimensions are exchanged, which NumPy keeps in its results.
+    """
+    if compiled() is None:
+        return None
+    for x in arrays:
+        if type(x) is not ndarray or x.size < SEVERAL or x.dtype.char != "f" or not x.dtype.isnative:
+            return None
+        steps = [step for step, length in zip(x.strides, x.shape, strict=True) if length > 1]
+        if min(steps) <= 0 or steps != sorted(steps, reverse=True):
+            return None
+    return list(map(np.ascontiguousarray, arrays))
 
 
 def _repeats(x: Any, *others: Any) -> bool:

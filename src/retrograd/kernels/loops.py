@@ -103,6 +103,17 @@ def _tanh(x):
     return near if abs(x) < f(0.625) else far
 
 
+@_inlined
+def _log1p_exp(x):
+    """max(x, 0) + log(1 + t), t = e^-|x|: 2 artanh of t / (2 + t), or where t is large of (1 + t) / 2, and log 2."""
+    t = _exp(-abs(x))
+    far = t > f(0.41421356237309503)
+    s = (t - _ONE if far else t) / (f(3.0) + t if far else f(2.0) + t)
+    z = s * s
+    p = (((f(1 / 9) * z + f(1 / 7)) * z + f(1 / 5)) * z + f(1 / 3)) * z + _ONE
+    return (x if x > f(0.0) else f(0.0)) + (f(2.0) * s * p + (f(0.6931471805599453) if far else f(0.0)))
+
+
 @njit(inline="always")  # by Numba: LLVM's inlining makes a slower loop of it
 def _erf(x):
     x = _clip(x, -_BOUND, _BOUND)
@@ -163,6 +174,7 @@ def _map_pairs(function):
 exp = _map(_exp)
 tanh = _map(_tanh)
 sigmoid = _map(_sigmoid)
+log1p_exp = _map(_log1p_exp)
 
 
 @_map

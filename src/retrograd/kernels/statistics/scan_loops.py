@@ -157,3 +157,29 @@ def foremost(x, out, length, after, largest, start, stop):
                 places[k] = j if better else places[k]
         out[lane : lane + width] = places[:width]
         lane += width
+
+
+@shared(noalias=True)
+def leading(x, out, length, after, count, largest, start, stop):
+    """The places of the first elements in order, NaN as the largest: a new one moves ahead of what it goes before."""
+    found, places = np.empty(count, x.dtype), np.empty(count, np.int64)
+    for lane in range(start, stop):
+        begin, to = lane // after * length * after + lane % after, lane // after * count * after + lane % after
+        for j in range(length):
+            here = x[begin + j * after]
+            at = min(j, count)
+            while at > 0:
+                other = found[at - 1]
+                if largest:
+                    ahead = (here > other) | ((here != here) & (other == other))
+                else:
+                    ahead = (here < other) | ((here == here) & (other != other))
+                if not ahead:
+                    break
+                at -= 1
+                if at < count - 1:
+                    found[at + 1], places[at + 1] = other, places[at]
+            if at < count:
+                found[at], places[at] = here, j
+        for j in range(count):
+            out[to + j * after] = places[j]

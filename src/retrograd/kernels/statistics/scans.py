@@ -14,20 +14,22 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.tracing import whole
-from .. import USEFUL, compiled, loop
+from .. import SEVERAL, USEFUL, compiled, loop
 from ..machine.threads import launch
 from ..results import empty
 
 LEAST = 1 << 10  # elements from which a loop pays
+LEADING = 64  # elements of a lane among which a new one's place is sought one by one
 
 
-def _takes(kinds: str, *arrays: Any) -> bool:
+def _takes(kinds: str, *arrays: Any, least: int = LEAST) -> bool:
     x = arrays[0]
-    if type(x) is not ndarray or x.size < LEAST or x.dtype.char not in kinds:
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
-    return (
-        all(type(y) is ndarray and y.shape == x.shape and y.dtype is x.dtype for y in arrays) and compiled() is not None
-    )
+    for y in arrays[1:]:
+        if type(y) is not ndarray or y.shape != x.shape or y.dtype is not x.dtype:
+            return False
+    return compiled() is not None
 
 
 def _launch(name: str, out: Any, dim: int, arrays: tuple[Any, ...], *more: Any) -> Any:
@@ -87,3 +89,14 @@ def latest(x: Any, dim: int, largest: bool) -> Any:
     if not _takes("fdbhilBH", x):
         return None
     return _launch("extremes", np.empty(x.shape, np.int64), dim, (x,), largest)
+
+
+def leading(x: Any, dim: int, count: int, largest: bool) -> Any:
+    """The places of the first elements along the dimension, sorted stably, NaN as the largest; None for the reference.
+
+    A lane in random order moves ``count^2 / 4`` elements for each time that its length doubles.
+    """
+    if not 0 < count <= LEADING or not _takes("fdbhilBH", x, least=SEVERAL) or count * count > 2 * x.shape[dim]:
+        return None
+    out = np.empty((*x.shape[:dim], count, *x.shape[dim + 1 :]), np.int64)
+    return _launch("leading", out, dim, (x,), count, largest)

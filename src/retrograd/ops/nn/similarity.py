@@ -24,6 +24,7 @@ from ..reduce.norms import p_norm
 from ..reduce.reductions import SUM
 from ..table.arguments import dimension, number
 from ..table.batching import composed, in_front
+from ..table.blocks import BLOCK
 from ..table.composites import gradients_of, raw, second_order
 from ..table.registry import operator
 
@@ -100,16 +101,30 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 # Euclidean distances between all pairs
 
+FEW = 4  # coordinates that NumPy adds faster one array after another than along the last dimension
+
 
 def _cdist(x: Any, y: Any) -> Any:
-    """Row by row of differences: exact where points nearly coincide, which the expanded square is not."""
+    """By differences of a block of rows: exact where points nearly coincide, which the expanded square is not."""
     xp = array_module(x)
+    rows, (count, width) = x.shape[-2], y.shape[-2:]
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    out = xp.empty((*lead, x.shape[-2], y.shape[-2]), x.dtype)
-    for row in range(x.shape[-2]):
-        difference = x[..., row : row + 1, :] - y
-        out[..., row, :] = np.sqrt(np.square(difference).sum(axis=-1))
+    out = xp.empty((*lead, rows, count), x.dtype)
+    several = max(1, BLOCK // max(1, math.prod(lead) * count * width))
+    for start in range(0, rows, several):
+        squares = _squared_distances(x[..., start : start + several, :], y)
+        out[..., start : start + several, :] = np.sqrt(squares)
     return out
+
+
+def _squared_distances(x: Any, y: Any) -> Any:
+    width = y.shape[-1]
+    if not 0 < width <= FEW:
+        return np.square(x[..., None, :] - y[..., None, :, :]).sum(axis=-1)
+    squares: Any = 0
+    for k in range(width):
+        squares = squares + np.square(x[..., k, None] - y[..., None, :, k])
+    return squares
 
 
 def _cdist_expanded(x: Any, y: Any) -> Any:
@@ -194,7 +209,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     except ValueError:
         raise RuntimeError(f"the batches do not broadcast, {shown()}") from None
     if p == 2:
-        x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
+        if lead:
+            x, y = x.expand(*lead, *x.array.shape[-2:]), y.expand(*lead, *y.array.shape[-2:])
         expand = _MODES[compute_mode](x.array.shape[-2], y.array.shape[-2])
         return apply(CDIST, (x, y), {"expand": expand})
     return _p_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p)

@@ -14,6 +14,7 @@ from ...core.primitive import Primitive, apply, operand
 from ...core.storage import share
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import lanes
+from ...kernels.statistics.scans import leading
 from ..indexing.positions import places
 from ..table import batching
 from ..table.arguments import dimension
@@ -242,14 +243,21 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
         raise RuntimeError(f"k={k} is out of range for dimension {dim} of {describe(x)}")
     if not array.ndim:
         return sort(x)
-    if ordering.takes(array, dim):
-        index = ordering.first(array, dim, k, largest)
-    elif k > 0 and 8 * k < length:
-        xp = array_module(array)
-        # Candidates in linear time, in the order of their places, then sorted among themselves.
-        part = xp.argpartition(array, length - k if largest else k - 1, axis=dim)
-        part = xp.sort(part[along(dim, slice(length - k, None) if largest else slice(0, k))], axis=dim)
-        index = part[mesh(argsorted(array[mesh(part, dim)], dim, largest), dim)]
-    else:
-        index = argsorted(array, dim, largest)[along(dim, slice(0, k))]
+    index = leading(array, dim, k, largest)
+    if index is None:
+        index = _leading(array, dim, k, largest)
     return selected(TOPK, x, index, dim)
+
+
+def _leading(x: Any, dim: int, k: int, largest: bool) -> Any:
+    """The reference of ``leading``, for any array and number."""
+    if ordering.takes(x, dim):
+        return ordering.first(x, dim, k, largest)
+    length = x.shape[dim]
+    if not 0 < 8 * k < length:
+        return argsorted(x, dim, largest)[along(dim, slice(0, k))]
+    xp = array_module(x)
+    # Candidates in linear time, in the order of their places, then sorted among themselves.
+    part = xp.argpartition(x, length - k if largest else k - 1, axis=dim)
+    part = xp.sort(part[along(dim, slice(length - k, None) if largest else slice(0, k))], axis=dim)
+    return part[mesh(argsorted(x[mesh(part, dim)], dim, largest), dim)]

@@ -68,6 +68,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 FEW = 128  # numbers for which one call of a slow function takes less time than several of fast ones
 
 
+@mapped("log1p_exp", SEVERAL)
 @in_blocks
 def log1p_exp(x: Any) -> Any:
     """``log(1 + exp(x))``, without overflow."""
