@@ -27,6 +27,10 @@ UNITS = (
         ('loops', 'sigmoid', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True))"),
     ),
     (
+        ('elementwise_loops', 'leaky_relu', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('tuple', 'float32', 'float32'), ('f4', 1, True, True))"),
+        ('elementwise_loops', 'leaky_relu_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True), ('tuple', 'float32', 'float32'), ('f4', 1, True, True))"),
+    ),
+    (
         ('loops', 'gelu_tanh', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True))"),
         ('loops', 'gelu_tanh_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True))"),
     ),

@@ -28,6 +28,7 @@ from .machine.threads import launch
 from .results import empty
 
 USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
+SLOW = 1 << 13  # those from which one does that stands for a call of NumPy that is slow, or two
 SEVERAL = 1 << 5  # those from which one does that stands for several calls of NumPy
 REPEATED = 1 << 8  # elements of what is gone through again and again
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
@@ -109,9 +110,9 @@ def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     return compiled() is not None
 
 
-def suits(x: Any) -> bool:
-    """Whether an array is of the kind that loops are compiled for."""
-    if type(x) is not ndarray or x.dtype.char != "f" or not x.dtype.isnative:
+def suits(x: Any, kinds: str = "f") -> bool:
+    """Whether an array is of the kind that loops are compiled for: contiguous, and of a dtype with such a character."""
+    if type(x) is not ndarray or x.dtype.char not in kinds or not x.dtype.isnative:
         return False
     flags = x.flags
     return flags.c_contiguous and flags.aligned

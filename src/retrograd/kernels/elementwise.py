@@ -5,12 +5,14 @@ Every function gives None where its reference, which stands beside the call, is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from . import USEFUL, WORTH_SHARING, compiled, loop
+from . import SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop
 from .machine.threads import launch
 from .results import empty
 
@@ -18,9 +20,9 @@ BLOCK = 1 << 14  # elements whose losses are summed by themselves
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
-def _takes(x: Any, *others: Any) -> bool:
+def _takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     """Whether loops are to be used on arrays of one shape: the first is of numbers, with which the others may agree."""
-    if type(x) is not ndarray or x.size < USEFUL or x.dtype.char not in "fd":
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd":
         return False
     for array in (x, *others):
         if type(array) is not ndarray or array.shape != x.shape:
@@ -28,6 +30,42 @@ def _takes(x: Any, *others: Any) -> bool:
         if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in (x.dtype, np.bool_):
             return False
     return compiled() is not None
+
+
+def in_one_pass(name: str, count: int, *constants: float) -> Callable[[Reference], Reference]:
+    """Let ``loop(*arrays, (*numbers, *constants), out)`` do what a function of so many arrays and of numbers does.
+
+    A program that is being compiled is made of the function's own steps.
+    """
+
+    def enter(reference: Reference) -> Reference:
+        names = reference.__code__.co_varnames[count : reference.__code__.co_argcount]
+
+        def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
+            typed = tuple(map(out.dtype.type, (*numbers, *constants)))
+            flat = [array.reshape(-1) for array in arrays]
+            launch(loop("elementwise_loops", name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
+
+        @wraps(reference)
+        def run(*args: Any, **params: Any) -> Any:
+            arrays = args[:count]
+            if not _takes(*arrays, least=SEVERAL):
+                return reference(*args, **params)
+            out = empty(args[0].shape, args[0].dtype)
+            run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
+            return out
+
+        def write(out: Any, x: Any, **params: Any) -> None:
+            if _takes(out, x, least=SEVERAL) and out.flags.writeable:
+                run_loop(out, (x,), [params[name] for name in names])
+            else:
+                out[...] = reference(x, **params)
+
+        run.write = write  # type: ignore[attr-defined]  # for what is written over its input
+        run.loop = name  # type: ignore[attr-defined]
+        return run
+
+    return enter
 
 
 def kept(x: Any, keep: Any, scale: float) -> Any:

@@ -156,3 +156,171 @@ def slopes(x, y, kind, share, bound, divisor, out, start, stop):
             d = -bound if d < -bound else d
             d = bound if d > bound else d
             out[j] = share * (d / divisor)
+
+
+# Functions of x, and derivatives, of g and x or the result: with the numbers of their references, where NaN goes the
+# same way, and with constants in their dtype.
+
+
+def _function(function):
+    """``out[j] = function(x[j], *numbers)``."""
+
+    def body(x, numbers, out, start, stop):
+        x, out = x[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(x[j], *numbers)
+
+    body.__name__ = function.__name__
+    function = _inlined(function)
+    return shared()(body)
+
+
+def _derivative(function):
+    """``out[j] = function(g[j], x[j], *numbers)``."""
+
+    def body(g, x, numbers, out, start, stop):
+        g, x, out = g[start:stop], x[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(g[j], x[j], *numbers)
+
+    body.__name__ = function.__name__
+    function = _inlined(function)
+    return shared()(body)
+
+
+_inlined = njit(forceinline=True, error_model="numpy")
+
+
+@_function
+def bounded(x, low, high):
+    """Also where a bound is NaN."""
+    y = x if (x >= low) | (x != x) else low
+    return y if (y <= high) | (y != y) else high
+
+
+@_derivative
+def clamp_backward(g, x, low, high, zero):
+    return g if (x >= low) & (x <= high) else zero
+
+
+@_derivative
+def hardtanh_backward(g, x, low, high, zero):
+    return zero if (x <= low) | (x >= high) else g
+
+
+@_function
+def hardsigmoid(x, three, six, zero, sixth):
+    y = x + three
+    y = zero if y < zero else y
+    return (six if y > six else y) * sixth
+
+
+@_derivative
+def hardsigmoid_backward(g, x, three, zero, sixth):
+    return g * sixth if (x > -three) & (x < three) else zero
+
+
+@_function
+def hardswish(x, three, six, zero, sixth):
+    y = x + three
+    y = zero if y < zero else y
+    return x * (six if y > six else y) * sixth
+
+
+@_derivative
+def hardswish_backward(g, x, three, zero, third, half):
+    inner = zero if x <= -three else g * (x * third + half)
+    return g if x >= three else inner
+
+
+@_derivative
+def shrinkage_backward(g, x, bound, zero):
+    return zero if (x >= -bound) & (x <= bound) else g
+
+
+@_function
+def hardshrink(x, bound, zero):
+    return zero if (x >= -bound) & (x <= bound) else x
+
+
+@_function
+def softshrink(x, bound):
+    inner = -bound if x < -bound else x
+    return x - (bound if inner > bound else inner)
+
+
+@_function
+def threshold(x, bound, value):
+    return value if x <= bound else x
+
+
+@_derivative
+def threshold_backward(g, x, bound, zero):
+    return zero if x <= bound else g
+
+
+@_function
+def leaky_relu(x, slope, zero):
+    return x if x > zero else slope * x
+
+
+@_derivative
+def leaky_relu_backward(g, x, slope, zero):
+    return g if x > zero else slope * g
+
+
+@njit(inline="always")
+def _expm1_down(x):
+    """e^x - 1 of x up to 0: near 0 by its series."""
+    p = _E[13]
+    for k in range(12, 0, -1):
+        p = p * x + _E[k]
+    return p * x if x > -0.35 else _exp_down(x) - 1.0
+
+
+@_function
+def elu(x, scale, alpha, width):
+    """For a positive width, in double precision."""
+    below = scale * alpha * _expm1_down((np.float64(x) if x < 0.0 else 0.0) / width)
+    return scale * x if (x > 0.0) | (x != x) else below
+
+
+@_derivative
+def elu_backward(g, x, scale, alpha, width):
+    slope = alpha / width * _exp_down((np.float64(x) if x < 0.0 else 0.0) / width)
+    return g * (scale * (slope if x <= 0.0 else 1.0))
+
+
+@_function
+def sign(x, zero, one):
+    return one if x > zero else -one if x < zero else zero if x == zero else x
+
+
+@_derivative
+def abs_backward(g, x, zero, one):
+    return g * (one if x > zero else -one if x < zero else zero if x == zero else x)
+
+
+@_derivative
+def square_backward(g, x, two):
+    return g * (two * x)
+
+
+@_derivative
+def sqrt_backward(g, y, two):
+    return g / (two * y)
+
+
+@_function
+def rsqrt(x, one):
+    return one / np.sqrt(x)
+
+
+@_derivative
+def rsqrt_backward(g, y, minus_half):
+    return g * (minus_half * y * y * y)
+
+
+@_derivative
+def reciprocal_backward(g, y):
+    return -g * y * y

@@ -24,20 +24,21 @@ from .machine.cores import count
 from .machine.threads import in_shares
 from .results import empty
 
-PART = 1 << 19  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
+MANY = 1 << 20  # elements from which parts pay: each is copied to its place, and threads wait for Python's lock
+PART = 1 << 20  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
 LINE = 16  # neighbours that should stay together
 
 
-def by_parts(function: Callable[..., Any], compiled: bool = False) -> Callable[..., Any]:
+def by_parts(function: Callable[..., Any], compiled: str = "") -> Callable[..., Any]:
     """The function of arrays, of what else it takes, and of tuples of both.
 
-    Where it is a ``compiled`` loop for arrays that suit one, those it is given whole.
+    Where it is a loop that is ``compiled`` for these dtypes, arrays that suit one are given whole.
     """
 
     @wraps(function)
     def run(*args: Any, **params: Any) -> Any:
         for x in args:
-            if type(x) is ndarray and x.size >= LARGE and not (compiled and suits(x)):
+            if type(x) is ndarray and x.size >= MANY and not suits(x, compiled):
                 out = _by_parts(function, args, params)
                 return function(*args, **params) if out is None else out
         return function(*args, **params)
@@ -45,12 +46,13 @@ def by_parts(function: Callable[..., Any], compiled: bool = False) -> Callable[.
     return run
 
 
-def writing(write: Callable[..., None], function: Callable[..., Any]) -> Callable[..., None]:
+def writing(write: Callable[..., None], function: Callable[..., Any], compiled: str = "") -> Callable[..., None]:
     """What writes the function's result to an array, which may be among what the function is given."""
 
     @wraps(write)
     def run(out: Any, *args: Any, **params: Any) -> None:
-        if type(out) is not ndarray or out.size < LARGE or _by_parts(function, args, params, out) is None:
+        large = type(out) is ndarray and out.size >= MANY and not suits(out, compiled)
+        if not large or _by_parts(function, args, params, out) is None:
             write(out, *args, **params)
 
     return run

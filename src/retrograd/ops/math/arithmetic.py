@@ -13,6 +13,7 @@ from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.summation import adding
 from ...core.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
+from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -22,7 +23,7 @@ from ..table.types import Number, Operand
 # Sums, products, quotients
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
-SUB = binary("sub", np.subtract, lambda g: g, lambda g: -g, promote="no bool")
+SUB = binary("sub", np.subtract, lambda g: g, lambda g: NEG(g), promote="no bool", compiled="fd")
 MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True)
 DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
 
@@ -38,7 +39,9 @@ def _negate(out: Any, x: Any) -> None:
     out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong where x's elements lie 64 bytes apart
 
 
-NEG = unary("neg", np.negative, lambda g: -g, promote="same", write=_negate, overwrites=True)
+NEG: Primitive = unary(
+    "neg", np.negative, lambda g: NEG(g), promote="same", write=_negate, overwrites=True, compiled="fd"
+)
 
 
 def scaled(other: Operand, alpha: Number, input: Operand | None = None) -> Operand:
@@ -357,6 +360,7 @@ def positive(input: Tensor) -> Tensor:
 UFUNCS[np.positive] = lambda input: positive(input).clone()
 
 
+@in_one_pass("sign", 1, 0, 1)
 def _sgn(x: Any) -> Any:
     if x.dtype.kind != "c":
         return x.copy() if x.dtype.kind == "b" else np.sign(x)
@@ -373,8 +377,13 @@ def _sign_rule(g: Any, x: Any) -> Any:
     return WHERE(size == 0, 0.0, (g * 1j * s).real * -1j * s.conj() / WHERE(size == 0, 1.0, size))
 
 
-ABS = unary("abs", np.abs, lambda g, x: g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x), promote="same")
-SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same")
+@in_one_pass("abs_backward", 2, 0, 1)
+def _abs_backward(g: Any, x: Any) -> Any:
+    return g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x)
+
+
+ABS = unary("abs", np.abs, lambda g, x: _abs_backward(g, x), promote="same", compiled="fd")
+SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same", compiled="fd")
 
 
 @operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",))

@@ -11,6 +11,7 @@ from ...core.layout import order_like, row_major
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
+from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import binary, elementwise
 from ..table.masks import KEEP, WHERE, zero_rule
 from ..table.registry import inplace_method, operator
@@ -155,11 +156,18 @@ CLAMP = elementwise(
 )
 
 
+@in_one_pass("bounded", 1)
+def _bounded(x: Any, low: float, high: float) -> Any:
+    return np.minimum(np.maximum(x, low), high)
+
+
+@in_one_pass("clamp_backward", 2, 0)
+def _bounded_backward(g: Any, x: Any, low: float, high: float) -> Any:
+    return KEEP(g, (x >= low) & (x <= high))
+
+
 CLAMP_TO_NUMBERS = elementwise(
-    "clamp",
-    lambda x, low, high: np.minimum(np.maximum(x, low), high),
-    "x",
-    [lambda g, x, low, high: KEEP(g, (x >= low) & (x <= high))],
+    "clamp", _bounded, "x", [lambda g, x, low, high: _bounded_backward(g, x, low, high)], compiled="fd"
 )
 
 

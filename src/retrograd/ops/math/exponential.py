@@ -35,7 +35,7 @@ def _sigmoid(x: Any) -> Any:
 
 
 _sigmoid_backward = mapped("sigmoid_backward")(lambda g, y: g * (y * (1 - y)))
-SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: _sigmoid_backward(g, ans), signals=True, compiled=True)
+SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: _sigmoid_backward(g, ans), signals=True, compiled="f")
 
 
 @operator(direct=True, inplace=EXP, numpy=np.exp)

@@ -12,6 +12,7 @@ from ...core.layout import order_like
 from ...core.modes import watchers
 from ...core.primitive import apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
+from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
@@ -24,10 +25,25 @@ def _square(x: Any) -> Any:
     return x.astype(np.int64) if x.dtype == bool else np.square(x)  # NumPy's square of a bool is an int8
 
 
-SQUARE = unary("square", _square, lambda g, x: g * (2 * x), promote="same", signals=True)
-SQRT = unary("sqrt", np.sqrt, lambda g, ans: g / (2 * ans), signals=True)
-RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, ans: g * (-0.5 * ans * ans * ans), signals=True)
-RECIPROCAL = unary("reciprocal", np.reciprocal, lambda g, ans: -g * ans * ans, signals=True)
+_square.ufunc = np.square  # type: ignore[attr-defined]
+
+_square_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * x))
+_sqrt_backward = in_one_pass("sqrt_backward", 2, 2)(lambda g, y: g / (2 * y))
+_rsqrt_backward = in_one_pass("rsqrt_backward", 2, -0.5)(lambda g, y: g * (-0.5 * y * y * y))
+_reciprocal_backward = in_one_pass("reciprocal_backward", 2)(lambda g, y: -g * y * y)
+
+
+@in_one_pass("rsqrt", 1, 1)
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+SQUARE = unary("square", _square, lambda g, x: _square_backward(g, x), promote="same", signals=True, compiled="fd")
+SQRT = unary("sqrt", np.sqrt, lambda g, ans: _sqrt_backward(g, ans), signals=True, compiled="fd")
+RSQRT = unary("rsqrt", _rsqrt, lambda g, ans: _rsqrt_backward(g, ans), signals=True, compiled="fd")
+RECIPROCAL = unary(
+    "reciprocal", np.reciprocal, lambda g, ans: _reciprocal_backward(g, ans), signals=True, compiled="fd"
+)
 
 
 def _is_number(x: Any) -> TypeGuard[complex]:
@@ -49,6 +65,8 @@ def _power(x: Any, y: Any) -> Any:
 def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
     # y x^(y - 1). For y = 0 the power is constant, also where x^-1 is no number of which 0 times is 0.
     if _is_number(y):
+        if y == 2:
+            return _square_backward(g, x)
         return ZEROS(g) if y == 0 else g * (y * POW(x, y - 1))
     size = np.abs(x) if x.dtype.kind == "c" else x
     constant = (y == 0) & ~((size > 0) & (size < math.inf))

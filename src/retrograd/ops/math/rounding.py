@@ -21,13 +21,14 @@ def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
     def rounded(x: Any) -> Any:
         return x.copy() if x.dtype.kind in "iu" else ufunc(x)
 
+    rounded.ufunc = ufunc  # type: ignore[attr-defined]
     return rounded
 
 
-CEIL = unary("ceil", _of_integers(np.ceil), zero_rule, promote="same")
-FLOOR = unary("floor", _of_integers(np.floor), zero_rule, promote="same")
-TRUNC = unary("trunc", _of_integers(np.trunc), zero_rule, promote="same")
-RINT = unary("round", _of_integers(np.rint), zero_rule, promote="same")
+CEIL = unary("ceil", _of_integers(np.ceil), zero_rule, promote="same", compiled="fd")
+FLOOR = unary("floor", _of_integers(np.floor), zero_rule, promote="same", compiled="fd")
+TRUNC = unary("trunc", _of_integers(np.trunc), zero_rule, promote="same", compiled="fd")
+RINT = unary("round", _of_integers(np.rint), zero_rule, promote="same", compiled="fd")
 ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [zero_rule])
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 

@@ -32,7 +32,7 @@ def _dropout(x: Any, keep: Any, scale: float) -> Any:
 
 # The mask is kept as bools, a quarter of what float32 takes.
 DROPOUT: Primitive = elementwise(
-    "dropout", _dropout, "x", [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)], compiled=True
+    "dropout", _dropout, "x", [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)], compiled="fd"
 )
 
 

@@ -18,14 +18,15 @@ def elementwise(
     inputs: str,
     vjps: list[Rule | None] | None,
     *,
-    compiled: bool = False,
+    compiled: str = "",
     products: bool = False,
     **options: Any,
 ) -> Primitive:
     """A primitive that works element by element, with broadcasting, and can write its result in place.
 
-    Large arrays are shared among threads: forward and rules are called with parts of them, unless they are ``compiled``
-    loops, which share by themselves. Rules that are ``products`` of their two arguments are one ufunc.
+    Large arrays are shared among threads: forward and rules are called with parts of them, unless they are loops
+    ``compiled`` for their dtypes, which share by themselves. Rules that are ``products`` of their two arguments are one
+    ufunc.
     """
 
     def write(out: Any, *arrays: Any, **params: Any) -> None:
@@ -38,7 +39,7 @@ def elementwise(
     return primitive
 
 
-def _share(primitive: Primitive, forward: Any, compiled: bool, products: bool) -> None:
+def _share(primitive: Primitive, forward: Any, compiled: str, products: bool) -> None:
     """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
     from ...kernels.parts import by_parts, writing
     from ...kernels.ufuncs import applied, spread
@@ -46,13 +47,14 @@ def _share(primitive: Primitive, forward: Any, compiled: bool, products: bool) -
     if isinstance(primitive.write, partial):
         primitive.write = partial(lambda ufunc, out, *arrays: applied(ufunc, arrays, out, "unsafe"), forward)
     elif primitive.write is not None:
-        primitive.write = writing(primitive.write, primitive.forward)
-    if isinstance(forward, np.ufunc):
-        primitive.forward = spread(forward, primitive.forward)
-        if primitive.ufunc is not None and forward.nin == 2:
-            primitive.ufunc = spread(forward, primitive.ufunc)
+        primitive.write = writing(primitive.write, primitive.forward, compiled)
+    ufunc = getattr(forward, "ufunc", forward)  # what the forward is of floating numbers
+    if isinstance(ufunc, np.ufunc):
+        primitive.forward = spread(ufunc, primitive.forward)
+        if primitive.ufunc is not None and ufunc.nin == 2:
+            primitive.ufunc = spread(ufunc, primitive.ufunc)
     else:
-        primitive.forward = by_parts(primitive.forward, compiled or hasattr(forward, "loop"))
+        primitive.forward = by_parts(primitive.forward, compiled or ("f" if hasattr(forward, "loop") else ""))
     primitive.called = partial(by_parts, compiled=compiled)
     if products:
         primitive.called = lambda rule: spread(np.multiply, by_parts(rule))

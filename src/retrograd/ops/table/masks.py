@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.primitive import ZEROS as ZEROS
 from ...core.primitive import Primitive
-from ...kernels import USEFUL, mapped
+from ...kernels import SLOW, USEFUL, mapped
 from ...kernels.elementwise import chosen, kept
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -30,7 +30,7 @@ def _keep(x: Any, mask: Any) -> Any:
 KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
 
 
-@mapped("keep_where_not_zero")
+@mapped("keep_where_not_zero", SLOW)
 def _keep_where_not_zero(x: Any, y: Any) -> Any:
     return _keep(x, y != 0)
 

@@ -10,6 +10,7 @@ from ....core.errors import describe
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
+from ....kernels.elementwise import in_one_pass
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary
 from ...table.masks import KEEP, WHERE
@@ -17,17 +18,32 @@ from ...table.registry import operator
 from .application import activate
 from .rectifiers import bounded
 
+
+@in_one_pass("hardswish", 1, 3, 6, 0, 1 / 6)
+def _hardswish(x: Any) -> Any:
+    return x * bounded(x + 3, 0, 6) * (1 / 6)
+
+
+@in_one_pass("hardswish_backward", 2, 3, 0, 1 / 3, 0.5)
+def _hardswish_backward(g: Any, x: Any) -> Any:
+    return WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3)))
+
+
+@in_one_pass("hardsigmoid", 1, 3, 6, 0, 1 / 6)
+def _hardsigmoid(x: Any) -> Any:
+    return bounded(x + 3, 0, 6) * (1 / 6)
+
+
+@in_one_pass("hardsigmoid_backward", 2, 3, 0, 1 / 6)
+def _hardsigmoid_backward(g: Any, x: Any) -> Any:
+    return KEEP(g * (1 / 6), (x > -3) & (x < 3))
+
+
 HARDSWISH = unary(
-    "hardswish",
-    lambda x: x * bounded(x + 3, 0, 6) * (1 / 6),
-    lambda g, x: WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3))),
-    promote="same",
+    "hardswish", _hardswish, lambda g, x: _hardswish_backward(g, x), promote="same", signals=True, compiled="fd"
 )
 HARDSIGMOID = unary(
-    "hardsigmoid",
-    lambda x: bounded(x + 3, 0, 6) * (1 / 6),
-    lambda g, x: KEEP(g * (1 / 6), (x > -3) & (x < 3)),
-    promote="same",
+    "hardsigmoid", _hardsigmoid, lambda g, x: _hardsigmoid_backward(g, x), promote="same", compiled="fd"
 )
 
 
@@ -75,26 +91,39 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(HARDSIGMOID, input, inplace)
 
 
-def _shrinkage_rule(g: Any, x: Any, lambd: float) -> Any:
+@in_one_pass("hardshrink", 1, 0)
+def _hardshrink(x: Any, lambd: float) -> Any:
+    return np.where((x >= -lambd) & (x <= lambd), 0, x)
+
+
+@in_one_pass("softshrink", 1)
+def _softshrink(x: Any, lambd: float) -> Any:
+    return x - np.minimum(np.maximum(x, -lambd), lambd)
+
+
+@in_one_pass("shrinkage_backward", 2, 0)
+def _shrinkage_backward(g: Any, x: Any, lambd: float) -> Any:
     return KEEP(g, ~((x >= -lambd) & (x <= lambd)))
 
 
 HARDSHRINK = elementwise(
     "hardshrink",
-    lambda x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, x),
+    _hardshrink,
     "x",
-    [_shrinkage_rule],
+    [lambda g, x, lambd: _shrinkage_backward(g, x, lambd)],
     promote="same",
     piecewise_linear=True,
+    compiled="fd",
 )
 SOFTSHRINK = elementwise(
     "softshrink",
-    lambda x, lambd: x - np.minimum(np.maximum(x, -lambd), lambd),
+    _softshrink,
     "x",
-    [_shrinkage_rule],
+    [lambda g, x, lambd: _shrinkage_backward(g, x, lambd)],
     promote="same",
     piecewise_linear=True,
     signals=True,
+    compiled="fd",
 )
 
 
@@ -143,13 +172,24 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return activate(SOFTSHRINK, input, False, lambd=lambd)
 
 
+@in_one_pass("threshold", 1)
+def _over(x: Any, threshold: float, value: float) -> Any:
+    return np.where(x <= threshold, x.dtype.type(value), x)
+
+
+@in_one_pass("threshold_backward", 2, 0)
+def _over_backward(g: Any, x: Any, threshold: float) -> Any:
+    return KEEP(g, ~(x <= threshold))
+
+
 THRESHOLD = elementwise(
     "threshold",
-    lambda x, threshold, value: np.where(x <= threshold, x.dtype.type(value), x),
+    _over,
     "x",
-    [lambda g, x, threshold: KEEP(g, ~(x <= threshold))],
+    [lambda g, x, threshold: _over_backward(g, x, threshold)],
     promote="same",
     piecewise_linear=True,
+    compiled="fd",
 )
 
 

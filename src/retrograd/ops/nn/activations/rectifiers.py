@@ -10,7 +10,8 @@ from ....core.errors import InvalidValue
 from ....core.mutation import apply_inplace
 from ....core.primitive import apply, apply1, operand
 from ....core.tensor import Tensor
-from ....kernels import mapped
+from ....kernels import SLOW, mapped
+from ....kernels.elementwise import in_one_pass
 from ...math.exponential import EXP
 from ...table.arguments import number
 from ...table.elementwise import elementwise, unary
@@ -19,7 +20,7 @@ from ...table.registry import operator
 from .application import activate
 
 
-@mapped("relu")
+@mapped("relu", SLOW)
 def _relu_forward(x: Any) -> Any:
     if x.dtype.kind in "bc":
         raise NotImplementedError(f"is not defined for {x.dtype}")
@@ -32,7 +33,7 @@ RELU = unary(
     lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans),
     promote="same",
     piecewise_linear=True,
-    compiled=True,
+    compiled="f",
 )
 
 
@@ -79,14 +80,20 @@ def bounded(x: Any, low: float, high: float) -> Any:
     return np.minimum(np.maximum(x, low), high)
 
 
-# Unlike clamp's, the gradient at the bounds is 0 (as PyTorch).
+@in_one_pass("hardtanh_backward", 2, 0)
+def _hardtanh_backward(g: Any, x: Any, low: float, high: float) -> Any:
+    """Unlike clamp's, the gradient at the bounds is 0 (as PyTorch)."""
+    return KEEP(g, ~((x <= low) | (x >= high)))
+
+
 HARDTANH = elementwise(
     "hardtanh",
-    bounded,
+    in_one_pass("bounded", 1)(bounded),
     "x",
-    [lambda g, x, low, high: KEEP(g, ~((x <= low) | (x >= high)))],
+    [lambda g, x, low, high: _hardtanh_backward(g, x, low, high)],
     promote="same",
     piecewise_linear=True,
+    compiled="fd",
 )
 
 
@@ -161,7 +168,15 @@ def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
     return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
 
 
-ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True)
+_elu_of_width, _elu_backward = in_one_pass("elu", 1)(_elu), in_one_pass("elu_backward", 2)(_elu_rule)
+ELU = elementwise(
+    "elu",
+    lambda x, scale, alpha, width: (_elu_of_width if width > 0 else _elu)(x, scale, alpha, width),
+    "x",
+    [lambda g, x, scale, alpha, width: (_elu_backward if width > 0 else _elu_rule)(g, x, scale, alpha, width)],
+    signals=True,
+    compiled="fd",
+)
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -292,18 +307,25 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 # Leaky lines
 
 
+@in_one_pass("leaky_relu", 1, 0)
 def _leaky(x: Any, slope: float) -> Any:
     below = slope * x
     return np.maximum(x, below) if 0 < slope <= 1 else select(x > 0, x, below)
+
+
+@in_one_pass("leaky_relu_backward", 2, 0)
+def _leaky_backward(g: Any, x: Any, slope: float) -> Any:
+    return WHERE(x > 0, g, slope * g)
 
 
 LEAKY_RELU = elementwise(
     "leaky_relu",
     _leaky,
     "x",
-    [lambda g, x, slope: WHERE(x > 0, g, slope * g)],
+    [lambda g, x, slope: _leaky_backward(g, x, slope)],
     promote="same",
     piecewise_linear=True,
+    compiled="fd",
 )
 
 

@@ -33,7 +33,7 @@ def _silu(x: Any) -> Any:
 
 
 _silu_backward = mapped("silu_backward", SEVERAL)(lambda g, x: g * _silu_slope(x))
-SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, compiled=True)
+SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, compiled="f")
 
 
 @in_blocks
@@ -189,7 +189,7 @@ def _gelu_slope(x: Any) -> Any:
 
 
 _gelu_backward = mapped("gelu_backward", SEVERAL)(lambda g, x: g * _gelu_slope(x))
-GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True, compiled=True)
+GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True, compiled="f")
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
@@ -211,7 +211,7 @@ def _gelu_tanh_slope(x: Any) -> Any:
 
 
 _gelu_tanh_backward = mapped("gelu_tanh_backward", SEVERAL)(lambda g, x: g * _gelu_tanh_slope(x))
-GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True, compiled=True)
+GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True, compiled="f")
 
 
 @operator(namespace="nn.functional", method=False)
