@@ -26,6 +26,7 @@ ACTIVATIONS = {
     "elu": lambda x, **how: F.elu(x, 1.3, **how),
     "selu": F.selu,
     "celu": lambda x, **how: F.celu(x, 0.6, **how),
+    "celu that grows": lambda x, **how: F.celu(x, -40.0, **how),
     "clamp": lambda x: x.clamp(-0.5, 2.0),
     "clamp of bounds that cross": lambda x: x.clamp(2.0, -0.5),
     "clamp to NaN": lambda x: x.clamp(np.nan, 2.0),

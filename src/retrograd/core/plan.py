@@ -42,8 +42,8 @@ class Recordable(Protocol):
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
-    """The names of a rule's arguments, in order."""
-    code = rule.__code__
+    """The names of a rule's arguments, in order; of what stands in its place, those of its reference."""
+    code = getattr(rule, "reference", rule).__code__
     return code.co_varnames[: code.co_argcount]
 
 

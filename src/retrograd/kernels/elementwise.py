@@ -62,7 +62,7 @@ def in_one_pass(name: str, count: int, *constants: float) -> Callable[[Reference
                 out[...] = reference(x, **params)
 
         run.write = write  # type: ignore[attr-defined]  # for what is written over its input
-        run.loop = name  # type: ignore[attr-defined]
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
         return run
 
     return enter

@@ -270,24 +270,30 @@ def leaky_relu_backward(g, x, slope, zero):
 
 
 @njit(inline="always")
-def _expm1_down(x):
-    """e^x - 1 of x up to 0: near 0 by its series."""
+def _expm1(x):
+    """e^x - 1: near 0 by its series."""
     p = _E[13]
     for k in range(12, 0, -1):
         p = p * x + _E[k]
-    return p * x if x > -0.35 else _exp_down(x) - 1.0
+    return p * x if abs(x) < 0.35 else _exp_of(x) - 1.0
+
+
+@njit(inline="always")
+def _exp_of(x):
+    e = _exp_down(-abs(x))
+    return e if x < 0.0 else 1.0 / e
 
 
 @_function
 def elu(x, scale, alpha, width):
-    """For a positive width, in double precision."""
-    below = scale * alpha * _expm1_down((np.float64(x) if x < 0.0 else 0.0) / width)
+    """In double precision."""
+    below = scale * alpha * _expm1((np.float64(x) if x < 0.0 else 0.0) / width)
     return scale * x if (x > 0.0) | (x != x) else below
 
 
 @_derivative
 def elu_backward(g, x, scale, alpha, width):
-    slope = alpha / width * _exp_down((np.float64(x) if x < 0.0 else 0.0) / width)
+    slope = alpha / width * _exp_of((np.float64(x) if x < 0.0 else 0.0) / width)
     return g * (scale * (slope if x <= 0.0 else 1.0))
 
 

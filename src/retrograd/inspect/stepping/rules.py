@@ -93,6 +93,7 @@ def source_of(rule: Callable[..., Any]) -> str:
     >>> source_of(eval("lambda g, x: g * x"))
     'no source: <lambda> of <string>'
     """
+    rule = getattr(rule, "reference", rule)  # of a compiled loop
     code = rule.__code__
     text = _lambda_source(code) if rule.__name__ == "<lambda>" else _definition(rule)
     if text is None:

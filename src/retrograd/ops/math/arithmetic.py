@@ -382,7 +382,7 @@ def _abs_backward(g: Any, x: Any) -> Any:
     return g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x)
 
 
-ABS = unary("abs", np.abs, lambda g, x: _abs_backward(g, x), promote="same", compiled="fd")
+ABS = unary("abs", np.abs, _abs_backward, promote="same", compiled="fd")
 SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same", compiled="fd")
 
 

@@ -166,9 +166,7 @@ def _bounded_backward(g: Any, x: Any, low: float, high: float) -> Any:
     return KEEP(g, (x >= low) & (x <= high))
 
 
-CLAMP_TO_NUMBERS = elementwise(
-    "clamp", _bounded, "x", [lambda g, x, low, high: _bounded_backward(g, x, low, high)], compiled="fd"
-)
+CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], compiled="fd")
 
 
 def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tuple[Primitive, tuple[Any, ...]]:

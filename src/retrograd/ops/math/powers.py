@@ -28,9 +28,9 @@ def _square(x: Any) -> Any:
 _square.ufunc = np.square  # type: ignore[attr-defined]
 
 _square_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * x))
-_sqrt_backward = in_one_pass("sqrt_backward", 2, 2)(lambda g, y: g / (2 * y))
-_rsqrt_backward = in_one_pass("rsqrt_backward", 2, -0.5)(lambda g, y: g * (-0.5 * y * y * y))
-_reciprocal_backward = in_one_pass("reciprocal_backward", 2)(lambda g, y: -g * y * y)
+_sqrt_backward = in_one_pass("sqrt_backward", 2, 2)(lambda g, ans: g / (2 * ans))
+_rsqrt_backward = in_one_pass("rsqrt_backward", 2, -0.5)(lambda g, ans: g * (-0.5 * ans * ans * ans))
+_reciprocal_backward = in_one_pass("reciprocal_backward", 2)(lambda g, ans: -g * ans * ans)
 
 
 @in_one_pass("rsqrt", 1, 1)
@@ -38,12 +38,10 @@ def _rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
 
 
-SQUARE = unary("square", _square, lambda g, x: _square_backward(g, x), promote="same", signals=True, compiled="fd")
-SQRT = unary("sqrt", np.sqrt, lambda g, ans: _sqrt_backward(g, ans), signals=True, compiled="fd")
-RSQRT = unary("rsqrt", _rsqrt, lambda g, ans: _rsqrt_backward(g, ans), signals=True, compiled="fd")
-RECIPROCAL = unary(
-    "reciprocal", np.reciprocal, lambda g, ans: _reciprocal_backward(g, ans), signals=True, compiled="fd"
-)
+SQUARE = unary("square", _square, _square_backward, promote="same", signals=True, compiled="fd")
+SQRT = unary("sqrt", np.sqrt, _sqrt_backward, signals=True, compiled="fd")
+RSQRT = unary("rsqrt", _rsqrt, _rsqrt_backward, signals=True, compiled="fd")
+RECIPROCAL = unary("reciprocal", np.reciprocal, _reciprocal_backward, signals=True, compiled="fd")
 
 
 def _is_number(x: Any) -> TypeGuard[complex]:
@@ -66,7 +64,7 @@ def _power_rule_x(g: Any, x: Any, y: Any) -> Any:
     # y x^(y - 1). For y = 0 the power is constant, also where x^-1 is no number of which 0 times is 0.
     if _is_number(y):
         if y == 2:
-            return _square_backward(g, x)
+            return _second_power_backward(g, x)
         return ZEROS(g) if y == 0 else g * (y * POW(x, y - 1))
     size = np.abs(x) if x.dtype.kind == "c" else x
     constant = (y == 0) & ~((size > 0) & (size < math.inf))
@@ -81,6 +79,7 @@ def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
     return KEEP(g * ans * LOG(WHERE(at_zero, 1.0, x)), ~at_zero)
 
 
+_second_power_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * POW(x, 1)))
 POW = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
 
 

@@ -39,12 +39,8 @@ def _hardsigmoid_backward(g: Any, x: Any) -> Any:
     return KEEP(g * (1 / 6), (x > -3) & (x < 3))
 
 
-HARDSWISH = unary(
-    "hardswish", _hardswish, lambda g, x: _hardswish_backward(g, x), promote="same", signals=True, compiled="fd"
-)
-HARDSIGMOID = unary(
-    "hardsigmoid", _hardsigmoid, lambda g, x: _hardsigmoid_backward(g, x), promote="same", compiled="fd"
-)
+HARDSWISH = unary("hardswish", _hardswish, _hardswish_backward, promote="same", signals=True, compiled="fd")
+HARDSIGMOID = unary("hardsigmoid", _hardsigmoid, _hardsigmoid_backward, promote="same", compiled="fd")
 
 
 @operator(namespace="nn.functional", method=False)
@@ -110,7 +106,7 @@ HARDSHRINK = elementwise(
     "hardshrink",
     _hardshrink,
     "x",
-    [lambda g, x, lambd: _shrinkage_backward(g, x, lambd)],
+    [_shrinkage_backward],
     promote="same",
     piecewise_linear=True,
     compiled="fd",
@@ -119,7 +115,7 @@ SOFTSHRINK = elementwise(
     "softshrink",
     _softshrink,
     "x",
-    [lambda g, x, lambd: _shrinkage_backward(g, x, lambd)],
+    [_shrinkage_backward],
     promote="same",
     piecewise_linear=True,
     signals=True,
@@ -186,7 +182,7 @@ THRESHOLD = elementwise(
     "threshold",
     _over,
     "x",
-    [lambda g, x, threshold: _over_backward(g, x, threshold)],
+    [_over_backward],
     promote="same",
     piecewise_linear=True,
     compiled="fd",

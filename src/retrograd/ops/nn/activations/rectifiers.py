@@ -90,7 +90,7 @@ HARDTANH = elementwise(
     "hardtanh",
     in_one_pass("bounded", 1)(bounded),
     "x",
-    [lambda g, x, low, high: _hardtanh_backward(g, x, low, high)],
+    [_hardtanh_backward],
     promote="same",
     piecewise_linear=True,
     compiled="fd",
@@ -157,26 +157,20 @@ def _times(factor: float, x: Any) -> Any:
     return x if factor == 1 else factor * x
 
 
+@in_one_pass("elu", 1)
 def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
     least = np.minimum(x, 0)
     below = np.expm1(least if width == 1 else least * (1 / width))
     return select(x > 0, _times(scale, x), _times(scale * alpha, below))
 
 
+@in_one_pass("elu_backward", 2)
 def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
     # At 0 the first derivative is that from below, the second 0 (as PyTorch).
     return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
 
 
-_elu_of_width, _elu_backward = in_one_pass("elu", 1)(_elu), in_one_pass("elu_backward", 2)(_elu_rule)
-ELU = elementwise(
-    "elu",
-    lambda x, scale, alpha, width: (_elu_of_width if width > 0 else _elu)(x, scale, alpha, width),
-    "x",
-    [lambda g, x, scale, alpha, width: (_elu_backward if width > 0 else _elu_rule)(g, x, scale, alpha, width)],
-    signals=True,
-    compiled="fd",
-)
+ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True, compiled="fd")
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -322,7 +316,7 @@ LEAKY_RELU = elementwise(
     "leaky_relu",
     _leaky,
     "x",
-    [lambda g, x, slope: _leaky_backward(g, x, slope)],
+    [_leaky_backward],
     promote="same",
     piecewise_linear=True,
     compiled="fd",
