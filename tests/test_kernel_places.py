@@ -188,6 +188,22 @@ def test_what_is_written_over_large_arrays_is_numpys(dtype):
 
 
 @by_loops
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex128])
+def test_large_arrays_are_joined_as_numpy_joins_them(dtype, dim):
+    x = (np.random.default_rng(0).standard_normal((70, 70, 70)) * 9).astype(dtype)
+    part = (*(slice(None),) * dim, slice(3))
+    nothing = x[(*(slice(None),) * dim, slice(0))]
+    for xs in ([x], [x, x], [x[part], nothing, x.T, x[::-1]], [x, x.real.astype(np.float16)]):
+        ours, its = copies.joined(xs, dim), np.ascontiguousarray(np.concatenate(xs, dim))
+        np.testing.assert_array_equal(ours, its)
+        assert (ours.dtype, ours.strides) == (its.dtype, its.strides)
+    for wrong in (x[0], x[:69, :69, :69]):
+        with pytest.raises(ValueError, match="dimension"):
+            copies.joined([x, wrong], dim)
+
+
+@by_loops
 def test_large_tensors_are_filled_and_copied_over_in_place():
     kernels.share()
     values = numbers(np.float32, (600, 501), "special")

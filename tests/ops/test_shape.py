@@ -252,3 +252,60 @@ def test_embedding_bag_leaves_out_the_padding(mode):
     (a * a).sum().backward()
     (b * b).sum().backward()
     np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(70, 90), (2, 90, 70), (97, 64)])
+@pytest.mark.parametrize("diagonal", [-100, -33, -1, 0, 1, 40, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_triangles_of_large_matrices_are_numpys(shape, diagonal, dtype):
+    x = (np.random.default_rng(0).standard_normal(shape) * 9).astype(dtype)
+    if dtype == np.float32:
+        x[..., ::7, :] = np.nan
+    for given in (x, x.swapaxes(-1, -2), x[..., ::-1]):
+        for ours, its in ((rg.tril, np.tril), (rg.triu, np.triu)):
+            found = ours(rg.from_numpy(given), diagonal).numpy()
+            np.testing.assert_array_equal(found, its(given, diagonal))
+            assert found.dtype == dtype
+            assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("repeats", [0, 1, 3])
+def test_the_elements_of_large_arrays_are_repeated_as_numpy_repeats_them(repeats, dim):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 50, 70))
+    expected = x.repeat(repeats, dim)
+    g = rng.standard_normal(expected.shape)
+    ours = rg.tensor(x, requires_grad=True)
+    out = ours.repeat_interleave(repeats, dim)
+    np.testing.assert_array_equal(out.detach().numpy(), expected)
+    out.backward(rg.tensor(g))
+    split = g.reshape(*x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
+    np.testing.assert_allclose(ours.grad.numpy(), split.sum(dim + 1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("shift", [-71, -3, 0, 1, 60])
+def test_large_arrays_are_rolled_as_numpy_rolls_them(shift, dim):
+    x = np.random.default_rng(0).standard_normal((60, 50, 70))
+    for given in (x, x.transpose(2, 0, 1)):
+        found = rg.roll(rg.from_numpy(given), shift, dim).numpy()
+        np.testing.assert_array_equal(found, np.roll(given, shift, dim))
+        assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize(("mode", "its"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize("pad", [(2, 3, 4, 1), (0, 5, 0, 0), (0, 0, 19, 19), (29, 0, 0, 19)])
+def test_large_arrays_are_padded_as_numpy_pads_them(mode, its, pad):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4, 3, 20, 30))
+    widths = ((0, 0), (0, 0), pad[2:], pad[:2])
+    expected = np.pad(x, widths, its)
+    g = rng.standard_normal(expected.shape)
+    ours = rg.tensor(x, requires_grad=True)
+    out = F.pad(ours, pad, mode=mode)
+    np.testing.assert_array_equal(out.detach().numpy(), expected)
+    out.backward(rg.tensor(g))
+    came_from = np.pad(np.arange(x.size).reshape(x.shape), widths, its).ravel()
+    gradient = np.bincount(came_from, g.ravel(), x.size).reshape(x.shape)
+    np.testing.assert_allclose(ours.grad.numpy(), gradient, rtol=1e-12, atol=1e-12)

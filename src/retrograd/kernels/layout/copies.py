@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ...core.layout import order_like
+from ...core.devices import array_module
+from ...core.layout import order_like, row_major
 from ...core.quiet import silent
 from .. import WORTH_SHARING, compiled, loop
 from ..machine.threads import in_shares, launch
+from ..results import empty
 from .lanes import WORDS
 
 LARGE = 1 << 17  # elements from which threads pay
@@ -33,6 +36,21 @@ def cloned(x: Any) -> Any:
 def converted(x: Any, dtype: Any) -> Any:
     """The copy in another dtype, in memory as ``cloned`` has it."""
     return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
+
+
+def joined(xs: Sequence[Any], dim: int) -> Any:
+    """Arrays behind each other along ``dim``, in row-major order."""
+    if all(type(x) is np.ndarray for x in xs) and sum([x.size for x in xs]) >= LARGE:
+        before, after, dtype = xs[0].shape[:dim], xs[0].shape[dim + 1 :], xs[0].dtype
+        lengths = [x.shape[dim] for x in xs if x.ndim == xs[0].ndim]
+        if [x.shape for x in xs] == [(*before, n, *after) for n in lengths] and all(x.dtype == dtype for x in xs):
+            out = empty((*before, sum(lengths), *after), dtype)
+            stop = 0
+            for x, length in zip(xs, lengths, strict=True):
+                start, stop = stop, stop + length
+                write(out[(*(slice(None),) * dim, slice(start, stop))], x)
+            return out
+    return row_major(array_module(xs[0]).concatenate(xs, dim))
 
 
 def write(out: Any, value: Any) -> None:

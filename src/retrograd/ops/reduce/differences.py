@@ -91,7 +91,7 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
     dim = dimension(dim, values.array.ndim)
     if x is not None and dx is not None:
         raise TypeError("got both x and dx")
-    step: Any = 1.0 if dx is None else dx
+    step: Any = dx
     if x is not None:
         points = _lengthwise(operand(x, "x"), values.ndim, dim)
         place = dim - values.ndim + points.ndim
@@ -99,7 +99,7 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
             raise RuntimeError(f"y {describe(values)} and x {describe(x)} must have the same length")
         step = diff(points, dim=place)
     later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]
-    return (later + earlier) * step / 2, dim
+    return (later + earlier if step is None else (later + earlier) * step) / 2, dim
 
 
 @operator(method=False, aliases=("trapz",))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...core.backward import unbroadcast
 from ...core.devices import array_module, backend_of
 from ...core.errors import describe
 from ...core.layout import order_like, row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import copies
+from ...kernels.results import empty
 from ..indexing.indexing import Index, reading
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integer, integers, only_keyword, tensor_list
@@ -111,12 +113,22 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
 
 def _repeat_interleave_rule(g: Any, repeats: int, dim: int, x_shape: tuple[int, ...]) -> Any:
-    return g.reshape((*x_shape[:dim], x_shape[dim], repeats, *x_shape[dim + 1 :])).sum(axis=dim + 1)
+    before, after = x_shape[: dim + 1], x_shape[dim + 1 :]
+    return unbroadcast(g.reshape((*before, repeats, *after)), (*before, 1, *after)).reshape(x_shape)
+
+
+def _repeat_interleave(x: Any, repeats: int, dim: int) -> Any:
+    if type(x) is not np.ndarray or x.size < copies.LARGE:
+        return x.repeat(repeats, axis=dim)
+    out = empty((*x.shape[:dim], x.shape[dim] * repeats, *x.shape[dim + 1 :]), x.dtype)
+    for start in range(repeats):
+        copies.write(out[(*(slice(None),) * dim, slice(start, None, repeats))], x)
+    return out
 
 
 REPEAT_INTERLEAVE: Primitive = Primitive(
     "repeat_interleave",
-    lambda x, repeats, dim: x.repeat(repeats, axis=dim),
+    _repeat_interleave,
     "x",
     [_repeat_interleave_rule],
     batch=batching.along("dim"),
@@ -192,7 +204,7 @@ def _roll(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
         return xp.roll(x, shifts, dims)
     before, length = (slice(None),) * dims[0], x.shape[dims[0]]
     start = -shifts[0] % length if length else 0
-    return xp.concatenate((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
+    return copies.joined((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
 
 
 FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"))
@@ -349,6 +361,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 # Triangles
 
 SMALL = 1 << 12  # elements of a matrix whose triangle is remembered
+BAND = 32  # rows of larger ones that are emptied at once but for the columns where they differ
 
 
 @lru_cache(maxsize=64)
@@ -368,7 +381,20 @@ def _kept(x: Any, diagonal: int, lower: bool) -> Any:
         np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
         return out
     xp = array_module(x)
-    return row_major(xp.tril(x, diagonal) if lower else xp.triu(x, diagonal))
+    if type(x) is not np.ndarray:
+        return row_major(xp.tril(x, diagonal) if lower else xp.triu(x, diagonal))
+    out = copies.copied(x)
+    rows, columns = x.shape[-2:]
+    for row in range(0, rows, BAND):
+        band = out[..., row : row + BAND, :]
+        first, last = (min(max(row + diagonal + at, 0), columns) for at in (0, BAND))
+        edge = band[..., first:last]
+        np.copyto(edge, _zero(x.dtype), where=_gone(*edge.shape[-2:], row + diagonal - first, lower))
+        if lower:
+            band[..., last:] = 0
+        else:
+            band[..., :first] = 0
+    return out
 
 
 TRIL: Primitive = Primitive(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.errors import describe
+from ....core.layout import row_major
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -60,36 +61,48 @@ _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 def _fold_edges(x: Any, widths: Widths, mode: str) -> Any:
     """The adjoint of padding with what lies inside: the padding is added to where it came from."""
+    x = x.copy()
     for axis, (left, right) in enumerate(widths):
         if left or right:
-            x = x.swapaxes(0, axis)
-            stop = x.shape[0] - right
-            head, tail = x[:left], x[stop:]
-            x = x[left:stop].copy()
+            lines = x.swapaxes(0, axis)
+            stop = lines.shape[0] - right
+            head, tail = lines[:left], lines[stop:]
+            lines = lines[left:stop]
             length = stop - left
             if mode == "reflect":
-                x[1 : left + 1] += head[::-1]
-                x[length - 1 - right : length - 1] += tail[::-1]
+                lines[1 : left + 1] += head[::-1]
+                lines[length - 1 - right : length - 1] += tail[::-1]
             elif mode == "replicate":
-                x[0] += head.sum(axis=0)
-                x[-1] += tail.sum(axis=0)
+                lines[0] += head.sum(axis=0)
+                lines[-1] += tail.sum(axis=0)
             else:
-                x[length - left :] += head
-                x[:right] += tail
-            x = x.swapaxes(0, axis)
-    return x
+                lines[length - left :] += head
+                lines[:right] += tail
+            x = lines.swapaxes(0, axis)
+    return row_major(x)
 
 
 SMALL = 1 << 12  # elements up to which they are taken axis by axis, by their numbers
 
 
 def _pad_edges(x: Any, widths: Widths, mode: str) -> Any:
-    if type(x) is not np.ndarray or x.size > SMALL:
+    if type(x) is not np.ndarray:
         return array_module(x).pad(x, widths, _NUMPY_MODE[mode])
-    for axis, pair in enumerate(widths):
-        if any(pair):
-            x = x.take(_sources(x.shape[axis], pair, mode), axis)
-    return x
+    if x.size <= SMALL:
+        for axis, pair in enumerate(widths):
+            if any(pair):
+                x = x.take(_sources(x.shape[axis], pair, mode), axis)
+        return x
+    shape, inside, _ = _places(x.shape, widths)
+    out = np.empty(shape, x.dtype)
+    out[inside] = x
+    for axis, (length, pair) in enumerate(zip(x.shape, widths)):
+        if any(pair):  # along axes that are not padded yet, what is copied outside is written over later
+            lines = out.swapaxes(0, axis)
+            source = _sources(length, pair, mode) + pair[0]
+            for place in (*range(pair[0]), *range(pair[0] + length, len(source))):
+                lines[place] = lines[source[place]]
+    return out
 
 
 @lru_cache(maxsize=256)
