@@ -30,8 +30,10 @@ PROGRAMS = {
 
 
 @pytest.fixture(autouse=True)
-def two_threads(monkeypatch):
+def small_parts_for_two_threads(monkeypatch):
     monkeypatch.setattr("retrograd.kernels.machine.cores.wanted", [2])
+    monkeypatch.setattr(parts, "MANY", LARGE)
+    monkeypatch.setattr(parts, "PART", LARGE)
 
 
 def matrix(seed, dtype=np.float32, shape=SHAPE):

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.dtypes import FLOATING, complex128, float64
 from ...core.layout import order_like
 from ...core.modes import watchers
-from ...core.primitive import apply1, apply2, operand
+from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import binary, unary
@@ -80,7 +80,7 @@ def _power_rule_y(g: Any, ans: Any, x: Any, y: Any) -> Any:
 
 
 _second_power_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * POW(x, 1)))
-POW = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
+POW: Primitive = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
 
 
 @operator(inplace=POW, numpy=np.power)
