@@ -1,6 +1,7 @@
-"""Elements in one pass where NumPy takes several, by the loops in ``elementwise_loops.py``.
+"""Elements in one pass where NumPy takes several, or a slow one, by the loops in ``elementwise_loops.py``.
 
-Every function gives None where its reference, which stands beside the call, is to do the work.
+``in_one_pass`` and ``of_pairs`` put a loop in a function's place. The other functions give None where their reference,
+which stands beside the call, is to do the work.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop
+from . import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, suits
 from .machine.threads import launch
 from .results import empty
 
@@ -20,9 +21,9 @@ BLOCK = 1 << 14  # elements whose losses are summed by themselves
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
-def _takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
+def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool:
     """Whether loops are to be used on arrays of one shape: the first is of numbers, with which the others may agree."""
-    if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd":
+    if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
     for array in (x, *others):
         if type(array) is not ndarray or array.shape != x.shape:
@@ -32,7 +33,7 @@ def _takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
     return compiled() is not None
 
 
-def in_one_pass(name: str, count: int, *constants: float) -> Callable[[Reference], Reference]:
+def in_one_pass(name: str, count: int, *constants: float, kinds: str = "fd") -> Callable[[Reference], Reference]:
     """Let ``loop(*arrays, (*numbers, *constants), out)`` do what a function of so many arrays and of numbers does.
 
     A program that is being compiled is made of the function's own steps.
@@ -49,14 +50,14 @@ def in_one_pass(name: str, count: int, *constants: float) -> Callable[[Reference
         @wraps(reference)
         def run(*args: Any, **params: Any) -> Any:
             arrays = args[:count]
-            if not _takes(*arrays, least=SEVERAL):
+            if not _takes(*arrays, least=SEVERAL, kinds=kinds):
                 return reference(*args, **params)
             out = empty(args[0].shape, args[0].dtype)
             run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
             return out
 
         def write(out: Any, x: Any, **params: Any) -> None:
-            if _takes(out, x, least=SEVERAL) and out.flags.writeable:
+            if _takes(out, x, least=SEVERAL, kinds=kinds) and out.flags.writeable:
                 run_loop(out, (x,), [params[name] for name in names])
             else:
                 out[...] = reference(x, **params)
@@ -66,6 +67,40 @@ def in_one_pass(name: str, count: int, *constants: float) -> Callable[[Reference
         return run
 
     return enter
+
+
+def of_pairs(name: str) -> Callable[[Reference], Reference]:
+    """Let ``loop(x, y, out)`` do what a function of two float32 arrays does, or of one and a number.
+
+    One of them may lack axes in front, and is then gone through again and again.
+    """
+
+    def enter(reference: Reference) -> Reference:
+        @wraps(reference)
+        def run(x: Any, y: Any) -> Any:
+            like = y if type(x) is not ndarray or type(y) is ndarray and y.size > x.size else x
+            if type(like) is not ndarray or like.size < REPEATED or not suits(like):
+                return reference(x, y)
+            pair = [_operand(each, like) for each in (x, y)]
+            if pair[0] is None or pair[1] is None or compiled() is None:
+                return reference(x, y)
+            out = empty(like.shape, like.dtype)
+            launch(loop("elementwise_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+            return out
+
+        run.loop, run.reference = name, reference  # type: ignore[attr-defined]
+        return run
+
+    return enter
+
+
+def _operand(x: Any, like: Any) -> Any:
+    """One of a pair as a vector: all of it, or what is repeated; None for what loops do not take."""
+    if type(x) is float or type(x) is int or type(x) is ndarray and x.size == 1 and x.dtype is like.dtype:
+        return np.full(min(like.size, BLOCK), x, like.dtype)
+    if not suits(x) or x.shape != like.shape and (x.size < REPEATED or x.shape != like.shape[like.ndim - x.ndim :]):
+        return None
+    return x.reshape(-1)
 
 
 def kept(x: Any, keep: Any, scale: float) -> Any:

@@ -13,7 +13,7 @@ from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.summation import adding
 from ...core.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
-from ...kernels.elementwise import in_one_pass
+from ...kernels.elementwise import in_one_pass, of_pairs
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -191,7 +191,9 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
     return np.trunc(x / y)
 
 
-FLOOR_DIV = binary("floor_divide", _integer_safe(np.floor_divide), zero_rule, zero_rule, signals=True)
+FLOOR_DIV = binary(
+    "floor_divide", of_pairs("floor_divide")(_integer_safe(np.floor_divide)), zero_rule, zero_rule, signals=True
+)
 TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True)
 
 
@@ -270,9 +272,19 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
 
 
 REMAINDER = binary(
-    "remainder", _integer_safe(np.remainder), lambda g: g, lambda g, x, y: -g * FLOOR_DIV(x, y), signals=True
+    "remainder",
+    of_pairs("remainder")(_integer_safe(np.remainder)),
+    lambda g: g,
+    lambda g, x, y: -g * FLOOR_DIV(x, y),
+    signals=True,
 )
-FMOD = binary("fmod", _integer_safe(np.fmod), lambda g: g, lambda g, x, y: -g * TRUNC_DIV(x, y), signals=True)
+FMOD = binary(
+    "fmod",
+    of_pairs("fmod_of")(_integer_safe(np.fmod)),
+    lambda g: g,
+    lambda g, x, y: -g * TRUNC_DIV(x, y),
+    signals=True,
+)
 
 
 @operator(direct=True, inplace=REMAINDER, numpy=np.remainder)

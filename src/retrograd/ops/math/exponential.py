@@ -11,6 +11,7 @@ import numpy as np
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
 from ...kernels import SEVERAL, mapped
+from ...kernels.elementwise import of_pairs
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE
@@ -176,7 +177,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 LOGADDEXP = binary(
     "logaddexp",
-    np.logaddexp,
+    of_pairs("logaddexp")(np.logaddexp),
     lambda g, x, y: g * SIGMOID(x - y),
     lambda g, x, y: g * SIGMOID(y - x),
     promote="float",

@@ -12,7 +12,7 @@ from ...core.layout import order_like
 from ...core.modes import watchers
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
-from ...kernels.elementwise import in_one_pass
+from ...kernels.elementwise import in_one_pass, of_pairs
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
@@ -234,7 +234,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
 HYPOT = binary(
     "hypot",
-    np.hypot,
+    of_pairs("hypot")(np.hypot),
     lambda g, ans, x: g * (x / ans),
     lambda g, ans, y: g * (y / ans),
     promote="float",

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
+from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import elementwise, unary
 from ..table.masks import WHERE
 from ..table.registry import operator
@@ -20,14 +21,31 @@ from .special_library import from_library, library_for
 # The gamma function's logarithm and its derivatives
 
 
+@in_one_pass("trigamma", 1, kinds="f")
+def _trigamma(x: Any) -> Any:
+    return library_for(x, "polygamma").zeta(2.0, x).astype(x.dtype)
+
+
 def _polygamma(x: Any, n: int) -> Any:
+    if n == 1:
+        return _trigamma(x)
     library = library_for(x, "polygamma")
     # (-1)^(n + 1) n! zeta(n + 1, x), DLMF 5.15.1.
     return (library.zeta(float(n + 1), x) * ((-1.0) ** (n + 1) * math.factorial(n))).astype(x.dtype)
 
 
-LGAMMA = unary("lgamma", from_library("gammaln"), lambda g, x: g * DIGAMMA(x), signals=True)
-DIGAMMA: Primitive = unary("digamma", from_library("digamma"), lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
+_gammaln = from_library("gammaln")
+
+
+@in_one_pass("lgamma", 1, kinds="f")
+def _lgamma(x: Any) -> Any:
+    return _gammaln(np.maximum(x, np.finfo(x.dtype).min))  # SciPy's is -inf at -inf
+
+
+_digamma = in_one_pass("digamma", 1, kinds="f")(from_library("digamma"))
+
+LGAMMA = unary("lgamma", _lgamma, lambda g, x: g * DIGAMMA(x), signals=True)
+DIGAMMA: Primitive = unary("digamma", _digamma, lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
 POLYGAMMA: Primitive = elementwise(
     "polygamma", _polygamma, "x", [lambda g, x, n: g * POLYGAMMA(x, n=n + 1)], promote="float", signals=True
 )
