@@ -49,14 +49,17 @@ UNITS = (
     (
         ('statistics.norm_loops', 'channel_moments', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f8', 1, True, True), ('f8', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True), 'float64')"),
         ('statistics.norm_loops', 'channel_norm', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f8', 1, True, True), ('f8', 1, True, True), 'float64', ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 3, True, True), ('f4', 1, True, True), ('f4', 1, True, True))"),
+        ('layout.copy_loops', 'fill', "('int', 'int', 'int', 'int', 'int', ('i4', 1, True, True), 'int')"),
         ('statistics.norm_loops', 'channel_norm_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 3, True, True), ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 3, True, True), ('f8', 1, True, True), ('f8', 1, True, True))"),
     ),
     (
         ('statistics.norm_loops', 'group_norm', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 2, True, True), ('f4', 2, True, True), 'float64', ('f4', 3, True, True), ('f4', 1, True, True), ('f4', 1, True, True))"),
+        ('layout.copy_loops', 'fill', "('int', 'int', 'int', 'int', 'int', ('i4', 1, True, True), 'int')"),
         ('statistics.norm_loops', 'group_norm_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 3, True, True), ('f4', 2, True, True), ('f4', 1, True, True), ('f4', 1, True, True), ('f4', 3, True, True), ('f8', 2, True, True), ('f8', 2, True, True))"),
     ),
     (
         ('images.convolution_loops', 'forward', "('int', 'int', 'int', 'int', 'int', ('f4', 6, True, True), ('f4', 4, True, True), ('f4', 2, True, True), ('tuple', ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int')), ('tuple', 'int', 'int', 'int'), ('f4', 4, True, True))"),
+        ('layout.copy_loops', 'fill', "('int', 'int', 'int', 'int', 'int', ('i4', 1, True, True), 'int')"),
         ('images.convolution_loops', 'weight', "('int', 'int', 'int', 'int', 'int', ('f4', 6, True, True), ('f4', 4, True, True), ('tuple', ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int'), ('tuple', 'int', 'int', 'int')), ('tuple', 'int', 'int', 'int'), ('f4', 4, True, True))"),
         ('statistics.norm_loops', 'channel_sums', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f4', 1, True, True))"),
     ),
@@ -86,6 +89,7 @@ UNITS = (
     ),
     (
         ('sequences.lookup_loops', 'take_rows', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), ('i8', 1, True, True), ('f4', 2, True, True))"),
+        ('layout.copy_loops', 'fill', "('int', 'int', 'int', 'int', 'int', ('i4', 1, True, True), 'int')"),
         ('sequences.lookup_loops', 'add_rows', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), ('i8', 1, True, True), ('f4', 2, True, True))"),
     ),
     (

@@ -19,7 +19,7 @@ from .devices import Wrapping, array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
 from .hooks import RemovableHandle
-from .layout import is_view
+from .layout import copied, is_view
 from .modes import modes, recording, watchers
 from .plan import ALONE, WHOLE, Plan, pull
 from .primitive import attached
@@ -346,7 +346,7 @@ def owned(g: Any, unshared: bool) -> Any:
         g = as_array(g.array if isinstance(g, Tensor) else g)
         if isinstance(g, Wrapping):
             return g if unshared and g.unshared(2) else g.copy()
-    return g if unshared and g.flags.c_contiguous and not is_view(g) else g.copy()
+    return g if unshared and g.flags.c_contiguous and not is_view(g) else copied(g)
 
 
 def conjugate(x: Tensor) -> Tensor:

@@ -18,9 +18,20 @@ LINE = 64  # bytes that processors read and write at once, which large arrays be
 broadcast_shapes: Callable[..., tuple[int, ...]] = lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 
+# ``copied`` of large arrays by several threads, or nothing where NumPy is to copy.
+copying: list[Callable[[Any], Any]] = []
+LARGE = 1 << 17  # elements from which threads pay
+
+
+def copied(array: Any) -> Any:
+    """``array.copy(order="C")``, by all threads where that pays."""
+    many = copying and type(array) is np.ndarray and array.size >= LARGE
+    return copying[0](array) if many else array.copy(order="C")
+
+
 def row_major(array: Any) -> Any:
     """The array with its elements in row-major order: itself where they are so already, else a copy."""
-    return array if array.flags.c_contiguous else array.copy(order="C")
+    return array if array.flags.c_contiguous else copied(array)
 
 
 def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
@@ -29,7 +40,7 @@ def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callab
     def run(*arrays: Any, **params: Any) -> Any:
         out = forward(*arrays, **params)
         if type(out) is not tuple:
-            return out if out.flags.c_contiguous else out.copy(order="C")
+            return out if out.flags.c_contiguous else copied(out)
         if residuals:
             return (row_major(out[0]), *out[1:])
         return tuple(map(row_major, out))

@@ -143,36 +143,53 @@ def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
 
 def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tuple[int, int]]] | None:
     """The length of rows, 0 where all is one, and each array's steps from row to row and in a row; None where NumPy is
-    to find its way: arrays that are not contiguous, or repeated in more than one way.
+    to find its way: arrays whose elements do not lie in such rows, or in rows of other lengths.
     """
-    length, size = 0, prod(shape)
-    ways = []
+    length, ways = 0, []
     for x in arrays:
-        if not x.flags.carray and not (x.flags.c_contiguous and x.flags.aligned):
+        way = _rows(x, shape)
+        if way is None:
             return None
-        if x.size == size:
-            ways.append((True, True))
-        elif x.size == 1:
-            ways.append((False, False))
-        else:
-            own = (1,) * (len(shape) - x.ndim) + x.shape
-            leading = next(axis for axis, n in enumerate(own) if n != 1)
-            if own[leading:] == shape[leading:]:
-                width, way = x.size, (False, True)
-            else:
-                last = max(axis for axis, n in enumerate(own) if n != 1) + 1
-                width, way = prod(shape[last:]), (True, False)
-                if own[:last] != shape[:last]:
-                    return None
-            if width < SHORT or length not in (0, width):
+        width = way[0]
+        if width:
+            if length not in (0, width):
                 return None
             length = width
-            ways.append(way)
-    steps = []
-    for x, (by_row, within) in zip(arrays, ways, strict=True):
-        row = 0 if not by_row else length * x.itemsize if within else x.itemsize
-        steps.append((row, x.itemsize if within else 0))
-    return length, steps
+        ways.append(way)
+    return length, [(by_row if width or not within else length * within, within) for width, by_row, within in ways]
+
+
+def _rows(x: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """The length of an array's rows as it is broadcast, and the steps in bytes from row to row and in a row.
+
+    The length is 0 where all elements are a row of any length, or are one.
+    """
+    flags = x.flags
+    if not flags.aligned:
+        return None
+    if x.size == 1:
+        return 0, 0, 0
+    if flags.c_contiguous and x.shape == shape:
+        return 0, 0, x.itemsize
+    rows: list[tuple[int, int]] = []  # from the last on: how many elements lie so many bytes apart
+    missing = len(shape) - x.ndim
+    for axis in range(len(shape) - 1, -1, -1):
+        count = shape[axis]
+        if count == 1:
+            continue
+        step = 0 if axis < missing or x.shape[axis - missing] == 1 else x.strides[axis - missing]
+        if rows and step == rows[-1][0] * rows[-1][1]:
+            rows[-1] = rows[-1][0] * count, rows[-1][1]
+        elif len(rows) == 2:
+            return None
+        else:
+            rows.append((count, step))
+    width, within = rows[0]
+    if within not in (0, x.itemsize):
+        return None
+    if len(rows) == 1:
+        return 0, 0, within
+    return (width, rows[1][1], within) if width >= SHORT else None
 
 
 def _launch(function: int, data: int, length: int, arrays: list[Any], steps: list[tuple[int, int]], size: int) -> None:

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...core.devices import array_module
-from ...core.layout import order_like, row_major
+from ...core.layout import LARGE, order_like, row_major
 from ...core.quiet import silent
 from .. import WORTH_SHARING, compiled, loop
 from ..machine.threads import in_shares, launch
 from ..results import empty
 from .lanes import WORDS
 
-LARGE = 1 << 17  # elements from which threads pay
 LINE = 16  # elements that must lie together for a copy to go line by line
 TILE = 128  # elements along each of two dimensions that are copied at once where these lie in different orders
 _HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
@@ -25,7 +24,7 @@ _HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "wide
 
 def copied(x: Any) -> Any:
     """``x.copy(order="C")``."""
-    return _filled(np.empty(x.shape, x.dtype), x)
+    return _filled(empty(x.shape, x.dtype), x)
 
 
 def cloned(x: Any) -> Any:
@@ -40,7 +39,7 @@ def converted(x: Any, dtype: Any) -> Any:
 
 def joined(xs: Sequence[Any], dim: int) -> Any:
     """Arrays behind each other along ``dim``, in row-major order."""
-    if all(type(x) is np.ndarray for x in xs) and sum([x.size for x in xs]) >= LARGE:
+    if sum([x.size for x in xs]) >= LARGE and all(type(x) is np.ndarray for x in xs):
         before, after, dtype = xs[0].shape[:dim], xs[0].shape[dim + 1 :], xs[0].dtype
         lengths = [x.shape[dim] for x in xs if x.ndim == xs[0].ndim]
         if [x.shape for x in xs] == [(*before, n, *after) for n in lengths] and all(x.dtype == dtype for x in xs):
@@ -63,6 +62,10 @@ def write(out: Any, value: Any) -> None:
         out[...] = x
     elif x.size > 1:
         _filled(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))
+    elif out.flags.carray and _are_words(out):
+        word = WORDS[out.itemsize]
+        number = np.full(1, x, out.dtype).view(word)[0]
+        launch(loop("layout.copy_loops", "fill"), out.size, WORTH_SHARING, out.reshape(-1).view(word), number)
     else:
         longest = max(range(out.ndim), key=out.shape.__getitem__)
         parts = np.moveaxis(out, longest, 0)
@@ -81,14 +84,16 @@ def _filled(out: Any, x: Any) -> Any:
         results = out.view(word).reshape(-1, *x.shape[-2:])
         total, least = len(results) * x.shape[-2], max(1, WORTH_SHARING // x.shape[-1])
         launch(loop("layout.copy_loops", "transpose"), total, least, matrices, results)
-    elif x.dtype == out.dtype and out.flags.c_contiguous and (found := _lines(x)) and compiled() is not None:
-        memory, shape, steps = found
-        results = out.view(memory.dtype).reshape(shape)
-        least = max(1, WORTH_SHARING // shape[-1])
-        launch(loop("layout.copy_loops", "lines"), out.size // shape[-1], least, memory, steps, results)
-    else:
+    elif not _fill_lines(out, x):
         _fill_tiles(out, x)
     return out
+
+
+def _are_words(*arrays: Any) -> bool:
+    """Whether the arrays' elements are of one dtype, and moved as integers by loops."""
+    dtype = arrays[0].dtype
+    same = all(array.dtype == dtype and array.flags.aligned for array in arrays)
+    return same and dtype.itemsize in WORDS and not dtype.hasobject and compiled() is not None
 
 
 def _is_transposed(x: Any) -> bool:
@@ -96,30 +101,46 @@ def _is_transposed(x: Any) -> bool:
     return x.ndim > 1 and np.swapaxes(x, -1, -2).flags.c_contiguous and x.dtype.itemsize in WORDS and x.flags.aligned
 
 
-def _lines(x: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]] | None:
-    """The memory of an array of unbroken lines, its shape with three axes before them, and the steps along these."""
-    word = WORDS.get(x.dtype.itemsize)
-    if word is None or not x.flags.aligned or x.strides[-1] != x.itemsize or x.shape[-1] < LINE:
-        return None
-    axes: list[tuple[int, int]] = []
-    for length, step in zip(x.shape[:-1], x.strides, strict=False):
-        if step < 0 or step % x.itemsize:
-            return None
-        if length == 1:
+def _fill_lines(out: Any, x: Any) -> bool:
+    """By lines, which lie unbroken in both arrays, in x possibly turned round; whether that was done."""
+    item, length = x.itemsize, x.shape[-1]
+    if not _are_words(x, out) or length < LINE or out.strides[-1] != item or abs(x.strides[-1]) != item:
+        return False
+    axes: list[tuple[int, int, int]] = []  # lengths, and steps in both
+    for count, step, step_out in zip(x.shape[:-1], x.strides, out.strides, strict=False):
+        if step_out < 0 or step % item or step_out % item:
+            return False
+        if count == 1:
             continue
-        if axes and axes[-1][1] == length * step:
-            length *= axes.pop()[0]
-        axes.append((length, step))
+        if axes and axes[-1][1:] == (count * step, count * step_out):
+            count *= axes.pop()[0]
+        axes.append((count, step, step_out))
     if len(axes) > 3:
-        return None
-    axes = [(1, 0)] * (3 - len(axes)) + axes
-    extent = sum((length - 1) * step for length, step in axes) // x.itemsize + x.shape[-1]
-    memory: Any = as_strided(x, (extent,), (x.itemsize,), writeable=False)
-    shape = (*[length for length, _ in axes], x.shape[-1])
-    return memory.view(word), shape, tuple([step // x.itemsize for _, step in axes])
+        return False
+    axes = [(1, 0, 0)] * (3 - len(axes)) + axes
+    counts, steps, steps_out = zip(*axes, strict=True)
+    begin = -sum((count - 1) * min(0, step) for count, step in zip(counts, steps, strict=True)) // item
+    turned = x.strides[-1] < 0
+    memory = x[tuple([slice(None, None, -1 if step < 0 else 1) for step in x.strides])]
+    shape = *counts[1:], length
+    places = tuple([step // item for step in steps]), tuple([step // item for step in steps_out])
+    total, least = x.size // length, max(1, WORTH_SHARING // length)
+    words = _words(memory), _words(out)
+    launch(loop("layout.copy_loops", "lines"), total, least, *words, begin, turned, shape, places)
+    return True
+
+
+def _words(x: Any) -> Any:
+    """The memory from an array's first element to its last, none of whose steps is negative."""
+    extent = sum((count - 1) * step for count, step in zip(x.shape, x.strides, strict=True)) // x.itemsize + 1
+    return as_strided(x, (extent,), (x.itemsize,)).view(WORDS[x.itemsize])
 
 
 def _fill_flat(out: Any, x: Any) -> None:
+    if _are_words(x, out):
+        word = WORDS[x.itemsize]
+        launch(loop("layout.copy_loops", "flat"), x.size, WORTH_SHARING, x.view(word), out.view(word))
+        return
     name = _HALF_LOOPS.get(x.dtype.char + out.dtype.char)
     if name is not None and x.flags.aligned and compiled() is not None:
         bits = [array.view(np.uint16) if array.dtype.char == "e" else array for array in (x, out)]

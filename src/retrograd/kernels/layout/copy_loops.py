@@ -87,14 +87,33 @@ def transpose(x, out, start, stop):
                             result[r, c] = matrix[c, r]
 
 
+@shared(noalias=True)
+def flat(x, out, start, stop):
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = x[j]
+
+
 @shared()
-def lines(x, steps, out, start, stop):
-    """Rows of ``out[i, j, k]``, counted through all axes but the last; in x lines begin at sums of steps along them."""
-    _, rows, columns, length = out.shape
+def fill(out, number, start, stop):
+    out[start:stop] = number
+
+
+@shared(noalias=True)
+def lines(x, out, begin, turned, shape, steps, start, stop):
+    """Lines counted through three axes: in each of two memories they lie at sums of steps, from where these begin.
+
+    Those of x are turned round on demand.
+    """
+    rows, columns, length = shape
     for number in range(start, stop):
         above, k = divmod(number, columns)
         i, j = divmod(above, rows)
-        line = x[i * steps[0] + j * steps[1] + k * steps[2] :][:length]
-        result = out[i, j, k]
-        for c in range(length):
-            result[c] = line[c]
+        line = x[begin + i * steps[0][0] + j * steps[0][1] + k * steps[0][2] :][:length]
+        result = out[i * steps[1][0] + j * steps[1][1] + k * steps[1][2] :][:length]
+        if turned:
+            for c in range(length):
+                result[c] = line[np.uint64(length - 1 - c)]  # a number without sign: no index counts from the end
+        else:
+            for c in range(length):
+                result[c] = line[c]

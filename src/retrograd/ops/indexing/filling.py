@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
-from ...core.layout import order_like
+from ...core.layout import copying, order_like
 from ...core.modes import modes, watchers
 from ...core.mutation import COPY, apply_inplace, memory_of_its_own
 from ...core.primitive import ZEROS, Primitive, apply, operand
@@ -33,6 +33,7 @@ _copy_memory: Callable[[Any, Any], None] = np.copyto
 def _share() -> None:
     global _fill_memory, _copy_memory
     _fill_memory = _copy_memory = copies.write
+    copying[:] = [copies.copied]
     COPY.write = _fill
 
 

@@ -344,7 +344,7 @@ def _write_at(out: Any, index: Index, values: Any) -> None:
 
 def _zeros(shape: tuple[int, ...], like: Any) -> Any:
     out = empty(shape, like.dtype, like)
-    out[...] = 0
+    copies.write(out, 0)
     return out
 
 

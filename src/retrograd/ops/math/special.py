@@ -39,7 +39,7 @@ _gammaln = from_library("gammaln")
 
 @in_one_pass("lgamma", 1, kinds="f")
 def _lgamma(x: Any) -> Any:
-    return _gammaln(np.maximum(x, np.finfo(x.dtype).min))  # SciPy's is -inf at -inf
+    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy's is -inf at -inf
 
 
 _digamma = in_one_pass("digamma", 1, kinds="f")(from_library("digamma"))

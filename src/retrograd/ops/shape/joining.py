@@ -14,6 +14,7 @@ from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, operand
 from ...core.slices import joined
 from ...core.tensor import Tensor, new_tensor, tensor_method
+from ...kernels.layout import copies
 from ..indexing.indexing import GETITEM
 from ..table import batching
 from ..table.arguments import dimension, integer, integers, tensor_list
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 def _concatenate(*xs: Any, dim: int) -> Any:
+    if len(xs) * xs[0].size + xs[-1].size >= copies.LARGE:
+        return copies.joined(xs, dim)
     return row_major(array_module(xs[0]).concatenate(xs, dim))
 
 
