@@ -10,7 +10,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...core.devices import array_module
-from ...core.layout import LARGE, order_like, row_major
+from ...core.layout import LARGE as LARGE
+from ...core.layout import order_like, row_major
 from ...core.quiet import silent
 from .. import WORTH_SHARING, compiled, loop
 from ..machine.threads import in_shares, launch
@@ -63,8 +64,8 @@ def write(out: Any, value: Any) -> None:
     elif x.size > 1:
         _filled(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))
     elif out.flags.carray and _are_words(out):
-        word = WORDS[out.itemsize]
-        number = np.full(1, x, out.dtype).view(word)[0]
+        word: Any = WORDS[out.itemsize]
+        number = x.astype(out.dtype).reshape(1).view(word)[0]
         launch(loop("layout.copy_loops", "fill"), out.size, WORTH_SHARING, out.reshape(-1).view(word), number)
     else:
         longest = max(range(out.ndim), key=out.shape.__getitem__)
