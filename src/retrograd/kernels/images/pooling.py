@@ -44,6 +44,15 @@ def max_at(x: Any, corner: Any, offsets: Any) -> Any:
     return index
 
 
+def max_among(x: Any, places: Any) -> Any:
+    """Where in its plane the maximum is of what each window reads: places ``(windows, reads)``, in all planes alike."""
+    planes = x.shape[0] * x.shape[1]
+    index = np.empty((planes, len(places)), np.int64)
+    arrays = np.ascontiguousarray(x).reshape(planes, -1), places, index
+    launch(loop("images.pooling_loops", "max_among"), planes, max(1, WORTH_SHARING // places.size), *arrays)
+    return index
+
+
 class _Layout(NamedTuple):
     """How the loops see windows over ``(N, C, *size)``: shapes of the results, and of all arrays as planes."""
 

@@ -41,9 +41,24 @@ def max_at(x, corner, offsets, index, start, stop):
             best = x[p, won]
             for k in range(1, len(offsets)):
                 new = x[p, at + offsets[k]]
-                if new > best or new != new:
+                if not new <= best and (new > best or new != new):  # seldom more than the first question
                     best, won = new, at + offsets[k]
             index[p, window] = won
+
+
+@_loop
+def max_among(x, places, index, start, stop):
+    """Of ``x (planes, L)``: the place of each window's maximum among its places, the first one or the last NaN."""
+    for p in range(start, stop):
+        plane = x[p]
+        for window in range(len(places)):
+            reads = places[window]
+            best, won = plane[reads[0]], 0
+            for k in range(1, len(reads)):
+                new = plane[np.uint64(reads[k])]
+                if not new <= best and (new > best or new != new):
+                    best, won = new, k
+            index[p, window] = reads[won]
 
 
 @_inlined

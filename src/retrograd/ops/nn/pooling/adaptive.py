@@ -13,6 +13,7 @@ from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.primitive import apply
 from ....core.tensor import Tensor
+from ....kernels.images import pooling
 from ....kernels.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.registry import operator
@@ -85,9 +86,15 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @lru_cache(maxsize=64)
+def _places(size: Ints, out: Ints) -> Any:
+    """What each window reads in a plane, some of it again and again, where others read more."""
+    return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
+
+
+@lru_cache(maxsize=64)
 def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Any, Any, Any]:
     """What windows read in all planes, where that is in its own plane, and the windows' numbers."""
-    places = tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size)
+    places = _places(size, out).T
     own = np.tile(places, planes)
     return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
 
@@ -100,6 +107,8 @@ def _span_maxima(x: Any, out: Ints) -> Any:
         found = tables.maxima(x, places)
         if found is not None:
             return own[found[1].argmax(0), windows].reshape(*x.shape[:2], *out)
+    if 0 not in out and pooling.reads(x, x.size):
+        return pooling.max_among(x, _places(size, out)).reshape(*x.shape[:2], *out)
     xp = array_module(x)
     place: Any = None
     for axis in reversed(range(len(size))):
