@@ -6,6 +6,7 @@ import pytest
 import retrograd as rg
 from retrograd import kernels
 from retrograd.kernels import elementwise
+from retrograd.ops.linear import fourier
 
 special = pytest.importorskip("scipy.special")
 pytestmark = [
@@ -120,3 +121,29 @@ def test_special_functions_are_scipys_rounded(name, launched):
         np.testing.assert_allclose(ours(rg.tensor(x[:31])).numpy(), found[:31], rtol=2e-7)
         np.testing.assert_allclose(ours(rg.tensor(x.astype("d"))).numpy(), wanted, rtol=1e-11)
     assert launched == [name]
+
+
+@pytest.mark.parametrize("shape, dims", [((96, 512), (1,)), ((512, 96), (0,)), ((40, 50, 60), (0, 2))])
+@pytest.mark.parametrize("kind", ["f4", "f8", "c8", "c16"])
+def test_large_transforms_are_numpys_with_scipy_and_without(shape, dims, kind, monkeypatch):
+    draw = np.random.default_rng(2)
+    x = (draw.standard_normal(shape) + 1j * draw.standard_normal(shape)).astype(kind if kind[0] == "c" else "c16")
+    x = x if kind[0] == "c" else x.real.astype(kind)
+    eps = np.finfo(kind).eps * 100
+    for library in ("SciPy", "NumPy"):
+        if library == "NumPy":
+            monkeypatch.setattr(fourier, "_scipys", lambda: None)
+        for norm in ("backward", "ortho", "forward"):
+            there = rg.fft.fftn(rg.tensor(x), dim=dims, norm=norm)
+            wanted = np.fft.fftn(x, axes=dims, norm=norm)
+            assert there.numpy().dtype == wanted.dtype and there.is_contiguous()
+            np.testing.assert_allclose(there.numpy(), wanted, rtol=eps, atol=eps * abs(wanted).max())
+            back = rg.fft.ifftn(there, dim=dims, norm=norm)
+            np.testing.assert_allclose(back.numpy(), x, rtol=eps, atol=eps * 5)
+            if kind[0] == "f":
+                half = rg.fft.rfft(rg.tensor(x), dim=dims[0], norm=norm)
+                wanted = np.fft.rfft(x, axis=dims[0], norm=norm)
+                assert half.numpy().dtype == wanted.dtype
+                np.testing.assert_allclose(half.numpy(), wanted, rtol=eps, atol=eps * abs(wanted).max())
+                back = rg.fft.irfft(half, shape[dims[0]], dim=dims[0], norm=norm)
+                np.testing.assert_allclose(back.numpy(), x, rtol=eps, atol=eps * 5)

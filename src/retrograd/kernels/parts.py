@@ -78,7 +78,7 @@ def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, p
     kept = [axis for axis in range(x.ndim) if axis not in gone]
     if not kept or watchers and modes.tracer is not None:
         return None
-    parts = -(-x.nbytes // PART)
+    parts = max(count(), -(-x.nbytes // PART))
     axis = next((axis for axis in kept if x.shape[axis] >= parts), max(kept, key=x.shape.__getitem__))
     total = x.shape[axis]
     step = max(1 if axis < x.ndim - 1 else LINE, total // parts)

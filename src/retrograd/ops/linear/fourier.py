@@ -7,6 +7,9 @@ own rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +19,7 @@ from ...core.dtypes import INEXACT, DType, complex_of, get_default_dtype
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor, new_tensor
+from ...kernels.machine.cores import count
 from ..indexing.indexing import GETITEM
 from ..nn.spatial.padding import PAD
 from ..shape.arrangement import roll
@@ -27,9 +31,26 @@ from ..table.types import DeviceLike, Dim, Dims, DTypeLike, Norm, Operand
 OPPOSITE: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
+SEVERAL = 1 << 12  # elements from which SciPy's transforms, which take several signals at once, are faster
+MANY = 1 << 15  # elements from which a transform is worth the time of several threads
+
+
+@cache
+def _scipys() -> Any:
+    """SciPy's transforms, or None where it is not installed."""
+    return import_module("scipy.fft") if find_spec("scipy") else None
+
+
+def transformed(name: str, x: Any, *lengths: int, **options: Any) -> Any:
+    """NumPy's transform of that name, or SciPy's of large arrays."""
+    if type(x) is np.ndarray and x.size >= SEVERAL and (library := _scipys()) is not None:
+        return getattr(library, name)(x, *lengths, workers=count() if x.size >= MANY else 1, **options)
+    return getattr(np.fft, name)(x, *lengths, **options)
+
+
 def _complex(x: Any, dims: tuple[int, ...], norm: Norm, inverse: bool) -> Any:
-    transform = np.fft.ifftn if inverse else np.fft.fftn
-    return transform(x, axes=dims, norm=norm).astype(_complex_dtype(x), copy=False)
+    result = transformed("ifftn" if inverse else "fftn", x, axes=dims, norm=norm)
+    return result.astype(_complex_dtype(x), copy=False)
 
 
 def _complex_dtype(x: Any) -> DType:

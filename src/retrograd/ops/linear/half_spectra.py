@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...core.devices import array_module
 from ...core.dtypes import complex_of
 from ...core.errors import describe
@@ -20,7 +18,7 @@ from ..table import batching
 from ..table.arguments import integer
 from ..table.registry import operator
 from ..table.types import Dim, Dims, Norm, Operand
-from .fourier import FFT, OPPOSITE, lengths_of, norm_of, resized, signal
+from .fourier import FFT, OPPOSITE, lengths_of, norm_of, resized, signal, transformed
 
 
 def _half_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
@@ -46,7 +44,7 @@ def _real_rule(g: Any, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
 
 HALF = Primitive(
     "rfft",
-    lambda x, dim, norm: np.fft.rfft(x, axis=dim, norm=norm).astype(complex_of(x.dtype), copy=False),
+    lambda x, dim, norm: transformed("rfft", x, axis=dim, norm=norm).astype(complex_of(x.dtype), copy=False),
     "x",
     [_half_rule],
     contiguous=True,
@@ -54,7 +52,7 @@ HALF = Primitive(
 )
 REAL = Primitive(
     "irfft",
-    lambda x, n, dim, norm: np.fft.irfft(x, n, axis=dim, norm=norm).astype(x.real.dtype, copy=False),
+    lambda x, n, dim, norm: transformed("irfft", x, n, axis=dim, norm=norm).astype(x.real.dtype, copy=False),
     "x",
     [_real_rule],
     contiguous=True,
