@@ -52,6 +52,18 @@ def test_parts_of_arrays_are_copied_and_written(name, kind):
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("name", ["one", "rows", "columns", "matrices", "rows of some"])
+def test_what_is_repeated_is_copied_out(name):
+    x = np.random.default_rng(0).standard_normal((20, 33, 611)).astype("f")
+    part = {"one": x[3, 4, 5], "rows": x[0, 0], "columns": x[:1, :, :1], "matrices": x[:1], "rows of some": x[:, :1]}
+    repeated = np.broadcast_to(part[name], x.shape)
+    out = np.zeros_like(x)
+    copies.write(out, repeated)
+    for found in (copies.copied(repeated), copies.cloned(repeated), out):
+        assert found.flags.c_contiguous and found.flags.writeable
+        np.testing.assert_array_equal(found, repeated)
+
+
 @pytest.mark.parametrize("shape", [(300_000,), (2, 150_000), (5, 1, 7, 9000), (3, 4, 5, 6, 1000)])
 def test_flips_rolls_and_joins_of_many_shapes(shape):
     x = np.random.default_rng(1).standard_normal(shape).astype("f")

@@ -103,9 +103,9 @@ def _is_transposed(x: Any) -> bool:
 
 
 def _fill_lines(out: Any, x: Any) -> bool:
-    """By lines, which lie unbroken in both arrays, in x possibly turned round; whether that was done."""
-    item, length = x.itemsize, x.shape[-1]
-    if not _are_words(x, out) or length < LINE or out.strides[-1] != item or abs(x.strides[-1]) != item:
+    """By lines, which lie unbroken in both arrays, in x possibly turned round or one element; whether that was done."""
+    item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
+    if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
         return False
     axes: list[tuple[int, int, int]] = []  # lengths, and steps in both
     for count, step, step_out in zip(x.shape[:-1], x.strides, out.strides, strict=False):
@@ -121,13 +121,12 @@ def _fill_lines(out: Any, x: Any) -> bool:
     axes = [(1, 0, 0)] * (3 - len(axes)) + axes
     counts, steps, steps_out = zip(*axes, strict=True)
     begin = -sum((count - 1) * min(0, step) for count, step in zip(counts, steps, strict=True)) // item
-    turned = x.strides[-1] < 0
     memory = x[tuple([slice(None, None, -1 if step < 0 else 1) for step in x.strides])]
     shape = *counts[1:], length
     places = tuple([step // item for step in steps]), tuple([step // item for step in steps_out])
     total, least = x.size // length, max(1, WORTH_SHARING // length)
     words = _words(memory), _words(out)
-    launch(loop("layout.copy_loops", "lines"), total, least, *words, begin, turned, shape, places)
+    launch(loop("layout.copy_loops", "lines"), total, least, *words, begin, way, shape, places)
     return True
 
 

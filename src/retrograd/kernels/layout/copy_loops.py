@@ -100,20 +100,23 @@ def fill(out, number, start, stop):
 
 
 @shared(noalias=True)
-def lines(x, out, begin, turned, shape, steps, start, stop):
+def lines(x, out, begin, way, shape, steps, start, stop):
     """Lines counted through three axes: in each of two memories they lie at sums of steps, from where these begin.
 
-    Those of x are turned round on demand.
+    Elements of a line lie ``way`` elements apart in x: 1, -1, or 0.
     """
     rows, columns, length = shape
     for number in range(start, stop):
         above, k = divmod(number, columns)
         i, j = divmod(above, rows)
-        line = x[begin + i * steps[0][0] + j * steps[0][1] + k * steps[0][2] :][:length]
+        line = x[begin + i * steps[0][0] + j * steps[0][1] + k * steps[0][2] :]
         result = out[i * steps[1][0] + j * steps[1][1] + k * steps[1][2] :][:length]
-        if turned:
-            for c in range(length):
-                result[c] = line[np.uint64(length - 1 - c)]  # a number without sign: no index counts from the end
-        else:
+        if way == 1:
+            line = line[:length]
             for c in range(length):
                 result[c] = line[c]
+        elif way == 0:
+            result[:] = line[0]
+        else:
+            for c in range(length):
+                result[c] = line[np.uint64(length - 1 - c)]  # a number without sign: no index counts from the end

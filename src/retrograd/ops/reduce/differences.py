@@ -82,7 +82,7 @@ def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
 
 
 def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) -> tuple[Tensor, int]:
-    """The areas of the trapezoids between neighbours."""
+    """Twice the areas of the trapezoids between neighbours, and the dimension."""
     values = operand(y, "y")
     if values.array.ndim == 0:
         raise IndexError("wanted y with at least one dimension, got a 0-d Tensor")
@@ -99,7 +99,7 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
             raise RuntimeError(f"y {describe(values)} and x {describe(x)} must have the same length")
         step = diff(points, dim=place)
     later, earlier = values[along(dim, slice(1, None))], values[along(dim, slice(0, -1))]
-    return (later + earlier if step is None else (later + earlier) * step) / 2, dim
+    return later + earlier if step is None else (later + earlier) * step, dim
 
 
 @operator(method=False, aliases=("trapz",))
@@ -125,7 +125,7 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
     tensor(4.)
     """
     areas, dim = _areas(y, x, dx, dim)
-    return areas.sum(dim)
+    return areas.sum(dim) / 2
 
 
 @operator(method=False)
@@ -153,7 +153,7 @@ def cumulative_trapezoid(
     tensor([1.5, 4. ])
     """
     areas, dim = _areas(y, x, dx, dim)
-    return cumsum(areas, dim)
+    return cumsum(areas, dim) / 2
 
 
 @operator(method=False)
