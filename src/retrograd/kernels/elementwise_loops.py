@@ -6,8 +6,11 @@ from __future__ import annotations
 from math import factorial
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE
+from .loops import _exp as _exp_single
 from .machine.native import shared
 from .machine.objects import njit
 
@@ -270,31 +273,59 @@ def leaky_relu_backward(g, x, slope, zero):
 
 
 @njit(inline="always")
-def _expm1(x):
-    """e^x - 1: near 0 by its series."""
-    p = _E[13]
-    for k in range(12, 0, -1):
-        p = p * x + _E[k]
-    return p * x if abs(x) < 0.35 else _exp_of(x) - 1.0
-
-
-@njit(inline="always")
-def _exp_of(x):
+def _exp_double(x):
     e = _exp_down(-abs(x))
     return e if x < 0.0 else 1.0 / e
 
 
+@njit(inline="always")
+def _expm1_double(x):
+    """Near 0 by its series."""
+    p = _E[13]
+    for k in range(12, 0, -1):
+        p = p * x + _E[k]
+    return p * x if abs(x) < 0.35 else _exp_double(x) - 1.0
+
+
+_E_SINGLE = tuple([np.float32(1.0 / factorial(k)) for k in range(9)])
+
+
+@njit(inline="always")
+def _expm1_single(x):
+    p = _E_SINGLE[8]
+    for k in range(7, 0, -1):
+        p = p * x + _E_SINGLE[k]
+    return p * x if abs(x) < np.float32(0.35) else _exp_single(x) - np.float32(1)
+
+
+def _exp(x):
+    """e^x in the precision of x."""
+
+
+def _expm1(x):
+    """e^x - 1 in the precision of x."""
+
+
+@overload(_exp, inline="always")
+def _exp_of(x):
+    return (lambda x: _exp_single(x)) if x is types.float32 else (lambda x: _exp_double(x))
+
+
+@overload(_expm1, inline="always")
+def _expm1_of(x):
+    return (lambda x: _expm1_single(x)) if x is types.float32 else (lambda x: _expm1_double(x))
+
+
 @_function
-def elu(x, scale, alpha, width):
-    """In double precision."""
-    below = scale * alpha * _expm1((np.float64(x) if x < 0.0 else 0.0) / width)
-    return scale * x if (x > 0.0) | (x != x) else below
+def elu(x, scale, alpha, width, zero):
+    below = scale * alpha * _expm1((x if x < 0 else zero) / width)
+    return scale * x if (x > 0) | (x != x) else below
 
 
 @_derivative
-def elu_backward(g, x, scale, alpha, width):
-    slope = alpha / width * _exp_of((np.float64(x) if x < 0.0 else 0.0) / width)
-    return g * (scale * (slope if x <= 0.0 else 1.0))
+def elu_backward(g, x, scale, alpha, width, zero, one):
+    slope = alpha / width * _exp((x if x < 0 else zero) / width)
+    return g * (scale * (slope if x <= 0 else one))
 
 
 @_function

@@ -157,14 +157,14 @@ def _times(factor: float, x: Any) -> Any:
     return x if factor == 1 else factor * x
 
 
-@in_one_pass("elu", 1)
+@in_one_pass("elu", 1, 0)
 def _elu(x: Any, scale: float, alpha: float, width: float) -> Any:
     least = np.minimum(x, 0)
     below = np.expm1(least if width == 1 else least * (1 / width))
     return select(x > 0, _times(scale, x), _times(scale * alpha, below))
 
 
-@in_one_pass("elu_backward", 2)
+@in_one_pass("elu_backward", 2, 0, 1)
 def _elu_rule(g: Any, x: Any, scale: float, alpha: float, width: float) -> Any:
     # At 0 the first derivative is that from below, the second 0 (as PyTorch).
     return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
