@@ -23,6 +23,7 @@ from ....core.devices import array_module
 from ....core.primitive import Primitive
 from ....kernels import takes
 from ....kernels.images import convolution
+from ....kernels.matrices.products import dot
 from ....kernels.statistics import norms
 from ...table.batching import fold, unfold
 from .windows import Window, gather_windows, scatter_windows
@@ -144,10 +145,18 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def _flat(x: Any) -> Any:
+    """The arrays of a stack as rows."""
+    return x.reshape(len(x), prod(x.shape[1:]))
+
+
 @in_single_precision
 def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     """T by y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
+    if groups == 1 and window.is_whole:
+        out = dot(_flat(x), _flat(w).T)
+        return (out if b is None else out + b).reshape(n, outs, *window.out)
     if convolution.takes(x, w, n * prod(window.out) * w.size):
         return convolution.forward(x, w, b, window, groups)
     if outs and _few(x, window):
@@ -185,7 +194,12 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
     n, outs = y.shape[:2]
     channels = w.shape[1]
     outs_per_group = outs // groups
-    if set(window.stride) == {1} and outs_per_group <= 4 * channels:
+    if groups == 1 and window.is_whole:
+        x = dot(_flat(y), _flat(w)).reshape(n, channels, *window.size)
+        return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
+    # Where the windows are few, most of what the mirrored kernel reads is padding.
+    alike = prod(window.size) <= 2 * prod(window.out)
+    if set(window.stride) == {1} and outs_per_group <= 4 * channels and alike:
         # The same as a convolution of y with the kernel mirrored, inputs and outputs exchanged.
         w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(window.kernel))]
         w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
@@ -222,6 +236,8 @@ def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     """T by w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
     channels, outs_per_group = x.shape[1] // groups, outs // groups
+    if groups == 1 and window.is_whole:
+        return dot(_flat(y).T, _flat(x)).reshape(outs, channels, *window.kernel)
     if convolution.takes(x, y, y.size * channels * prod(window.kernel)):
         return convolution.weight(x, y, window, groups)
     if outs and _few(x, window):

@@ -54,6 +54,11 @@ class Window:
         ones = (1,) * len(self.size)
         return self.kernel == ones and self.stride == ones and not any(self.padding) and self.out == self.size
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """There is one window, which is all of ``x``."""
+        return self.kernel == self.size and self.reads == prod(self.size) and not any(self.padding)
+
     @property
     def is_partition(self) -> bool:
         """The windows do not overlap, and cover every element."""
