@@ -40,7 +40,11 @@ SHAPES = {
         {"stride": (1, 2, 1), "padding": (1, 1, 0), "dilation": (2, 1, 1)},
     ),
     "many lines": (1, 16, 5, 1, (3, 3), (120, 90), {"padding": 1}),
-    "kernel as large as the image": (70, 2, 3, 1, (7, 7), (7, 7), {}),
+    "kernel as large as the padded image": (70, 2, 3, 1, (7, 7), (5, 5), {"padding": 1}),
+    "kernels as large as the image": (70, 4, 6, 2, (7, 7), (7, 7), {}),
+    "short lines by turns": (19, 4, 3, 1, (3, 3), (4, 4), {"padding": 1}),
+    "short lines by turns, with steps": (21, 8, 12, 4, (4, 3), (8, 8), {"padding": (1, 1), "stride": 2}),
+    "short lines of planes by turns": (17, 3, 4, 1, (2, 3, 3), (3, 2, 4), {"padding": (0, 1, 1)}),
 }
 
 
@@ -95,6 +99,26 @@ def test_the_number_of_threads_does_not_show(name, compiled, monkeypatch):
         results.append(with_gradients(F.conv2d, x, w, b, **options))
     for one, three in zip(*results, strict=True):
         np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 6), (40, 64, 4, 4), (40, 64, 9)])
+def test_a_window_that_is_the_whole_image_is_a_product(shape):
+    draw = np.random.default_rng(0)
+    x, w, b = [draw.standard_normal(s).astype("f") for s in [shape, (7, *shape[1:]), (7,)]]
+    axes = len(shape) - 2
+    letters = "chwd"[: axes + 1]
+    wanted = with_gradients(lambda x, w, b: rg.einsum(f"n{letters},o{letters}->no", x, w) + b, x, w, b)
+    found = with_gradients(lambda *args: getattr(F, f"conv{axes}d")(*args).flatten(1), x, w, b)
+    for ours, reference in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-5 * abs(reference).max())
+    y, b = draw.standard_normal((shape[0], 7)).astype("f"), draw.standard_normal(shape[1]).astype("f")
+    back = getattr(F, f"conv_transpose{axes}d")
+    wanted = with_gradients(
+        lambda y, w, b: rg.einsum(f"no,o{letters}->n{letters}", y, w) + b.reshape(-1, *(1,) * axes), y, w, b
+    )
+    found = with_gradients(lambda y, w, b: back(y.reshape(*y.shape, *(1,) * axes), w, b), y, w, b)
+    for ours, reference in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-5 * abs(reference).max())
 
 
 def test_operands_may_lie_anyhow(compiled):

@@ -21,6 +21,7 @@ WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than thei
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
 DEEP = 32  # rows of columns from which a product is as fast as one with more
+LANES = 8  # images whose columns take turns, where so many are in a tile, and lines at most half as long
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
 
 
@@ -63,6 +64,8 @@ def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool 
         return 1, most, n * -(-lines // most), steps
     wanted = max(NARROW, CACHED // (rows * itemsize))
     images = max(1, min(wanted // count, max(-(-NARROW // count), n // PIECES)))
+    if images > LANES >= 2 * width:
+        images -= images % LANES
     return images, lines, -(-n // images), 1
 
 

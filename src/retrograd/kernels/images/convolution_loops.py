@@ -7,6 +7,9 @@ padding, dilation and the number of windows, each for three axes.
 A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
 depend on the number of threads, so neither do the sums.
 
+The columns of short lines would be copied in runs of a few numbers. So those of eight images, or of more by eights,
+take turns: each place of a window is a vector, with zeros in the place of images that are missing.
+
 The windows of one image overlap as whole lines where the stride along H is 1. So they need not be unrolled along H:
 with as many ``steps`` as the kernel has rows, each step reads the same columns some lines later.
 """
@@ -15,6 +18,7 @@ with as many ``steps`` as the kernel has rows, each step reads the same columns 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -23,9 +27,14 @@ from ..machine import blas
 from ..machine.native import shared
 from ..machine.objects import njit
 from ..machine.tiles import product
+from .convolution import LANES
 
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})
+
+
+def _pointer(context, builder, kind, array, at):
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
 
 
 @intrinsic
@@ -33,15 +42,30 @@ def _copy(typing_context, target, at, source, place, count):
     """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, unchecked: faster than a short loop."""
 
     def generate(context, builder, signature, arguments):
-        def pointer(number):
-            array = context.make_array(signature.args[number])(context, builder, arguments[number])
-            return builder.gep(array.data, [arguments[number + 1]])
-
+        into, at, given, begin, numbers = arguments
         size = context.get_abi_sizeof(context.get_value_type(target.dtype))
-        cgutils.raw_memcpy(builder, pointer(0), pointer(2), arguments[4], size)
+        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
+        cgutils.raw_memcpy(builder, to, of, numbers, size)
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def _add_lanes(typing_context, target, at, source, place):
+    """``target[at:][:LANES] += source[place:][:LANES]`` for contiguous vectors, unchecked, as one vector."""
+
+    def generate(context, builder, signature, arguments):
+        into, at, given, begin = arguments
+        number = context.get_value_type(target.dtype)
+        vector, size = ir.VectorType(number, LANES).as_pointer(), context.get_abi_sizeof(number)
+        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
+        to, of = builder.bitcast(to, vector), builder.bitcast(of, vector)
+        total = builder.fadd(builder.load(to, align=size), builder.load(of, align=size))
+        builder.store(total, to, align=size)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
 
 
 @_part
@@ -50,6 +74,13 @@ def _shape(window, lines):
     (kernel_d, kernel_h, kernel_w), (_, stride_h, stride_w), _, (_, dilation_h, dilation_w), out = window
     rows = (min(lines, out[1]) - 1) * stride_h + (kernel_h - 1) * dilation_h + 1
     return kernel_d, rows, (out[2] - 1) * stride_w + (kernel_w - 1) * dilation_w + 1
+
+
+@_part
+def _image(channels, window, lines, lanes, like):
+    """Room for the padded image, or for several by turns."""
+    depth, rows, columns = _shape(window, lines)
+    return np.empty((channels, depth, rows, columns * lanes), like.dtype)
 
 
 @_part
@@ -147,13 +178,124 @@ def _roll(columns, at, window, rows, image):
 
 
 @_part
+def _pad_lanes(x, plane, window, image):
+    """``_pad`` of some images, of the windows at a plane; ``image`` has their columns by turns."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
+    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
+    image[:] = 0
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[2]:
+            for c in range(x.shape[1]):
+                for h in range(first, last):
+                    target = image[c, d, h]
+                    for m in range(len(x)):
+                        source = x[m, c, depth, h - padding[1]]
+                        for j in range(left, right):
+                            target[j * LANES + m] = source[j - padding[2]]
+
+
+@_part
+def _unpad_lanes(image, plane, window, x):
+    """The transpose of ``_pad_lanes``: what lies inside of x is added to it."""
+    _, stride, padding, dilation, _ = window
+    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
+    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
+    for d in range(image.shape[1]):
+        depth = plane * stride[0] - padding[0] + d * dilation[0]
+        if 0 <= depth < x.shape[2]:
+            for c in range(x.shape[1]):
+                for h in range(first, last):
+                    source = image[c, d, h]
+                    for m in range(len(x)):
+                        target = x[m, c, depth, h - padding[1]]
+                        for j in range(left, right):
+                            target[j - padding[2]] += source[j * LANES + m]
+
+
+@_part
+def _unroll_lanes(image, window, columns, at):
+    """``_unroll`` of the windows of a plane, of what ``_pad_lanes`` has."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    target, to = columns[number], at
+                    for h in range(out[1]):
+                        source, place = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
+                        for _ in range(out[2]):
+                            _copy(target, to, source, place, LANES)
+                            to += LANES
+                            place += stride[2] * LANES
+                    number += 1
+
+
+@_part
+def _roll_lanes(columns, at, window, image):
+    """The transpose of ``_unroll_lanes``: columns are added to the places that they are read from."""
+    kernel, stride, _, dilation, out = window
+    number = 0
+    for c in range(len(image)):
+        for d in range(kernel[0]):
+            for u in range(kernel[1]):
+                for v in range(kernel[2]):
+                    source, place = columns[number], at
+                    for h in range(out[1]):
+                        target, to = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
+                        for _ in range(out[2]):
+                            _add_lanes(target, to, source, place)
+                            place += LANES
+                            to += stride[2] * LANES
+                    number += 1
+
+
+@_part
+def _gather_lanes(y, group, images, matrix):
+    """A group of some images at all columns, by turns."""
+    n, end = images
+    for first in range(n, end, LANES):
+        at = (first - n) * y.shape[3]
+        for o in range(len(matrix)):
+            target = matrix[o, at : at + y.shape[3] * LANES]
+            if end - first < LANES:
+                target[:] = 0
+            for m in range(min(LANES, end - first)):
+                source = y[first + m, group, o]
+                for j in range(len(source)):
+                    target[j * LANES + m] = source[j]
+
+
+@_part
+def _scatter_lanes(matrix, y, group, images, outs):
+    """The transpose of ``_gather_lanes``: some channels are written."""
+    n, end = images
+    for first in range(n, end, LANES):
+        at = (first - n) * y.shape[3]
+        for o in range(len(matrix)):
+            source = matrix[o, at : at + y.shape[3] * LANES]
+            for m in range(min(LANES, end - first)):
+                target = y[first + m, group, outs + o]
+                for j in range(len(target)):
+                    target[j] = source[j * LANES + m]
+
+
+@_part
+def _places(images, lanes):
+    """How many images have columns where so many take turns."""
+    return -(-images // lanes) * lanes
+
+
+@_part
 def _reach(window, steps):
     """The lines between what the first step reads and what the last one does."""
     return (steps - 1) * window[3][1]
 
 
 @_part
-def _columns_of(x, group, channels, window, steps, images, lines, image, buffer):
+def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, buffer):
     """The columns of a tile, and those that the steps reach besides; x's own where each window is one element."""
     (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
     begin, stop = channels
@@ -163,6 +305,14 @@ def _columns_of(x, group, channels, window, steps, images, lines, image, buffer)
         return x[n, group].reshape(x.shape[2], out[0] * height * width)[begin:stop, first * width : last * width]
     reach = _reach(window, steps)
     rows_each = kernel[0] * (kernel[1] // steps) * kernel[2]
+    if lanes > 1:
+        columns = buffer[: (stop - begin) * rows_each, : _places(end - n, lanes) * out[0] * height * width]
+        for m in range(n, end, lanes):
+            for plane in range(out[0]):
+                at = ((m - n) * out[0] + plane * lanes) * height * width
+                _pad_lanes(x[m : min(m + lanes, end), group, begin:stop], plane, window, image[: stop - begin])
+                _unroll_lanes(image[: stop - begin], window, columns, at)
+        return columns
     columns = buffer[: (stop - begin) * rows_each, : ((end - n) * (last - first) + reach) * width]
     for m in range(n, end):
         line = first
@@ -177,12 +327,16 @@ def _columns_of(x, group, channels, window, steps, images, lines, image, buffer)
 
 
 @_part
-def _side_by_side(y, group, images, columns, gathered):
+def _side_by_side(y, group, images, columns, lanes, gathered):
     """A group of one image at some columns, or of some images at all, gathered in a matrix."""
     (n, end), (first, last) = images, columns
+    count = y.shape[3]
+    if lanes > 1:
+        matrix = gathered[:, : _places(end - n, lanes) * count]
+        _gather_lanes(y, group, images, matrix)
+        return matrix
     if end - n == 1:
         return y[n, group, :, first:last]
-    count = y.shape[3]
     matrix = gathered[:, : (end - n) * count]
     for m in range(n, end):
         for o in range(len(matrix)):
@@ -200,8 +354,9 @@ def forward(x, w, b, window, tile, y, start, stop):
     count = y.shape[3]
     all_lines = count // width
     line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
-    image = np.empty((x.shape[2], *_shape(window, lines)), x.dtype)
-    buffer = np.empty((rows, _room((images * lines + _reach(window, steps)) * width)), x.dtype)
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(x.shape[2], window, lines, lanes, x)
+    buffer = np.empty((rows, _room((_places(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
     result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     filled, columns = -1, buffer[:, :]
     for item in range(start, stop):
@@ -210,19 +365,23 @@ def forward(x, w, b, window, tile, y, start, stop):
         n, first = number // line_tiles * images, number % line_tiles * lines
         end, last = min(n + images, len(x)), min(first + lines, all_lines)
         if rest != filled:
-            columns = _columns_of(x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), image, buffer)
+            columns = _columns_of(
+                x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), lanes, image, buffer
+            )
             filled = rest
         first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
-        if end - n == 1:
+        if end - n == lanes == 1:
             target = y[n, group, first_out:last_out, first * width : last * width]
         else:
-            target = result[: last_out - first_out, : (end - n) * count]
+            target = result[: last_out - first_out, : _places(end - n, lanes) * count]
         for o in range(len(target)):
             target[o] = b[group, first_out + o]
         for step in range(steps):
             at = step * window[3][1] * width
             product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, True)
-        if end - n > 1:
+        if lanes > 1:
+            _scatter_lanes(target, y, group, (n, end), first_out)
+        elif end - n > 1:
             for m in range(n, end):
                 for o in range(len(target)):
                     source, line = target[o, (m - n) * count : (m - n + 1) * count], y[m, group, first_out + o]
@@ -237,8 +396,9 @@ def transposed(y, w, window, tile, x, start, stop):
     all_lines = y.shape[3] // width
     size = w.shape[3] // all_channels
     blocks = -(-all_channels // channels)
-    image = np.empty((channels, *_shape(window, lines)), y.dtype)
-    buffer = np.empty((channels * size, _room(images * lines * width)), y.dtype)
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(channels, window, lines, lanes, y)
+    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), y.dtype)
     gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
@@ -248,9 +408,18 @@ def transposed(y, w, window, tile, x, start, stop):
         matrix = w[group, 0, :, first_channel * size : last_channel * size]
         for first in range(0, all_lines, lines):
             last = min(first + lines, all_lines)
-            columns = buffer[: matrix.shape[1], : (end - n) * (last - first) * width]
-            g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
+            columns = buffer[: matrix.shape[1], : _places(end - n, lanes) * (last - first) * width]
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             product(matrix.T, g, columns, False)
+            if lanes > 1:
+                for m in range(n, end, lanes):
+                    for plane in range(window[4][0]):
+                        part = image[: last_channel - first_channel]
+                        part[:] = 0
+                        _roll_lanes(columns, ((m - n) * window[4][0] + plane * lanes) * height * width, window, part)
+                        some = x[m : min(m + lanes, end), group, first_channel:last_channel]
+                        _unpad_lanes(part, plane, window, some)
+                continue
             for m in range(n, end):
                 line = first
                 while line < last:
@@ -276,8 +445,9 @@ def weight(x, y, window, tile, totals, start, stop):
     all_lines = y.shape[3] // width
     line_tiles, blocks = -(-all_lines // lines), -(-all_channels // channels)
     tiles = -(-len(x) // images) * line_tiles
-    image = np.empty((channels, *_shape(window, lines)), x.dtype)
-    buffer = np.empty((channels * size, _room(images * lines * width)), x.dtype)
+    lanes = LANES if images >= LANES >= 2 * width else 1
+    image = _image(channels, window, lines, lanes, x)
+    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), x.dtype)
     gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
@@ -288,8 +458,8 @@ def weight(x, y, window, tile, totals, start, stop):
         for number in range(part * tiles // parts, (part + 1) * tiles // parts):
             n, first = number // line_tiles * images, number % line_tiles * lines
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
-            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), image, buffer)
-            g = _side_by_side(y, group, (n, end), (first * width, last * width), gathered)
+            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), lanes, image, buffer)
+            g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             blas.product(columns, g.T, total, 1)
 
 
