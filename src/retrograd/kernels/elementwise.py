@@ -1,4 +1,4 @@
-"""Elements in one pass where NumPy takes several, or a slow one, by the loops in ``elementwise_loops.py``.
+"""Elements in one pass where NumPy takes several, or a slow one.
 
 ``in_one_pass`` and ``of_pairs`` put a loop in a function's place. The other functions give None where their reference,
 which stands beside the call, is to do the work.
@@ -33,7 +33,9 @@ def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool
     return compiled() is not None
 
 
-def in_one_pass(name: str, count: int, *constants: float, kinds: str = "fd") -> Callable[[Reference], Reference]:
+def in_one_pass(
+    name: str, count: int, *constants: float, kinds: str = "fd", module: str = "elementwise_loops"
+) -> Callable[[Reference], Reference]:
     """Let ``loop(*arrays, (*numbers, *constants), out)`` do what a function of so many arrays and of numbers does.
 
     A program that is being compiled is made of the function's own steps.
@@ -45,7 +47,7 @@ def in_one_pass(name: str, count: int, *constants: float, kinds: str = "fd") -> 
         def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
             typed = tuple(map(out.dtype.type, (*numbers, *constants)))
             flat = [array.reshape(-1) for array in arrays]
-            launch(loop("elementwise_loops", name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
+            launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
 
         @wraps(reference)
         def run(*args: Any, **params: Any) -> Any:
@@ -69,6 +71,11 @@ def in_one_pass(name: str, count: int, *constants: float, kinds: str = "fd") -> 
     return enter
 
 
+def special(name: str) -> Callable[[Reference], Reference]:
+    """``in_one_pass`` for a special function of one float32 array."""
+    return in_one_pass(name, 1, kinds="f", module="special_loops")
+
+
 def of_pairs(name: str) -> Callable[[Reference], Reference]:
     """Let ``loop(x, y, out)`` do what a function of two float32 arrays does, or of one and a number.
 
@@ -85,7 +92,7 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
             if pair[0] is None or pair[1] is None or compiled() is None:
                 return reference(x, y)
             out = empty(like.shape, like.dtype)
-            launch(loop("elementwise_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+            launch(loop("special_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
             return out
 
         run.loop, run.reference = name, reference  # type: ignore[attr-defined]

@@ -13,8 +13,9 @@ from ..machine.blas import product
 from ..machine.interface import DATA
 from ..machine.native import load, shared
 from ..machine.panels import multiply, packed
+from ..numbers import exp
 from .attention import ADDED, CHOOSING
-from .numbers import copy, exp, matrix_at
+from .common import copy, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache

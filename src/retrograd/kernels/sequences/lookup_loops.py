@@ -10,8 +10,8 @@ import numpy as np
 
 from ..loops import _compiled, _largest
 from ..machine.native import shared
+from ..numbers import exp
 from .lookups import LINE
-from .numbers import exp
 
 
 @shared()

@@ -11,7 +11,8 @@ import numpy as np
 from ..loops import _compiled, _loop
 from ..machine.native import shared
 from ..machine.panels import multiply
-from .numbers import copy, sigmoid, tanh
+from ..numbers import sigmoid, tanh
+from .common import copy
 from .recurrent import BLOCK
 
 _APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache

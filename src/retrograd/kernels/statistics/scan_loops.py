@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..elementwise_loops import _exp_down, _log1p_down
 from ..machine.native import shared
 from ..machine.objects import njit
+from ..numbers import exp_down, log1p_down
 
 _ROWS, _COLUMNS = 4, 512  # lanes that go side by side
 
@@ -86,7 +86,7 @@ def recurrences(total, x, y):
 def log_sums(total, x, y):
     """log(e^total + e^y). Equal infinities have no difference, but this sum."""
     away = -abs(total - y)
-    return total + y if away != away else (total if total > y else y) + _log1p_down(_exp_down(away))
+    return total + y if away != away else (total if total > y else y) + log1p_down(exp_down(away))
 
 
 @shared(noalias=True)

@@ -17,7 +17,7 @@ from ...core.primitive import apply1
 from ...core.tensor import Tensor
 from ...kernels import SEVERAL, mapped
 from ...kernels.coefficients import ERF_BOUND, ERF_P, ERF_Q
-from ...kernels.elementwise import in_one_pass
+from ...kernels.elementwise import special
 from ..table.blocks import in_blocks
 from ..table.elementwise import unary
 from ..table.masks import WHERE
@@ -177,7 +177,7 @@ def _erfcx(x: Any) -> Any:
 ERF = unary("erf", _erf, lambda g, x: g * (_TWO_OVER_SQRT_PI * EXP(-(x * x))), signals=True)
 ERFC = unary("erfc", _erfc, lambda g, x: g * (-_TWO_OVER_SQRT_PI * EXP(-(x * x))), signals=True)
 ERFCX = unary("erfcx", _erfcx, lambda g, x, ans: g * (2 * x * ans - _TWO_OVER_SQRT_PI), signals=True)
-_erfinv = in_one_pass("erfinv", 1, kinds="f")(from_library("erfinv"))
+_erfinv = special("erfinv")(from_library("erfinv"))
 ERFINV = unary("erfinv", _erfinv, lambda g, ans: g * (0.5 * math.sqrt(math.pi) * EXP(ans * ans)), signals=True)
 
 

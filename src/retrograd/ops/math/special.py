@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
-from ...kernels.elementwise import in_one_pass
+from ...kernels.elementwise import special
 from ..table.elementwise import elementwise, unary
 from ..table.masks import WHERE
 from ..table.registry import operator
@@ -21,7 +21,7 @@ from .special_library import from_library, library_for
 # The gamma function's logarithm and its derivatives
 
 
-@in_one_pass("trigamma", 1, kinds="f")
+@special("trigamma")
 def _trigamma(x: Any) -> Any:
     return library_for(x, "polygamma").zeta(2.0, x).astype(x.dtype)
 
@@ -37,12 +37,12 @@ def _polygamma(x: Any, n: int) -> Any:
 _gammaln = from_library("gammaln")
 
 
-@in_one_pass("lgamma", 1, kinds="f")
+@special("lgamma")
 def _lgamma(x: Any) -> Any:
     return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy's is -inf at -inf
 
 
-_digamma = in_one_pass("digamma", 1, kinds="f")(from_library("digamma"))
+_digamma = special("digamma")(from_library("digamma"))
 
 LGAMMA = unary("lgamma", _lgamma, lambda g, x: g * DIGAMMA(x), signals=True)
 DIGAMMA: Primitive = unary("digamma", _digamma, lambda g, x: g * POLYGAMMA(x, n=1), signals=True)
