@@ -20,7 +20,7 @@ from ..table.registry import also_named, operator
 from ..table.types import Operand
 from .matmul import MATMUL
 from .matrices import adjoint, hermitian, lower_part, matrices, transposed
-from .systems import SOLVE, solve_triangular
+from .systems import SOLVE_TRIANGULAR, solve_triangular
 
 # Cholesky
 
@@ -37,8 +37,8 @@ def _cholesky(x: Any) -> Any:
 def _cholesky_rule(g: Any, ans: Any) -> Any:
     """L^-T Phi(L^T g) L*^-1, made Hermitian; Phi takes the lower triangle with half the diagonal (I. Murray, 2016)."""
     t = transposed(ans)
-    half = SOLVE(t, lower_part(MATMUL(t, g), 0.5))
-    return hermitian(transposed(SOLVE(adjoint(ans), transposed(half))))
+    half = SOLVE_TRIANGULAR(t, lower_part(MATMUL(t, g), 0.5), upper=True, unit=False)
+    return hermitian(transposed(SOLVE_TRIANGULAR(adjoint(ans), transposed(half), upper=True, unit=False)))
 
 
 CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule], batch=in_front)
@@ -163,7 +163,7 @@ def _qr_rule(g: Any, ans: Any) -> Any:
     m = MATMUL(r.conj(), adjoint(gr)) - MATMUL(adjoint(gq), q.conj())
     lower = lower_part(m, 0.5)
     inner = gq + MATMUL(q.conj(), lower + adjoint(lower))
-    return transposed(SOLVE(r, transposed(inner)))
+    return transposed(SOLVE_TRIANGULAR(r, transposed(inner), upper=True, unit=False))
 
 
 def _no_qr_rule(g: Any) -> Any:

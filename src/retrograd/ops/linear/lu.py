@@ -19,7 +19,7 @@ from ..table.registry import operator
 from ..table.types import Operand
 from .matmul import MATMUL
 from .matrices import as_rows, lower_part, matrices, transposed, upper_part
-from .systems import SOLVE, solve_triangular
+from .systems import SOLVE_TRIANGULAR, solve_triangular
 
 
 def _stacked(x: Any) -> Any:
@@ -64,8 +64,8 @@ def _lu_rule(g: Any, ans: Any) -> Any:
     inner = lower_part(MATMUL(transposed(lower), lower_part(g, 0.0)), 0.0) + upper_part(
         MATMUL(upper_part(g, 1.0), transposed(upper)), 1.0
     )
-    left = SOLVE(transposed(lower), inner)
-    return transposed(SOLVE(upper, transposed(left)))
+    left = SOLVE_TRIANGULAR(transposed(ans), inner, upper=True, unit=True)
+    return transposed(SOLVE_TRIANGULAR(ans, transposed(left), upper=True, unit=False))
 
 
 LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule], batch=in_front)

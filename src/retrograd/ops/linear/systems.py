@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.devices import array_module
 from ...core.errors import LinAlgError, describe
-from ...core.primitive import Primitive, apply2, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.primitive import Primitive, apply, operand
+from ...core.tensor import Tensor
+from ...kernels.matrices import triangular
+from ..shape.arrangement import TRIL, TRIU
 from ..table.arguments import dimension
 from ..table.batching import in_front
 from ..table.registry import also_named, operator
@@ -27,14 +30,40 @@ def _solve(a: Any, b: Any) -> Any:
         raise LinAlgError(f"{error}: the system has no unique solution") from None
 
 
+def _solve_rule(g: Any, ans: Any, a: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+    below = SOLVE(transposed(a), g)
+    return -MATMUL(below, transposed(ans)) if needs[0] else None, below
+
+
+def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    if not unit and bool((a.diagonal(0, -2, -1) == 0).any()):
+        raise LinAlgError("Singular matrix: the system has no unique solution")
+    found = triangular.solve(a, b, upper, unit)
+    if found is not None:
+        return found
+    xp = array_module(a)
+    half = (xp.triu if upper else xp.tril)(a, int(unit) if upper else -int(unit))
+    return _solve(half + identity_like(a) if unit else half, b)
+
+
+def _solve_triangular_rule(
+    g: Any, ans: Any, a: Any, upper: bool, unit: bool, needs: tuple[bool, bool]
+) -> tuple[Any, Any]:
+    below = SOLVE_TRIANGULAR(transposed(a), g, upper=not upper, unit=unit)
+    if not needs[0]:
+        return None, below
+    whole = -MATMUL(below, transposed(ans))
+    return TRIU(whole, diagonal=int(unit)) if upper else TRIL(whole, diagonal=-int(unit)), below
+
+
 SOLVE: Primitive = Primitive(
-    "linalg.solve",
-    _solve,
+    "linalg.solve", _solve, "a b", vjp=_solve_rule, promote="strict", batch=in_front, contiguous=True
+)
+SOLVE_TRIANGULAR: Primitive = Primitive(
+    "linalg.solve_triangular",
+    _solve_triangular,
     "a b",
-    [
-        lambda g, ans, a: -MATMUL(SOLVE(transposed(a), g), transposed(ans)),
-        lambda g, a: SOLVE(transposed(a), g),
-    ],
+    vjp=_solve_triangular_rule,
     promote="strict",
     batch=in_front,
     contiguous=True,
@@ -71,7 +100,7 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or b.array.shape[-2] != a.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
-    x = apply2(SOLVE, a, b)
+    x = apply(SOLVE, (a, b), {})
     return x.squeeze(-1) if vector else x
 
 
@@ -100,11 +129,12 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
             [2.]])
     """
     a, b = matrices(A, square=True), matrices(B, "B")
-    if unitriangular:
-        half = (a.triu(1) if upper else a.tril(-1)) + new_tensor(identity_like(a.array))
-    else:
-        half = a.triu() if upper else a.tril()
-    return solve(half, b, left=left)
+    if not left:
+        return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT.contiguous()
+    if b.array.shape[-2] != a.array.shape[-1]:
+        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+    solution: Tensor = apply(SOLVE_TRIANGULAR, (a, b), {"upper": bool(upper), "unit": bool(unitriangular)})
+    return solution
 
 
 class TriangularSolution(NamedTuple):
