@@ -20,6 +20,7 @@ from .windows import Window3, in_three_axes
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
 CACHED = 1 << 19  # bytes of columns that stay in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
+FEW = 16  # rows of a product at least
 DEEP = 32  # rows of columns from which a product is as fast as one with more
 LANES = 8  # images whose columns take turns, where so many are in a tile, and lines at most half as long
 PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
@@ -69,9 +70,9 @@ def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool 
     return images, lines, -(-n // images), 1
 
 
-def _block(channels: int, pieces: int) -> int:
+def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
     """How many channels a piece of work has, where there are so many pieces with all of them."""
-    return min(channels, max(BLOCK, -(-channels // -(-PIECES // max(pieces, 1)))))
+    return min(channels, max(least, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
 def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
@@ -124,7 +125,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
         return out
     images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
-    channels = _block(w.shape[1], pieces)
+    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled for each of them
     arrays = _flat(y, groups), _matrices(w, groups, 1)
     items = pieces * -(-w.shape[1] // channels)
     multiplications = y.size * w[0].size
