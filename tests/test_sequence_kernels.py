@@ -170,9 +170,9 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype):
+    from retrograd.kernels import numbers
     from retrograd.kernels.machine.compiled import Loop
     from retrograd.kernels.machine.objects import njit
-    from retrograd.kernels.sequences import numbers
 
     @njit(fastmath={"contract"}, error_model="numpy")
     def loop(x, exponentials, tangents):
