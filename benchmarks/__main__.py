@@ -83,9 +83,15 @@ class Worker:
         self.times += times
         self.rounds.append(statistics.median(times))
 
-    def end(self) -> dict[str, Any]:
+    def stop(self) -> Any:
+        """The first and the last loss, and the peak of memory."""
         result = self.tell("end")
         self.process.wait()
+        return result
+
+    def end(self) -> dict[str, Any]:
+        """Those, and the times of steps."""
+        result = self.stop()
         quartiles = statistics.quantiles(self.times, n=4)
         times = {"median": quartiles[1], "lower": quartiles[0], "upper": quartiles[2], "first": self.first_step}
         counted = {"steps": len(self.times), "rounds": self.rounds}
@@ -104,7 +110,10 @@ def measure(
     workload: str, threads: int, rounds: int, seconds: float, libraries: tuple[str, ...] = LIBRARIES
 ) -> dict[str, dict[str, Any]]:
     """Libraries on one workload: their figures by name."""
-    workers = {library: Worker(library, workload, threads) for library in libraries if can(library, workload)}
+    libraries = tuple(library for library in libraries if can(library, workload))
+    for library in {"retrograd", "retrograd-compiled"}.intersection(libraries):
+        Worker(library, workload, threads).stop()  # a compiler at work is no part of a step's memory
+    workers = {library: Worker(library, workload, threads) for library in libraries}
     for worker in workers.values():
         worker.tell(seconds / 2)
     for number in range(rounds):
