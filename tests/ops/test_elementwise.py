@@ -324,3 +324,15 @@ def test_where_nothing_is_dropped_dropout_gives_integers_and_bools_back(name):
         assert dropout(x, 0.5, training=False) is x and dropout(x, 0.0, training=True) is x
         with pytest.raises(RuntimeError, match="wanted a floating Tensor"):
             dropout(x, 0.5, training=True)
+
+
+def test_hardtanh_of_integers():
+    counts = rg.tensor([-3, 0, 1, 9])
+    assert F.hardtanh(counts).dtype is rg.int64 and F.hardtanh(counts).tolist() == [-1, 0, 1, 1]
+    assert F.hardtanh(counts, -2.5, 1.5).tolist() == [-2, 0, 1, 1]  # the bounds, cut
+    assert F.relu6(counts.to(rg.uint8)).dtype is rg.uint8
+    for refused in (counts.to(rg.uint8), counts.to(rg.bool)):
+        with pytest.raises(NotImplementedError, match="hardtanh"):
+            F.hardtanh(refused)
+    with pytest.raises(NotImplementedError, match="bool"):
+        F.relu6(counts > 0)

@@ -76,7 +76,12 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def bounded(x: Any, low: float, high: float) -> Any:
-    """``min(max(x, low), high)``."""
+    """``min(max(x, low), high)``; the bounds of integers are cut to integers."""
+    kind = x.dtype.kind
+    if kind == "b" or (kind == "u" and low < 0):
+        raise NotImplementedError(f"is not defined for {x.dtype} between {low} and {high}")
+    if kind in "iu":
+        low, high = int(low), int(high)
     return np.minimum(np.maximum(x, low), high)
 
 
@@ -103,7 +108,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
     Shape: any; the result has the input's.
-    Dtype: floating and integers; kept.
+    Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
 
     Args:
         input: the Tensor.
@@ -112,6 +117,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.
+        NotImplementedError: the input holds bools or complex numbers, or unsigned ones and ``min_val`` is negative.
 
     >>> F.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -135,7 +141,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
     Raises:
         TypeError: ``input`` is no Tensor, array or number.
-        NotImplementedError: ``input`` is complex.
+        NotImplementedError: ``input`` holds bools or complex numbers.
 
     Source: Krizhevsky, "Convolutional deep belief networks on CIFAR-10", 2010.
 
