@@ -104,6 +104,7 @@ SPECIAL = {
     "digamma": (rg.digamma, special.digamma),
     "trigamma": (lambda x: rg.polygamma(1, x), trigamma),
     "erfinv": (rg.erfinv, special.erfinv),
+    "erfc": (rg.erfc, special.erfc),
 }
 
 
@@ -119,8 +120,43 @@ def test_special_functions_are_scipys_rounded(name, launched):
         np.testing.assert_allclose(found, wanted.astype("f"), rtol=1.2e-7, atol=1e-45)
         assert launched == [name]
         np.testing.assert_allclose(ours(rg.tensor(x[:31])).numpy(), found[:31], rtol=2e-7)
-        np.testing.assert_allclose(ours(rg.tensor(x.astype("d"))).numpy(), wanted, rtol=1e-11)
+        np.testing.assert_allclose(ours(rg.tensor(x.astype("d"))).numpy(), wanted, rtol=1e-11, atol=1e-305)
     assert launched == [name]
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("weight", [0.3, 0.5, -0.2, -3.0, 1, NAN, None])
+def test_interpolation_from_the_nearer_end(weight, kind, launched):
+    """The loops and NumPy's steps give the same numbers; None is a weight for each element."""
+    x, y, weights = np.random.default_rng(4).standard_normal((3, 4000)).astype(kind)
+    y[:9] = NAN, INF, -INF, 0, -0.0, 1e38, -1e38, 1, 2
+    weights[:9] = 1, 0, 0.5, -0.5, NAN, 1, 1, 0.5, 0.25
+    x, y = rg.tensor(x), rg.tensor(y)
+    parts = [slice(start, start + 25) for start in range(0, 4000, 25)]
+    if weight is None:
+        found = rg.lerp(x, y, rg.tensor(weights))
+        pieces = [rg.lerp(x[part], y[part], rg.tensor(weights[part])) for part in parts]
+        assert launched == ["lerp"]
+    else:
+        found = rg.lerp(x, y, weight)
+        pieces = [rg.lerp(x[part], y[part], weight) for part in parts]
+        assert launched == ["lerp_number"]
+    eps = np.finfo(kind).eps
+    np.testing.assert_allclose(found.numpy(), rg.cat(pieces).numpy(), rtol=4 * eps, atol=16 * eps)
+    assert found.dtype == x.dtype
+
+
+@pytest.mark.parametrize("eps", [None, 0.0, 0.1, 1e-6])
+def test_gradient_of_logit(eps, launched):
+    """NaN stays NaN; outside the bounds it is 0, without any NaN."""
+    x = np.array([NAN, 0.0, 1.0, -0.1, 1.1, 0.5, 0.1, 0.9, INF, -INF, 0.3, 1e-7] * 4, "f")
+    large, small = rg.tensor(x, requires_grad=True), rg.tensor(x[:12], requires_grad=True)
+    rg.logit(large, eps).backward(rg.ones(48))
+    assert launched == ["logit_backward"]
+    rg.logit(small, eps).backward(rg.ones(12))
+    np.testing.assert_allclose(large.grad.numpy()[:12], small.grad.numpy(), rtol=3e-7)
+    outside = NAN if eps is None else 0.0
+    np.testing.assert_array_equal(large.grad.numpy()[[0, 3, 4, 8, 9]], [NAN, *[outside] * 4])
 
 
 @pytest.mark.parametrize("shape, dims", [((96, 512), (1,)), ((512, 96), (0,)), ((40, 50, 60), (0, 2))])

@@ -235,6 +235,32 @@ def elu_backward(g, x, scale, alpha, width, zero, one):
     return g * (scale * (slope if x <= 0 else one))
 
 
+@_derivative
+def logit_backward(g, x, eps, zero, one):
+    """Bounds that are NaN are none."""
+    low, high, outside = (eps, one - eps, zero) if eps == eps else (zero, one, eps)
+    return outside if (x < low) | (x > high) else g / (x * (one - x))
+
+
+@_inlined
+def _between(x, y, weight, one, half):
+    return x + weight * (y - x) if abs(weight) < half else y - (y - x) * (one - weight)
+
+
+@_derivative
+def lerp_number(x, y, weight, one, half):
+    """Of two arrays, as a derivative."""
+    return _between(x, y, weight, one, half)
+
+
+@shared()
+def lerp(x, y, weight, numbers, out, start, stop):
+    """Between ``x`` and ``y``, from the nearer end."""
+    x, y, weight, out = x[start:stop], y[start:stop], weight[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = _between(x[j], y[j], weight[j], *numbers)
+
+
 @_function
 def sign(x, zero, one):
     return one if x > zero else -one if x < zero else zero if x == zero else x

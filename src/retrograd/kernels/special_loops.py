@@ -54,6 +54,33 @@ def erfinv(x):
     return y if inside > 0.0 else x / inside if inside == 0.0 else np.nan
 
 
+# Fitted to ``erfcx(x) / t`` as a function of t = 1 / (1 + 0.35 x), for x from 0 to 11, to a relative error of 2e-9
+_ERFCX = (
+    -1.87476571318e-06,
+    9.21938059075e-06,
+    3.49583107035e-05,
+    -0.000127585980796,
+    -0.000678569288616,
+    0.000596708082729,
+    0.0140167057788,
+    0.0615134793887,
+    0.164795125254,
+    0.314137737758,
+    0.445704097476,
+)
+
+
+@_function
+def erfc(x):
+    """To the last denormal number."""
+    x = np.float64(x)
+    a = 11.0 if abs(x) > 11.0 else abs(x)
+    t = 1.0 / (1.0 + 0.35 * a)
+    least = 1.0 / (1.0 + 0.35 * 11.0)
+    y = exp_down(-a * a) * t * horner(_ERFCX, (2.0 * t - 1.0 - least) / (1.0 - least))
+    return 2.0 - y if x < 0.0 else y
+
+
 _COSINE = tuple([(-1) ** k / factorial(2 * k) for k in range(10, -1, -1)])
 _SINE = tuple([(-1) ** k / factorial(2 * k + 1) for k in range(10, -1, -1)])
 _BERNOULLI = 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6  # B14 to B2

@@ -160,6 +160,7 @@ def _erf(x: Any) -> Any:
     return _erf_single(x.astype("float32")).astype(x.dtype)
 
 
+@special("erfc")
 @in_blocks
 def _erfc(x: Any) -> Any:
     if backend_of(x).name == "cupy":

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor import Tensor
 from ...kernels import SEVERAL, mapped
-from ...kernels.elementwise import of_pairs
+from ...kernels.elementwise import in_one_pass, of_pairs
 from ..table.blocks import in_single
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE
@@ -321,11 +321,12 @@ def _logit(x: Any, eps: float | None) -> Any:
     return np.log(x / (1 - x))
 
 
+@in_one_pass("logit_backward", 2, 0, 1)
 def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
     if eps is None:
-        inside, outside = (x >= 0) & (x <= 1), math.nan
+        inside, outside = ~((x < 0) | (x > 1)), math.nan
     else:
-        inside, outside = (x >= eps) & (x <= 1 - eps), 0.0
+        inside, outside = ~((x < eps) | (x > 1 - eps)), 0.0
     x = WHERE(inside, x, 0.5)
     return WHERE(inside, g / (x * (1 - x)), outside)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.dtypes import INEXACT
 from ...core.primitive import apply, apply2, operand
 from ...core.tensor import Tensor
+from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import elementwise
 from ..table.registry import operator
 from ..table.types import Number, Operand
@@ -69,6 +70,7 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
     return apply2(ADD, input, scaled(apply2(DIV, dividend, divisor), value))
 
 
+@in_one_pass("lerp", 3, 1, 0.5)
 def _lerp(x: Any, y: Any, weight: Any) -> Any:
     # From the nearer end, so that both ends are met exactly.
     near = x + weight * (y - x)
@@ -76,6 +78,7 @@ def _lerp(x: Any, y: Any, weight: Any) -> Any:
     return np.where(np.abs(weight) < 0.5, near, far)
 
 
+@in_one_pass("lerp_number", 2, 1, 0.5)
 def _lerp_number(x: Any, y: Any, weight: float) -> Any:
     return x + weight * (y - x) if -0.5 < weight < 0.5 else y - (y - x) * (1 - weight)
 
@@ -86,6 +89,7 @@ LERP = elementwise(
     "x y weight",
     [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, y: g * (y - x)],
     promote="strict",
+    signals=True,
 )
 LERP_NUMBER = elementwise(
     "lerp",
@@ -93,6 +97,7 @@ LERP_NUMBER = elementwise(
     "x y",
     [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight],
     promote="strict",
+    signals=True,
 )
 
 
