@@ -10,6 +10,7 @@ import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.kernels.images import convolution
 from retrograd.kernels.machine import threads
+from retrograd.ops.nn.spatial import convolution_primitives
 
 pytestmark = pytest.mark.slow  # all of them compile loops
 
@@ -22,7 +23,7 @@ SHAPES = {
     "one element": (1, 1, 1, 1, (1,), (1,), {}),
     "as in most networks": (5, 3, 4, 1, (3, 3), (9, 14), {"padding": 1}),
     "small images side by side": (19, 4, 3, 1, (3, 3), (4, 5), {"padding": 1}),
-    "small images, many channels": (4, 130, 140, 1, (3, 3), (3, 3), {"padding": 1, "stride": 2}),
+    "small images, many channels": (70, 130, 140, 1, (3, 3), (3, 3), {"padding": 1, "stride": 2}),
     "groups": (3, 8, 12, 4, (3, 2), (9, 8), {"stride": (2, 1), "dilation": (1, 2)}),
     "depthwise": (3, 6, 12, 6, (3, 3), (12, 11), {"padding": 1}),
     "depthwise with steps": (3, 6, 6, 6, (3, 5), (12, 11), {"padding": (0, 3), "stride": 2, "dilation": (2, 1)}),
@@ -119,6 +120,40 @@ def test_a_window_that_is_the_whole_image_is_a_product(shape):
     found = with_gradients(lambda y, w, b: back(y.reshape(*y.shape, *(1,) * axes), w, b), y, w, b)
     for ours, reference in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-5 * abs(reference).max())
+
+
+FEW_WINDOWS = {
+    "one image": (1, 32, 64, 1, (3, 3), (4, 4), {"padding": 1}),
+    "some images": (3, 48, 64, 1, (3, 3), (4, 3), {"padding": 1}),
+    "steps": (2, 40, 50, 1, (3, 2), (7, 8), {"stride": (3, 2), "dilation": (1, 2), "padding": (0, 1)}),
+    "a line": (2, 60, 64, 1, (5,), (11,), {"padding": 1}),
+    "a volume": (1, 16, 32, 1, (2, 3, 3), (3, 4, 4), {"padding": (0, 1, 0)}),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transposed", [False, True], ids=["convolution", "transposed"])
+@pytest.mark.parametrize("name", FEW_WINDOWS)
+def test_few_windows_are_one_product(name, transposed, dtype, monkeypatch):
+    monkeypatch.setitem(SHAPES, name, FEW_WINDOWS[name])
+    x, w, b, options = operands(name, dtype)
+    function = getattr(F, f"conv{x.ndim - 2}d")
+    if transposed:
+        x = function(rg.tensor(x), rg.tensor(w), **options).numpy()
+        b = np.resize(b, w.shape[1])
+        function = getattr(F, f"conv_transpose{x.ndim - 2}d")
+    chosen = []
+    is_narrow = convolution_primitives._is_narrow
+    monkeypatch.setattr(
+        convolution_primitives, "_is_narrow", lambda *args: chosen.append(is_narrow(*args)) or chosen[-1]
+    )
+    found = with_gradients(function, x, w, b, **options)
+    assert chosen and all(chosen)
+    monkeypatch.setattr(convolution_primitives, "_is_narrow", lambda *args: False)
+    for ours, reference in zip(found, with_gradients(function, x, w, b, **options), strict=True):
+        assert ours.dtype == reference.dtype and ours.shape == reference.shape and ours.flags.c_contiguous
+        tolerance = 4 * np.sqrt(x.size) * np.finfo(dtype).eps
+        np.testing.assert_allclose(ours, reference, rtol=0, atol=tolerance * np.abs(reference).max())
 
 
 def test_operands_may_lie_anyhow(compiled):

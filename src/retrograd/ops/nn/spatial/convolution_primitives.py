@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ....core.batching import Call
 
 FEW = 1 << 14  # numbers in all columns up to which a table of places is the fastest way to them
+NARROW, WEIGHTY = 256, 512  # windows of all images at most, and numbers of the weight for each, for one product of all
 CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
 UNROLLED = 1 << 30  # the same on a GPU, where one large product is best
 
@@ -102,6 +103,33 @@ def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Any, 
     return table, bool((table < 0).any())
 
 
+def _is_narrow(images: int, weights: int, window: Window, groups: int) -> bool:
+    """Whether the windows are so few beside the weight that to read this is most of the work."""
+    windows = images * prod(window.out)
+    return groups == 1 and 0 < windows <= NARROW and weights >= WEIGHTY * windows
+
+
+def _side_by_side(x: Any, window: Window) -> Any:
+    """The columns of all images in one matrix ``(rows, N * windows)``."""
+    if len(x) == 1 and _few(x, window):
+        return _columns(x, window, 1)[0, 0]
+    columns, matrix = _apart(array_module(x).zeros, x.shape, window, x.dtype)
+    gather_windows(x, columns, window)
+    return matrix
+
+
+def _apart(make: Callable[..., Any], shape: tuple[int, ...], window: Window, dtype: Any) -> tuple[Any, Any]:
+    """A matrix of columns side by side, as ``(N, channels, *kernel, *out)`` and as it is."""
+    channels, kernel = shape[1], window.kernel
+    columns = make((channels, *kernel, shape[0], *window.out), dtype=dtype)
+    return np.moveaxis(columns, 1 + len(kernel), 0), columns.reshape(channels * prod(kernel), -1)
+
+
+def _rows_of_channels(y: Any) -> Any:
+    """``(N, channels, ...)`` as a matrix with a row for each channel."""
+    return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
+
+
 def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
     step = max(1, (CACHED if xp is np else UNROLLED) // max(image_bytes, 1))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
@@ -157,6 +185,11 @@ def _conv(x: Any, w: Any, b: Any = None, *, window: Window, groups: int) -> Any:
     if groups == 1 and window.is_whole:
         out = dot(_flat(x), _flat(w).T)
         return (out if b is None else out + b).reshape(n, outs, *window.out)
+    if _is_narrow(n, w.size, window, groups):
+        out = dot(_flat(w), _side_by_side(x, window))
+        if b is not None:
+            out += b[:, None]
+        return array_module(x).ascontiguousarray(np.swapaxes(out.reshape(outs, n, *window.out), 0, 1))
     if convolution.takes(x, w, n * prod(window.out) * w.size):
         return convolution.forward(x, w, b, window, groups)
     if outs and _few(x, window):
@@ -196,6 +229,12 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
     outs_per_group = outs // groups
     if groups == 1 and window.is_whole:
         x = dot(_flat(y), _flat(w)).reshape(n, channels, *window.size)
+        return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
+    if _is_narrow(n, w.size, window, groups):
+        x = array_module(y).zeros((n, channels, *window.size), dtype=y.dtype)
+        columns, matrix = _apart(array_module(y).empty, x.shape, window, y.dtype)
+        matrix[...] = dot(_flat(w).T, _rows_of_channels(y))
+        scatter_windows(columns, x, window)
         return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
     # Where the windows are few, most of what the mirrored kernel reads is padding.
     alike = prod(window.size) <= 2 * prod(window.out)
@@ -238,6 +277,9 @@ def _conv_weight(x: Any, y: Any, *, window: Window, groups: int) -> Any:
     channels, outs_per_group = x.shape[1] // groups, outs // groups
     if groups == 1 and window.is_whole:
         return dot(_flat(y).T, _flat(x)).reshape(outs, channels, *window.kernel)
+    if _is_narrow(n, outs * channels * prod(window.kernel), window, groups):
+        product = dot(_rows_of_channels(y), _side_by_side(x, window).T)
+        return product.reshape(outs, channels, *window.kernel)
     if convolution.takes(x, y, y.size * channels * prod(window.kernel)):
         return convolution.weight(x, y, window, groups)
     if outs and _few(x, window):
