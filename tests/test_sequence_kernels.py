@@ -150,6 +150,23 @@ def test_cross_entropy(dtype, weighted, smoothing, reduction, compare):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("places", [(20, 31), (600,), (3, 2, 90)])
+def test_cross_entropy_of_images(dtype, weighted, reduction, places, compare):
+    def program(dtype):
+        x = (10 * draw(0, 4, 9, *places, dtype=dtype)).requires_grad_()
+        y = rg.from_numpy(np.random.default_rng(1).integers(9, size=(4, *places)))
+        y[1, 1] = -100
+        weight = draw(1, 9, dtype=dtype).exp() if weighted else None
+        loss = F.cross_entropy(x, y, weight, reduction=reduction)
+        loss.backward(draw(2, *loss.shape, dtype=dtype))
+        return loss, x.grad
+
+    compare(program, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
 def test_rows_of_a_table(dtype, compare):
     def program(dtype):
         table = draw(0, 40, 70, dtype=dtype).requires_grad_()

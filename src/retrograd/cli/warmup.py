@@ -109,6 +109,9 @@ def _attention() -> None:
 def _classes() -> None:
     y = rg.arange(WIDE * 2) % WIDE
     _differentiate(F.cross_entropy(_leaf(WIDE * 2, WIDE), y), F.embedding(y, _leaf(WIDE, WIDE)))
+    x = _leaf(2, 64, WIDE, 2)
+    _differentiate(F.cross_entropy(x, y.reshape(2, 1, WIDE).mT.expand(2, WIDE, 2) % 64))
+    _differentiate(F.softmax(x, 1), F.log_softmax(x, 1))
 
 
 def _optimizers() -> None:

@@ -31,6 +31,8 @@ USEFUL = 1 << 15  # elements from which a loop gains more than the call of it co
 SLOW = 1 << 13  # those from which one does that stands for a call of NumPy that is slow, or two
 SEVERAL = 1 << 5  # those from which one does that stands for several calls of NumPy
 REPEATED = 1 << 8  # elements of what is gone through again and again
+PLACES = 256  # neighbours that a loop along another dimension than the last takes together
+FEW_PLACES = 16  # those from which it pays to
 WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
 
 Reference = Callable[..., Any]
@@ -217,7 +219,8 @@ def _arity(reference: Reference) -> int:
 def by_rows(name: str) -> Callable[[Reference], Reference]:
     """Compile a function of arrays of one shape that works along ``dim``: ``loop(*rows, out)``.
 
-    Large arrays are turned to have their last dimension there.
+    Large arrays go along another dimension than the last by the loop of the same name in ``plane_loops``; where few
+    elements follow, they are turned to have their last dimension there.
     """
 
     def enter(reference: Reference) -> Reference:
@@ -228,7 +231,7 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
             if not takes(*arrays, least=SEVERAL if last else USEFUL):
                 return reference(*arrays, dim=dim)
             if not last:
-                return _turned(run, arrays, dim)
+                return _along(name, run, arrays, dim)
             loop = getattr(compiled(), name)
             out = empty(x.shape, x.dtype)
             width = x.shape[-1]
@@ -246,10 +249,21 @@ def by_rows(name: str) -> Callable[[Reference], Reference]:
     return enter
 
 
-def _turned(function: Callable[..., Any], arrays: tuple[Any, ...], dim: int) -> Any:
-    shape = arrays[0].shape
+def _along(name: str, function: Callable[..., Any], arrays: tuple[Any, ...], dim: int) -> Any:
+    x, shape = arrays[0], arrays[0].shape
     lanes = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-    return _transposed(function(*[_transposed(x.reshape(lanes)) for x in arrays], dim=2)).reshape(shape)
+    if lanes[2] < FEW_PLACES or type(x) is not ndarray:
+        return _transposed(function(*[_transposed(array.reshape(lanes)) for array in arrays], dim=2)).reshape(shape)
+    out = empty(lanes, x.dtype)
+    launch_planes(name, lanes, *[array.reshape(lanes) for array in arrays], out)
+    return out.reshape(shape)
+
+
+def launch_planes(name: str, lanes: tuple[int, int, int], *args: Any) -> None:
+    """Run a loop of ``plane_loops`` on arrays of ``(count, along, places)``."""
+    count, along, places = lanes
+    least = max(1, WORTH_SHARING // (along * min(places, PLACES)))
+    launch(loop("plane_loops", name), count * -(-places // PLACES), least, *args)
 
 
 def _transposed(x: Any) -> Any:

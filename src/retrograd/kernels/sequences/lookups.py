@@ -6,13 +6,14 @@ The references stand in ops/indexing/indexing.py and, of the same signatures, in
 from __future__ import annotations
 
 from functools import cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...core.devices import extent
 from ...core.dtypes import int64
-from .. import SEVERAL, USEFUL, compiled, loop, shaped
+from .. import SEVERAL, SLOW, USEFUL, compiled, launch_planes, loop, shaped
 from ..machine.threads import launch
 from ..results import empty
 
@@ -45,12 +46,15 @@ def add_rows(out: Any, index: Any, values: Any) -> None:
     launch(loop("sequences.lookup_loops", "add_rows"), -(-rows.shape[1] // LINE), least, rows, _numbers(index), values)
 
 
-def takes_logits(x: Any, index: Any) -> bool:
-    """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory."""
+def takes_logits(x: Any, index: Any, smoothing: float) -> bool:
+    """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory.
+
+    Also (N, C, ...) with as many as pay, where targets are not smoothed.
+    """
     return (
         type(x) is type(index) is np.ndarray
-        and x.ndim == 2
-        and x.size >= SEVERAL
+        and x.size >= (SEVERAL if x.ndim == 2 else SLOW)
+        and (x.ndim == 2 or not smoothing)
         and _dense(x)
         and compiled() is not None
     )
@@ -58,6 +62,8 @@ def takes_logits(x: Any, index: Any) -> bool:
 
 def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
     """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
+    if x.ndim > 2:
+        return _cross_entropy_of_planes(x, index)
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
     top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
@@ -67,11 +73,33 @@ def cross_entropy(x: Any, index: Any, class_weight: Any, smoothing: float) -> tu
     return rows[0], rows[1] if smoothing else None, top, total
 
 
+def _lanes(x: Any) -> tuple[int, int, int]:
+    return len(x), x.shape[1], prod(x.shape[2:])
+
+
+def _planes(array: Any, lanes: tuple[int, int, int]) -> Any:
+    return array.reshape(lanes[0], 1, lanes[2])
+
+
+def _cross_entropy_of_planes(x: Any, index: Any) -> tuple[Any, None, Any, Any]:
+    shape, lanes = (len(x), *x.shape[2:]), _lanes(x)
+    rows, top, total = [empty(shape, x.dtype) for _ in range(3)]
+    planes = [_planes(array, lanes) for array in (_numbers(index), rows, top, total)]
+    launch_planes("cross_entropy", lanes, x.reshape(lanes), *planes)
+    return rows, None, top[:, None], total[:, None]
+
+
 def cross_entropy_backward(
     x: Any, top: Any, total: Any, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
 ) -> Any:
     """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
     dx = empty(x.shape, x.dtype)
+    if x.ndim > 2:
+        lanes = _lanes(x)
+        shares = [np.broadcast_to(array, index.shape).astype(x.dtype) for array in (factor, picked)]
+        planes = [_planes(array, lanes) for array in (top, total, _numbers(index), *shares)]
+        launch_planes("cross_entropy_backward", lanes, x.reshape(lanes), *planes, dx.reshape(lanes))
+        return dx
     top, total = _vector(top, x), _vector(total, x)
     vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
     launch(

@@ -303,7 +303,7 @@ def _cross_entropy(x: Any, classes: Classes, class_weight: Any, smoothing: float
     dtype = x.dtype
     if dtype.char == "e":
         x = x.astype(np.float32)
-    losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index) else _losses
+    losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index, smoothing) else _losses
     rows, even, top, total = losses(x, classes.index, class_weight, smoothing)
     if smoothing:
         rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / x.shape[1]) * even
@@ -330,7 +330,7 @@ def _cross_entropy_backward(
     if smoothing:
         spread = _counted(rows * (smoothing / c), classes)
         factor = picked + spread * (c if class_weight is None else class_weight.sum())
-    slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index) else _slopes
+    slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index, smoothing) else _slopes
     return (slopes(x, top, total, classes.index, factor, picked, spread, class_weight).astype(x.dtype, copy=False),)
 
 
