@@ -239,7 +239,7 @@ def elu_backward(g, x, scale, alpha, width, zero, one):
 def logit_backward(g, x, eps, zero, one):
     """Bounds that are NaN are none."""
     low, high, outside = (eps, one - eps, zero) if eps == eps else (zero, one, eps)
-    return outside if (x < low) | (x > high) else g / (x * (one - x))
+    return g / (x * (one - x)) if (x >= low) & (x <= high) else outside
 
 
 @_inlined

@@ -324,9 +324,9 @@ def _logit(x: Any, eps: float | None) -> Any:
 @in_one_pass("logit_backward", 2, 0, 1)
 def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
     if eps is None:
-        inside, outside = ~((x < 0) | (x > 1)), math.nan
+        inside, outside = (x >= 0) & (x <= 1), math.nan
     else:
-        inside, outside = ~((x < eps) | (x > 1 - eps)), 0.0
+        inside, outside = (x >= eps) & (x <= 1 - eps), 0.0
     x = WHERE(inside, x, 0.5)
     return WHERE(inside, g / (x * (1 - x)), outside)
 
