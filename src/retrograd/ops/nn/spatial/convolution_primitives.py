@@ -113,16 +113,15 @@ def _side_by_side(x: Any, window: Window) -> Any:
     """The columns of all images in one matrix ``(rows, N * windows)``."""
     if len(x) == 1 and _few(x, window):
         return _columns(x, window, 1)[0, 0]
-    columns, matrix = _apart(array_module(x).zeros, x.shape, window, x.dtype)
-    gather_windows(x, columns, window)
+    matrix = array_module(x).zeros((x.shape[1] * prod(window.kernel), len(x) * prod(window.out)), dtype=x.dtype)
+    gather_windows(x, _by_image(matrix, len(x), window), window)
     return matrix
 
 
-def _apart(make: Callable[..., Any], shape: tuple[int, ...], window: Window, dtype: Any) -> tuple[Any, Any]:
-    """A matrix of columns side by side, as ``(N, channels, *kernel, *out)`` and as it is."""
-    channels, kernel = shape[1], window.kernel
-    columns = make((channels, *kernel, shape[0], *window.out), dtype=dtype)
-    return np.moveaxis(columns, 1 + len(kernel), 0), columns.reshape(channels * prod(kernel), -1)
+def _by_image(matrix: Any, images: int, window: Window) -> Any:
+    """A matrix of columns side by side as ``(N, channels, *kernel, *out)``, in its memory."""
+    columns = matrix.reshape(-1, *window.kernel, images, *window.out)
+    return np.moveaxis(columns, 1 + len(window.kernel), 0)
 
 
 def _rows_of_channels(y: Any) -> Any:
@@ -232,8 +231,7 @@ def _conv_transpose(y: Any, w: Any, b: Any = None, *, window: Window, groups: in
         return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
     if _is_narrow(n, w.size, window, groups):
         x = array_module(y).zeros((n, channels, *window.size), dtype=y.dtype)
-        columns, matrix = _apart(array_module(y).empty, x.shape, window, y.dtype)
-        matrix[...] = dot(_flat(w).T, _rows_of_channels(y))
+        columns = _by_image(dot(_flat(w).T, _rows_of_channels(y)), n, window)
         scatter_windows(columns, x, window)
         return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
     # Where the windows are few, most of what the mirrored kernel reads is padding.
