@@ -273,3 +273,18 @@ def test_sparse_matrices_have_gradients():
     (matrix * rg.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     assert values.grad.tolist() == [2.0, 3.0, 2.0]
     assert rg.sparse.FloatTensor(indices, values.detach(), rg.ones(2, 2).shape).coalesce().shape == (2, 2)
+
+
+def test_a_function_that_is_named_as_its_module_stays_the_function(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import torch
+import torch.autograd.gradcheck
+from torch.autograd.gradcheck import GradcheckError
+from torch.autograd import gradcheck
+assert torch.autograd.gradcheck is gradcheck
+x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+assert gradcheck(torch.sin, (x,)) and issubclass(GradcheckError, RuntimeError)
+""")
+    done = subprocess.run([sys.executable, "-m", "retrograd.as_torch", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

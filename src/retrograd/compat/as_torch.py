@@ -58,6 +58,7 @@ class _Loader:
         try:
             found = import_module(path)
             self._own = found.__spec__  # which the import system replaces by that of the other name
+            _keep_functions(found, spec.name)
             return found
         except ModuleNotFoundError as error:
             if error.name is None or not error.name.startswith("retrograd"):
@@ -68,6 +69,17 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         if self._own is not None:
             module.__spec__ = self._own
+
+
+def _keep_functions(package: ModuleType, name: str) -> None:
+    """Enter the submodules that are named as a function of their package, such as ``autograd.gradcheck``.
+
+    The import system would put them in the function's place when the program imports them by ``torch``'s name.
+    """
+    for attribute, value in list(vars(package).items()):
+        submodule = sys.modules.get(f"{package.__name__}.{attribute}")
+        if submodule is not None and submodule is not value:
+            sys.modules[f"{name}.{attribute}"] = submodule
 
 
 class _Finder:

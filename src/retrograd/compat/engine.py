@@ -26,6 +26,11 @@ def _log_api_usage_once(message: str) -> None:
     """PyTorch counts who uses it; nothing is counted here."""
 
 
+def _element_size(dtype: DType) -> int:
+    """The bytes of one element."""
+    return dtype.itemsize
+
+
 def _flatten_dense_tensors(tensors: Any) -> Tensor:
     from .._generated.toplevel import cat
 

@@ -206,6 +206,16 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
     return self.shape == other.shape
 
 
+def _is_view(self: Tensor) -> bool:
+    """Whether the Tensor is a view that shares its history with another Tensor.
+
+    >>> import retrograd as rg
+    >>> rg.ones(2, 2)[0]._is_view(), rg.ones(2, 2)._is_view()
+    (True, False)
+    """
+    return self._base is not None
+
+
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same elements of the same memory."""
     same = backend_of(self.array).address(self.array) == backend_of(tensor.array).address(tensor.array)
