@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ..core import hook_methods as hook_methods
 from ..core.fallback import legacy_names
 from ..core.modes import enable_grad as enable_grad
 from ..core.modes import inference_mode as inference_mode

@@ -7,7 +7,6 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from operator import attrgetter
 from sys import getrefcount
 from threading import RLock
@@ -18,10 +17,9 @@ from numpy import ndarray
 from .devices import Wrapping, array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
-from .hooks import RemovableHandle
 from .layout import copied, is_view
 from .modes import modes, recording, watchers
-from .plan import ALONE, WHOLE, Plan, pull
+from .plan import ALONE
 from .primitive import attached
 from .quiet import silent
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
@@ -472,87 +470,6 @@ def accumulate_gradients(
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
                 accumulate(x, g, True, create_graph)
-
-
-def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) -> Plan:
-    """A plan as the given one, for one node, whose hooks see the gradients that go out beside those that came in."""
-    hooked_plan = copy(plan)
-
-    def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
-        together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
-        found: list[Any] = [None] * len(node.parents)
-        for index, rule, place in plan.rules:
-            gi = together[index] if rule is None else pull(rule, place, g, saved)
-            if gi is not None and plan.select is None:
-                parent = node.parents[index]
-                gi = fit(gi, parent if type(parent) is Node else parent.array, node)
-            found[index] = gi
-        recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
-        outgoing = tuple([_shown(x) for x in found])
-        incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
-        for hook in list(hooks.values()):
-            changed = hook(outgoing, incoming)
-            if changed is not None:
-                outgoing = _replaced(node, outgoing, changed)
-        return [x if x is None or recorded else conjugate(x).array for x in outgoing]
-
-    hooked_plan.joint = joint
-    hooked_plan.rules = tuple((index, None, WHOLE) for index, _, _ in plan.rules)
-    return hooked_plan
-
-
-def _shown(g: Any) -> Tensor | None:
-    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
-
-
-def _replaced(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
-    changed = changed if isinstance(changed, tuple) else (changed,)
-    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
-        raise RuntimeError(
-            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
-        )
-    return changed
-
-
-def register_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
-
-    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
-
-    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
-    >>> y = x * 3
-    >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: print(inputs[0], outputs[0]))
-    >>> y.sum().backward()
-    tensor([3., 3.]) tensor([1., 1.])
-    """
-    if self.plan.node_hooks is None:
-        hooks: dict[int, Callable[[Any, Any], Any]] = {}
-        self.plan = hooked(self.plan, self, hooks)
-        self.plan.node_hooks = hooks
-    return RemovableHandle(self.plan.node_hooks, hook)
-
-
-def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
-
-    Raises:
-        RuntimeError: the node has several outputs; each has a node of its own.
-    """
-    if self.plan.several:
-        raise RuntimeError(f"register_prehook: {self!r} has several outputs; register on the node of one of them")
-
-    def on_gradient(g: Tensor) -> Tensor | None:
-        changed = hook((g,))
-        return changed[0] if isinstance(changed, (tuple, list)) else changed
-
-    if self.hooks is None:
-        self.hooks = {}
-    return RemovableHandle(self.hooks, on_gradient)
-
-
-# Entered here, as Tensor.backward is: the graph itself knows no Tensor.
-Node.register_hook = register_hook  # type: ignore[attr-defined]
-Node.register_prehook = register_prehook  # type: ignore[attr-defined]
 
 
 @tensor_method
