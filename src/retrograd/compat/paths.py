@@ -14,7 +14,7 @@ _MODULES = {
     "conv": ("nn.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.distance",),
     "dropout": ("nn.dropout",), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
     "instancenorm": ("nn.normalization",), "lazy": _NN, "linear": ("nn.linear", "compat.modules"),
-    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "compat.modules"),
+    "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "nn.everywhere", "compat.modules"),
     "normalization": ("nn.normalization", "compat.modules"),
     "padding": ("nn.padding",), "pixelshuffle": ("nn.upsampling",),
     "pooling": ("nn.pooling",), "rnn": ("nn.recurrent",), "sparse": ("nn.embedding",),
