@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from copy import copy
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..core.graph import NOTHING, Node, edge_of, new_node
 from ..core.modes import modes, on_level, recording, watchers
 from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
+from ..core.reentrant import reentrant
 from ..core.storage import leave, share
 from ..core.tensor import Tensor, new_tensor
 from .context import Context
@@ -104,6 +105,8 @@ class Function:
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
             args = _in_order(cls, (None, *args) if with_context else args, kwargs)[with_context:]
+        elif not with_context and len(args) < _arity(cls):
+            args = _in_order(cls, args, {})  # for setup_context, which sees all
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
@@ -191,7 +194,19 @@ def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]
             f"{cls.__name__}: forward takes {', '.join(bound.kwargs)} by name only, so backward has no place for a "
             "gradient; let forward take all arguments by place, too"
         )
+    if cls.setup_context is not Function.setup_context:
+        bound.apply_defaults()
     return bound.args
+
+
+def _arity(cls: type[Function]) -> int:
+    """How many arguments ``forward`` takes by their places, asked once per class."""
+    found = cls.__dict__.get("_places_of_forward")
+    if found is None:
+        kinds = [parameter.kind for parameter in signature(cls.forward).parameters.values()]
+        found = sum(kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+        cls._places_of_forward = found  # type: ignore[attr-defined]
+    return int(found)
 
 
 def _places(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
@@ -253,7 +268,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
         cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     with recording(recorded):
-        returned = backward(ctx, *[x if x is None else conjugate(x) for x in cotangents])
+        returned = reentrant(backward, ctx, *[x if x is None else conjugate(x) for x in cotangents])
     listed = returned if isinstance(returned, (tuple, list)) else (returned,)
     gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)

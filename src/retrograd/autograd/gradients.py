@@ -9,6 +9,7 @@ from ..core.backward import accumulate_gradients, conjugate, differentiate
 from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.graph import edge_of
+from ..core.primitive import attached
 from ..core.tensor import Tensor, new_tensor
 
 Tensors = Tensor | Sequence[Tensor]
@@ -107,7 +108,8 @@ def grad(
         only_inputs: has to be True: ``.grad`` is never touched.
         allow_unused: give None, instead of an error, for an input that no output depends on.
         is_grads_batched: the cotangents have a leading axis; one walk takes all of its slices, by ``vmap``.
-        materialize_grads: give zeros for an input that no output depends on.
+        materialize_grads: give zeros for an input that no output depends on; with ``create_graph`` zeros whose own
+            derivative with respect to that input is zero.
 
     Raises:
         RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
@@ -139,7 +141,8 @@ def grad(
                 "allow_unused=True if this is meant"
             )
         if g is None and materialize_grads:
-            results.append(new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype)))
+            zeros = new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype))
+            results.append(attached(zeros, edge_of(x)) if create_graph else zeros)
         elif g is None:
             results.append(None)
         else:

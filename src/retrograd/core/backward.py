@@ -6,7 +6,9 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from sys import getrefcount
 from threading import RLock
@@ -22,6 +24,7 @@ from .modes import modes, recording, watchers
 from .plan import ALONE
 from .primitive import attached
 from .quiet import silent
+from .reentrant import reentrant
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum, add_to, adding, plus
 from .tensor import Tensor, new_tensor, tensor_method
@@ -300,7 +303,7 @@ class Walk:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
             shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
             token = storage_of(shown)
-            changed = hook(shown)
+            changed = reentrant(hook, shown)
             if changed is None:
                 if shown._version == token.version == 0:
                     continue
@@ -462,6 +465,8 @@ def accumulate_gradients(
     """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+    if create_graph:
+        _warn_of_cycles()
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
     if not inputs:
         return
@@ -470,6 +475,19 @@ def accumulate_gradients(
             g = found.get(edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
                 accumulate(x, g, True, create_graph)
+
+
+@cache
+def _warn_of_cycles() -> None:
+    """Warn, once per process as PyTorch does, that a recorded ``.grad`` and its leaf hold each other."""
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+        "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        "the cycle and avoid the leak.",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 @tensor_method

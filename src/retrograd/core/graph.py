@@ -54,8 +54,13 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes (or leaf Tensors) this one's inputs came from, as PyTorch shows them."""
-        return tuple((parent, 0) for parent in self.parents)
+        """The nodes (or leaf Tensors) this one's inputs came from, each with which of its outputs was the input."""
+        return tuple([(parent, output_number(parent)) for parent in self.parents])
+
+
+def output_number(edge: Any) -> int:
+    """Which output of its operator an edge stands for; an operator with several has a node for each, beside its own."""
+    return edge.plan.select or 0 if type(edge) is Node else 0
 
 
 class Released(Protocol):

@@ -17,6 +17,7 @@ from .graph import Node
 from .hooks import LeafHooks, RemovableHandle
 from .mutation import read_through_base
 from .plan import WHOLE, Plan, pull
+from .reentrant import reentrant
 from .tensor import Tensor, new_tensor, tensor_method
 
 
@@ -124,7 +125,7 @@ def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) 
         outgoing = tuple([_shown(x) for x in found])
         incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
         for hook in list(hooks.values()):
-            changed = hook(outgoing, incoming)
+            changed = reentrant(hook, outgoing, incoming)
             if changed is not None:
                 outgoing = _replaced(node, outgoing, changed)
         return [x if x is None or recorded else conjugate(x).array for x in outgoing]

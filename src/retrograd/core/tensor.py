@@ -22,7 +22,7 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import call_error, describe, warn_of_lost_gradient
+from .errors import call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
 from .graph import edge_of
 from .hooks import LeafHooks
 from .layout import Size as Size
@@ -286,7 +286,10 @@ class Tensor(Copies, TensorMethods):
         """
         if watchers and modes.tracer is not None:
             modes.tracer.reads_grad(self)
-        return self._grad
+        gradient = self._grad
+        if gradient is None and self._node is not None:
+            warn_of_missing_gradient(self)
+        return gradient
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
