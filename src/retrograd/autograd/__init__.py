@@ -20,6 +20,8 @@ from .gradients import grad as grad
 from .numerical import numerical_gradient as numerical_gradient
 
 if TYPE_CHECKING:
+    from . import forward_ad as forward_ad
     from . import functional as functional
+    from . import graph as graph
 else:
     __getattr__ = legacy_names(__name__)

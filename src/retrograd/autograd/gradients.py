@@ -11,13 +11,15 @@ from ..core.errors import describe
 from ..core.graph import edge_of
 from ..core.primitive import attached
 from ..core.tensor import Tensor, new_tensor
+from .edges import GradientEdge, tensor_at
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
 
 def _sequence(caller: str, argument: str, tensors: Tensors) -> list[Tensor]:
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    given = [tensors] if isinstance(tensors, (Tensor, GradientEdge)) else list(tensors)
+    listed = [tensor_at(x) if isinstance(x, GradientEdge) else x for x in given]
     for index, x in enumerate(listed):
         if not isinstance(x, Tensor):
             raise TypeError(f"{caller}: {argument}[{index}] must be a Tensor, not {type(x).__name__}")

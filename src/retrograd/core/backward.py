@@ -6,6 +6,7 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -76,6 +77,14 @@ class Walk:
         self.layered = bool(watchers) and modes.level is not None
         self.tensors = create_graph or self.layered
         self.found: dict[Any, Any] = {}
+        self.order: list[Node] = []
+        self.useful: set[Any] | None = None
+
+    def reaches(self, edge: Any) -> bool:
+        """Whether a gradient of the node or leaf may be computed."""
+        if self.useful is not None:
+            return edge in self.useful
+        return edge in self.order or any(edge is parent for node in self.order for parent in node.parents)
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
@@ -96,7 +105,8 @@ class Walk:
     def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         """The walk of a bare ``backward()``: the fast path of ``_run``, on arrays, to all leaves, seen by nobody."""
         freed = not self.retain_graph
-        order, completes = reachable([root for root, _ in roots])
+        self.order, completes = reachable([root for root, _ in roots])
+        order = self.order
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()
         for root, g in roots:
@@ -170,11 +180,11 @@ class Walk:
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
-        order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
-        leading = useful = None
+        self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        order, leading, useful = self.order, None, None
         if wanted is not None:
             leading = leading_to(wanted, order)
-            useful = leading | wanted
+            useful = self.useful = leading | wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -303,7 +313,11 @@ class Walk:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
             shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
             token = storage_of(shown)
-            changed = reentrant(hook, shown)
+            _hooked.walks.append(self)
+            try:
+                changed = reentrant(hook, shown)
+            finally:
+                _hooked.walks.pop()
             if changed is None:
                 if shown._version == token.version == 0:
                     continue
@@ -317,6 +331,21 @@ class Walk:
             changed = conjugate(changed)
             g = changed if self.tensors else changed.array
         return g
+
+
+class _Hooked(threading.local):
+    """The walks of this thread that call a hook."""
+
+    def __init__(self) -> None:
+        self.walks: list[Walk] = []
+
+
+_hooked = _Hooked()
+
+
+def walking() -> Walk | None:
+    """The walk that calls a hook on this thread; the innermost."""
+    return _hooked.walks[-1] if _hooked.walks else None
 
 
 def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -> Any:
