@@ -13,7 +13,7 @@ _MODULES = {
     "channelshuffle": ("nn.upsampling",), "container": ("nn.containers", "compat.modules"),
     "conv": ("nn.convolution", "compat.modules", "compat.pairs"), "distance": ("nn.distance",),
     "dropout": ("nn.dropout",), "flatten": ("nn.linear",), "fold": ("nn.convolution",),
-    "instancenorm": ("nn.normalization",), "lazy": _NN, "linear": ("nn.linear", "compat.modules"),
+    "instancenorm": ("nn.normalization",), "lazy": ("nn.lazy",), "linear": ("nn.linear", "compat.modules"),
     "loss": ("nn.losses", "compat.modules"), "module": ("nn.module", "nn.everywhere", "compat.modules"),
     "normalization": ("nn.normalization", "compat.modules"),
     "padding": ("nn.padding",), "pixelshuffle": ("nn.upsampling",),
