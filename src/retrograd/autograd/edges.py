@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.devices import backend_for
-from ..core.graph import Node, edge_of, output_number
+from ..core.graph import AccumulateGrad, Node, edge_of, output_number, shown
 from ..core.tensor import Tensor, new_tensor
 
 
@@ -13,7 +13,7 @@ class GradientEdge(NamedTuple):
     """Where the gradient of a Tensor is computed: ``autograd.grad`` and ``backward`` take it for the Tensor.
 
     Attributes:
-        node: the node that made the Tensor, or a leaf Tensor itself.
+        node: the node that made the Tensor, or what stands for it among nodes where it is a leaf.
         output_nr: which of the outputs of its operator the Tensor is.
         ownership_token: taken for compatibility: the node holds what lies below it.
     """
@@ -41,16 +41,17 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "gradients"
         )
     edge = edge_of(tensor)
-    return GradientEdge(edge, output_number(edge))
+    return GradientEdge(shown(edge), output_number(edge))
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
     """A Tensor at the place in the graph, with the shape and dtype of the one that was there; its values are zeros."""
     node = edge.node
-    if isinstance(node, Tensor):
-        return node
+    if isinstance(node, AccumulateGrad):
+        leaf: Tensor = node.variable
+        return leaf
     if not isinstance(node, Node):
-        raise TypeError(f"GradientEdge: wanted a node or a leaf Tensor, got {type(node).__name__}")
+        raise TypeError(f"GradientEdge: wanted a node, got {type(node).__name__}")
     if node.plan.several:
         raise RuntimeError(f"GradientEdge: {node!r} has several outputs; take the edge with get_gradient_edge")
     xp = backend_for("cpu").xp

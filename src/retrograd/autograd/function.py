@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import Parameter, signature
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..core.backward import as_array, conjugate
 from ..core.devices import Wrapping, array_module, is_array
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.graph import NOTHING, Node, edge_of, new_node
 from ..core.modes import modes, on_level, recording, watchers
 from ..core.mutation import check_writable, rewrite_history
@@ -63,27 +64,35 @@ class Function:
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs from the arguments (after ``ctx``, unless there is a ``setup_context``)."""
-        raise NotImplementedError("Function: forward is not written")
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
         """Save what ``backward`` needs, where ``forward`` takes no ``ctx``."""
-        raise NotImplementedError("Function: setup_context is not written")
+        raise NotImplementedError("You must implement the setup_context function for custom autograd.Function.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradient for each argument of ``forward``, given those of its outputs."""
-        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for ``backward``."""
-        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangent of each output of ``forward``, given those of its arguments, None for what is no Tensor."""
-        raise NotImplementedError("Function: jvp is not written")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
@@ -98,6 +107,13 @@ class Function:
             A pair of the outputs, and of their axes in the same structure.
         """
         raise NotImplementedError("Function: vmap is not written")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse PyTorch's oldest form of Functions, whose instances were called."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method: YourFunction.apply(...)"
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -531,3 +547,7 @@ class _Refuse(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

@@ -279,6 +279,7 @@ def _enter() -> None:
         "is_neg": _no,
         "is_pinned": lambda self, device=None: False,
         "is_distributed": _no,
+        "_is_view": lambda self: self._base is not None,
         "resolve_neg": resolve_conj,
         "layout": property(lambda self: _layout("strided"), doc="How the elements are kept."),
         "output_nr": property(lambda self: output_number(self._node), doc="Which output of its operator it is."),

@@ -52,7 +52,8 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
             raise RuntimeError(
-                f"{node.operator}: its rule gave a gradient of {describe(g)} for an input of {shape}"
+                f"{node.operator}: its rule returned an invalid gradient of {describe(g)} but expected shape compatible "
+                f"with {list(shape)}"
             ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
@@ -493,7 +494,7 @@ def accumulate_gradients(
 ) -> None:
     """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
     if inputs is not None and not inputs:
-        raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+        raise RuntimeError("backward: inputs cannot be empty; leave it out to accumulate into every leaf")
     if create_graph:
         _warn_of_cycles()
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)

@@ -54,8 +54,40 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes (or leaf Tensors) this one's inputs came from, each with which of its outputs was the input."""
-        return tuple([(parent, output_number(parent)) for parent in self.parents])
+        """The nodes this one's inputs came from, each with which of its outputs was the input; None for constants."""
+        return tuple([(shown(parent), output_number(parent)) for parent in self.parents])
+
+
+class AccumulateGrad:
+    """Stands for a leaf among nodes, as PyTorch shows it: where gradients end.
+
+    The graph itself holds the leaf; two of these are equal where their leaves are one.
+    """
+
+    __slots__ = ("variable",)
+
+    next_functions: tuple[tuple[Any, int], ...] = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """Its name, for every leaf the same."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad of {self.variable!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash((AccumulateGrad, id(self.variable)))
+
+
+def shown(edge: Any) -> Any:
+    """What stands at the end of an edge, for users: a node, also for a leaf, or None."""
+    return edge if edge is None or type(edge) is Node else AccumulateGrad(edge)
 
 
 def output_number(edge: Any) -> int:

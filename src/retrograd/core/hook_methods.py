@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from .backward import as_array, conjugate, fit
 from .errors import describe
-from .graph import Node
+from .graph import AccumulateGrad, Node
 from .hooks import LeafHooks, RemovableHandle
 from .mutation import read_through_base
 from .plan import WHOLE, Plan, pull
@@ -184,5 +184,34 @@ def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
     return RemovableHandle(self.hooks, on_gradient)
 
 
+def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+    """Call ``hook((), (grad,))`` after a walk has added to the leaf's ``.grad``.
+
+    ``grad`` is what ``.grad`` holds then; PyTorch shows what was added.
+    """
+    return self.variable.register_post_accumulate_grad_hook(lambda leaf: reentrant(hook, (), (leaf.grad,)))
+
+
+def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call ``hook((grad,))`` before a walk adds a gradient to the leaf's ``.grad``; its result is added instead."""
+
+    def on_gradient(g: Tensor) -> Tensor | None:
+        changed = hook((g,))
+        return changed[0] if isinstance(changed, (tuple, list)) else changed
+
+    return self.variable.register_hook(on_gradient)
+
+
+_metadata: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()
+
+
+def metadata(self: Node) -> dict[str, Any]:
+    """A dictionary for programs to write to, kept as long as the node."""
+    return _metadata.setdefault(self, {})
+
+
+Node.metadata = property(metadata)  # type: ignore[attr-defined]
+AccumulateGrad.register_hook = register_leaf_hook  # type: ignore[attr-defined]
+AccumulateGrad.register_prehook = register_leaf_prehook  # type: ignore[attr-defined]
 Node.register_hook = register_node_hook  # type: ignore[attr-defined]
 Node.register_prehook = register_prehook  # type: ignore[attr-defined]

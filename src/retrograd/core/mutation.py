@@ -232,12 +232,12 @@ def check_writable(name: str, x: Tensor) -> None:
     if modes.grad_enabled and x._requires and x._node is None:
         raise _refusal(
             name,
-            "a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a result "
-            "computed from it",
+            "a leaf Variable that requires grad is being used in an in-place operation; write under no_grad(), or to a "
+            "result computed from it",
         )
     base = x._base
     if modes.grad_enabled and base is not None and base._requires and base._node is None:
-        raise _refusal(name, "a view of a leaf Tensor that requires grad is being written in place")
+        raise _refusal(name, "a view of a leaf Variable that requires grad is being used in an in-place operation")
     if overlaps_itself(x.array):
         raise _refusal(
             name,

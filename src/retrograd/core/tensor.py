@@ -213,7 +213,7 @@ class Tensor(Copies, TensorMethods):
             RuntimeError: the Tensor requires grad (call ``detach()`` first).
         """
         if self._requires and not force:
-            raise RuntimeError("numpy: can't be called on a Tensor that requires grad; use tensor.detach().numpy()")
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if watchers:
             tell_departed(self, "numpy")
         return backend_of(self.array).to_numpy(self.array)
