@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..core.backward import as_array
 from ..core.dtypes import is_differentiable
@@ -28,7 +28,7 @@ class _Level(Observer):
     """The tangents given since a level was entered, and what was computed from dual Tensors without a record."""
 
     def __init__(self) -> None:
-        self.tangents: dict[Any, Tensor] = {}
+        self.tangents: WeakKeyDictionary[Node, Tensor] = WeakKeyDictionary()  # freed with their dual Tensors
         self.moving: WeakSet[Node] = WeakSet()  # nodes whose results have tangents
         self.lost: WeakSet[Any] = WeakSet()  # results that would have them, had they been recorded
         self.lost_gradients = False

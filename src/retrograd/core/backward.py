@@ -52,8 +52,8 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
             raise RuntimeError(
-                f"{node.operator}: its rule returned an invalid gradient of {describe(g)} but expected shape compatible "
-                f"with {list(shape)}"
+                f"{node.operator}: its rule returned an invalid gradient of {describe(g)} but expected shape "
+                f"compatible with {list(shape)}"
             ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
