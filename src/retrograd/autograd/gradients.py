@@ -139,7 +139,7 @@ def grad(
         g = found.get(edge_of(x))
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
-                f"grad: inputs[{index}], {describe(x)}, appears to not have been used in the graph of the outputs. "
+                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs. "
                 "Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:

@@ -106,8 +106,8 @@ def saved_by(node: Node) -> tuple[Any, ...]:
     """What a node saved, computed again where it was let go."""
     if node.saved is None:
         raise RuntimeError(
-            f"{node.operator}: backward through the graph a second time, after what the operator saved was freed; "
-            "specify retain_graph=True at the first backward or autograd.grad call"
+            f"{node.operator}: backward through the graph a second time, after what the operator saved was freed. "
+            "Specify retain_graph=True at the first backward or autograd.grad call"
         )
     while not isinstance(node.saved, tuple):
         node.saved.restore()
