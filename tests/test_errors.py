@@ -504,8 +504,8 @@ EXAMPLES = {
         ("softmax", lambda: x.softmax(), TypeError, ["dim"]),
     ],
     "refused write": [
-        ("relu", lambda: F.relu(leaf, inplace=True), RuntimeError, ["(float32(3,), inplace=True): a leaf Tensor"]),
-        ("setitem", lambda: leaf.__setitem__(0, 1.0), RuntimeError, ["(float32(3,), 0, 1.0): a leaf Tensor"]),
+        ("relu", lambda: F.relu(leaf, inplace=True), RuntimeError, ["(float32(3,), inplace=True): a leaf Variable"]),
+        ("setitem", lambda: leaf.__setitem__(0, 1.0), RuntimeError, ["(float32(3,), 0, 1.0): a leaf Variable"]),
         ("normal_", lambda: leaf.expand(2, 3).detach().normal_(), RuntimeError, ["(float32(2, 3)): several elements"]),
         ("add_", lambda: whole.add_(1.5), RuntimeError, ["(int64(2,), 1.5): the result type float32"]),
         ("mul_", lambda: whole.mul_(x), RuntimeError, ["(int64(2,), float32(2, 3)): the result"]),

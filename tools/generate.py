@@ -150,7 +150,7 @@ def namespace_module(namespace: str) -> str:
 
 
 # The rooms that enter methods on Tensor from outside its class.
-ENTERING = ("retrograd.ops.", "retrograd.core.backward")
+ENTERING = ("retrograd.ops.", "retrograd.core.backward", "retrograd.core.hook_methods")
 
 
 class Stubs:

@@ -246,3 +246,49 @@ def test_a_scaler_refuses_what_cannot_scale(arguments, error):
 def test_a_scaler_names_what_its_state_lacks():
     with pytest.raises(RuntimeError, match="no '_growth_tracker'"):
         rg.amp.GradScaler("cpu").load_state_dict({"scale": 1.0})
+
+
+def test_a_checkpoint_inside_autocast_computes_again_as_it_did_wherever_backward_is_called():
+    from retrograd.utils.checkpoint import checkpoint
+
+    weight = rg.randn(3, 3, requires_grad=True)
+    x = rg.randn(2, 3, requires_grad=True)
+
+    def part(x):
+        return (x @ weight).relu() @ weight
+
+    with rg.autocast("cpu", dtype=rg.bfloat16):
+        part(x).sum().backward()
+        expected, weight.grad = weight.grad, None
+        result = checkpoint(part, x).sum()
+    result.backward()
+    np.testing.assert_array_equal(weight.grad.numpy(), expected.numpy())
+    weight.grad = None
+    result = checkpoint(part, x).sum()  # and outside, where backward is called inside
+    with rg.autocast("cpu", dtype=rg.bfloat16):
+        result.backward()
+    assert weight.grad.dtype == rg.float32
+
+
+def test_a_backward_marked_custom_bwd_runs_inside_autocast_as_its_forward_did():
+    dtypes = []
+
+    class Product(rg.autograd.Function):
+        @staticmethod
+        @rg.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @rg.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            dtypes.append((a @ b).dtype)
+            return g.float() @ b.T, a.T @ g.float()
+
+    a, b = rg.randn(2, 2, requires_grad=True), rg.randn(2, 2, requires_grad=True)
+    with rg.autocast("cpu", dtype=rg.bfloat16):
+        y = Product.apply(a, b)
+    y.sum().backward()
+    assert dtypes[0].name == "bfloat16"

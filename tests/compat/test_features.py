@@ -292,7 +292,7 @@ def test_jacobians_can_be_differentiated_and_strictness_is_obeyed():
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     rg.autograd.functional.jacobian(lambda x: x**3, x, create_graph=True).sum().backward()
     assert x.grad.tolist() == [6.0, 12.0]
-    with pytest.raises(RuntimeError, match="independent"):
+    with pytest.raises(RuntimeError, match="does not require gradients"):
         rg.autograd.functional.jacobian(lambda x: rg.ones(2), rg.ones(2), strict=True)
     assert rg.autograd.functional.jacobian(lambda x: rg.ones(2), rg.ones(2)).tolist() == [[0, 0], [0, 0]]
 

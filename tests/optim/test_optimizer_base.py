@@ -356,8 +356,6 @@ def test_how_a_step_is_run_is_not_the_users_choice():
     optim.Adam([x], fused=True)
     with pytest.raises(RuntimeError, match="cannot be `True` together"):
         optim.Adam([x], fused=True, foreach=True)
-    with pytest.raises(RuntimeError, match="differentiable"):
-        optim.Adam([x], differentiable=True)
 
 
 def test_states_that_do_not_fit_are_refused():

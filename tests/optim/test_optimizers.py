@@ -245,3 +245,13 @@ def test_the_muon_of_pytorch_in_bfloat16_is_near(monkeypatch):
     ours.step()
     theirs.step()
     problem.check(atol=5e-3)
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_lbfgs_takes_a_loss_that_is_an_integer_and_has_no_gradient(line_search):
+    for tolerance in (float("inf"), float("-inf")):
+        parameter = rg.zeros(2, requires_grad=True)
+        optimizer = rg.optim.LBFGS([parameter], 0.01, tolerance_grad=tolerance, line_search_fn=line_search)
+        assert optimizer.step(lambda: rg.tensor([10])).tolist() == [10]
+        assert optimizer.step(lambda: rg.tensor(10)).item() == 10
+        assert parameter.tolist() == [0, 0]

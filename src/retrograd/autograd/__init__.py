@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ..core import hook_methods as hook_methods
 from ..core.fallback import legacy_names
 from ..core.modes import enable_grad as enable_grad
 from ..core.modes import inference_mode as inference_mode
@@ -19,6 +20,8 @@ from .gradients import grad as grad
 from .numerical import numerical_gradient as numerical_gradient
 
 if TYPE_CHECKING:
+    from . import forward_ad as forward_ad
     from . import functional as functional
+    from . import graph as graph
 else:
     __getattr__ = legacy_names(__name__)

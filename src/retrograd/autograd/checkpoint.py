@@ -9,14 +9,14 @@ nets with sublinear memory cost*).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
 from ..core.devices import Wrapping
 from ..core.errors import describe
 from ..core.graph import NOTHING, Node, edge_of, next_sequence, reachable, saved_by
-from ..core.modes import enable_grad, modes, on_level
+from ..core.modes import enable_grad, modes, on_level, surroundings
 from ..core.primitive import attach
 from ..core.storage import storage_of
 from ..core.tensor import Tensor
@@ -115,6 +115,7 @@ class Part:
         self.context = context
         self.check = check
         self.substitutions = substitutions()
+        self.surroundings = [found() for found in surroundings]
         self.level = modes.level
         self.began = next_sequence()
         self.nodes: list[list[ref[Node]]] = []
@@ -195,12 +196,15 @@ class Part:
         args, kwargs = self.structure.unflatten(leaves)
         began = next_sequence()
         with (
+            ExitStack() as stack,
             self._drawing_alike(),
             on_level(self.level),
             enable_grad(),
             substituted(self.substitutions),
             self.context or nullcontext(),
         ):
+            for surrounding in self.surroundings:
+                stack.enter_context(surrounding())
             result = self.function(*args, **kwargs)
         return self._recorded(result, began)
 

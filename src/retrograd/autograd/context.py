@@ -24,6 +24,7 @@ class Context:
     _inputs: tuple[tuple[Any, Any] | None, ...] = ()
     _outputs: tuple[tuple[Any, Any], ...] = ()
     _node: Any = None
+    _packed: Any = None
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
@@ -61,7 +62,22 @@ class Context:
             return self._given
         if self._saved is None:
             raise RuntimeError("saved_tensors: they were freed by an earlier backward; specify retain_graph=True there")
+        if self._packed is not None:  # inside saved_tensors_hooks: arrays and storages come from the user's function
+            entries = zip(self._saved, self._packed, strict=True)
+            return tuple(
+                None if entry is None else self._restore(*packed.restored(), *entry) for entry, packed in entries
+            )
         return tuple(None if entry is None else self._restore(*entry) for entry in self._saved)
+
+    def pack(self, packing: Any) -> None:
+        """Keep what was saved for ``backward`` in the form that ``saved_tensors_hooks`` give it."""
+        saved = self._saved or ()
+        node = self._node()
+        self._packed = [
+            None if entry is None else packing.packed(entry[0], node if entry[3] is None else entry[3], entry[1])
+            for entry in saved
+        ]
+        self._saved = tuple(None if entry is None else entry[2:] for entry in saved)
 
     def _keep(self, outputs: list[Any], node: Node) -> None:
         # An output is kept as its array and index: node -> ctx -> output -> node would hold itself alive forever.

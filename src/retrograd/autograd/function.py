@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from copy import copy
-from inspect import signature
-from typing import Any, NamedTuple
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from ..core.backward import as_array, conjugate
 from ..core.devices import Wrapping, array_module, is_array
 from ..core.dtypes import is_differentiable
 from ..core.errors import describe
+from ..core.fallback import legacy_names
 from ..core.graph import NOTHING, Node, edge_of, new_node
 from ..core.modes import modes, on_level, recording, watchers
 from ..core.mutation import check_writable, rewrite_history
 from ..core.primitive import Primitive, select_plan
+from ..core.reentrant import reentrant
 from ..core.storage import leave, share
 from ..core.tensor import Tensor, new_tensor
 from .context import Context
@@ -62,27 +64,35 @@ class Function:
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs from the arguments (after ``ctx``, unless there is a ``setup_context``)."""
-        raise NotImplementedError("Function: forward is not written")
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
         """Save what ``backward`` needs, where ``forward`` takes no ``ctx``."""
-        raise NotImplementedError("Function: setup_context is not written")
+        raise NotImplementedError("You must implement the setup_context function for custom autograd.Function.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradient for each argument of ``forward``, given those of its outputs."""
-        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for ``backward``."""
-        raise NotImplementedError("Function: backward is not written, so the function cannot be differentiated")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangent of each output of ``forward``, given those of its arguments, None for what is no Tensor."""
-        raise NotImplementedError("Function: jvp is not written")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
@@ -98,12 +108,21 @@ class Function:
         """
         raise NotImplementedError("Function: vmap is not written")
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse PyTorch's oldest form of Functions, whose instances were called."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method: YourFunction.apply(...)"
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record the call. What is given by name takes its place among the arguments."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
             args = _in_order(cls, (None, *args) if with_context else args, kwargs)[with_context:]
+        elif not with_context and len(args) < _arity(cls):
+            args = _in_order(cls, args, {})  # for setup_context, which sees all
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
@@ -191,7 +210,19 @@ def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]
             f"{cls.__name__}: forward takes {', '.join(bound.kwargs)} by name only, so backward has no place for a "
             "gradient; let forward take all arguments by place, too"
         )
+    if cls.setup_context is not Function.setup_context:
+        bound.apply_defaults()
     return bound.args
+
+
+def _arity(cls: type[Function]) -> int:
+    """How many arguments ``forward`` takes by their places, asked once per class."""
+    found = cls.__dict__.get("_places_of_forward")
+    if found is None:
+        kinds = [parameter.kind for parameter in signature(cls.forward).parameters.values()]
+        found = sum(kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+        cls._places_of_forward = found  # type: ignore[attr-defined]
+    return int(found)
 
 
 def _places(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
@@ -253,7 +284,7 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Any, ...], needs: 
         cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     with recording(recorded):
-        returned = backward(ctx, *[x if x is None else conjugate(x) for x in cotangents])
+        returned = reentrant(backward, ctx, *[x if x is None else conjugate(x) for x in cotangents])
     listed = returned if isinstance(returned, (tuple, list)) else (returned,)
     gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)
@@ -516,3 +547,7 @@ class _Refuse(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = legacy_names(__name__)

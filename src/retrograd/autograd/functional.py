@@ -20,7 +20,10 @@ Tensors = Tensor | tuple[Tensor, ...]
 def _tuple(caller: str, argument: str, value: Any) -> tuple[Tensor, ...]:
     values = (value,) if isinstance(value, Tensor) else value
     if not isinstance(values, (tuple, list)) or not all(isinstance(x, Tensor) for x in values):
-        raise TypeError(f"{caller}: {argument} must be a Tensor or a tuple of Tensors, got {type(value).__name__}")
+        raise TypeError(
+            f"{caller}: The {argument} given to {caller} must be either a Tensor or a tuple of Tensors, "
+            f"got {type(value).__name__}"
+        )
     return tuple(values)
 
 
@@ -37,14 +40,15 @@ def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
 
 def _run(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
     outputs = func(*points)
-    return outputs, _tuple(caller, "the result of func", outputs)
+    return outputs, _tuple(caller, "outputs of the user-provided function", outputs)
 
 
 def _checked(caller: str, outputs: Sequence[Tensor], strict: bool) -> None:
     for index, y in enumerate(outputs):
         if strict and not y.requires_grad:
             raise RuntimeError(
-                f"{caller}: output {index} of the function is independent of the inputs, which strict=True refuses"
+                f"{caller}: Output {index} of the user-provided function does not require gradients. The outputs must "
+                "be computed in a differentiable manner from the input when running in strict mode."
             )
 
 
@@ -70,24 +74,32 @@ def _gradients(
     for index, g in enumerate(found):
         if strict and g is None:
             raise RuntimeError(
-                f"{caller}: the output of the function is independent of input {index}, which strict=True refuses"
+                f"{caller}: The output of the user-provided function is independent of input {index}. This is not "
+                "allowed in strict mode."
             )
         if strict and create_graph and not second and g is not None and not g.requires_grad:
-            raise RuntimeError(f"{caller}: the derivative by input {index} is independent of it; strict=True refuses")
+            raise RuntimeError(
+                f"{caller}: The jacobian of the user-provided function is independent of input {index}. This is not "
+                "allowed in strict mode when create_graph=True."
+            )
     return tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True))
 
 
 def _vectors(caller: str, v: Any, like: Sequence[Tensor], what: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"{caller}: the vector v can only be None if {what} is a single Tensor of one element")
+            raise RuntimeError(f"{caller}: The vector v can only be None if {what} a single Tensor of one element")
         return (ones_like(like[0]),)
     vectors = _tuple(caller, "v", v)
     if len(vectors) != len(like):
-        raise RuntimeError(f"{caller}: v has {len(vectors)} Tensors, but {what} has {len(like)}")
+        if len(like) == 1:
+            raise RuntimeError(f"{caller}: The given v should contain a single Tensor, got {len(vectors)}")
+        raise RuntimeError(f"{caller}: v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for vector, x in zip(vectors, like, strict=True):
         if vector.shape != x.shape:
-            raise RuntimeError(f"{caller}: v {describe(vector)} has not the size of {what}, {describe(x)}")
+            raise RuntimeError(
+                f"{caller}: v has invalid size: should be torch.Size({list(x.shape)}) but got {describe(vector)}"
+            )
     return vectors
 
 
@@ -121,7 +133,7 @@ def vjp(
         points = _points("vjp", inputs, create_graph)
         outputs, listed = _run("vjp", func, points)
         _checked("vjp", listed, strict)
-        vectors = _vectors("vjp", v, listed, "the output of the function")
+        vectors = _vectors("vjp", v, listed, "the user-provided function returns")
         product = _gradients("vjp", listed, points, vectors, create_graph, strict)
     return _result(listed, outputs, create_graph), _result(product, inputs, create_graph)
 
@@ -141,7 +153,7 @@ def jvp(
     """
     with enable_grad():
         points = _points("jvp", inputs, create_graph)
-        vectors = _vectors("jvp", v, points, "the input of the function")
+        vectors = _vectors("jvp", v, points, "the input to the user-provided function is")
         outputs, listed = _run("jvp", func, points)
         _checked("jvp", listed, strict)
         dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
@@ -207,7 +219,7 @@ def _check_strategy(caller: str, argument: str, strategy: str, strict: bool, vec
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"{caller}: {argument} must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
     if strict and (vectorize or strategy == "forward-mode"):
-        raise RuntimeError(f"{caller}: strict=True cannot be had together with vectorize=True or forward mode")
+        raise RuntimeError(f"{caller}: strict=True and vectorize=True (or forward mode) are not supported together")
     if strategy == "forward-mode" and not vectorize:
         raise NotImplementedError(f"{caller}: {argument}='forward-mode' wants vectorize=True")
 
@@ -229,6 +241,7 @@ def _vectorized(func: Callable[..., Any], inputs: Any, create_graph: bool, trans
 
 def _one_number(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> Tensor:
     value = func(*points)
+    _tuple(caller, "outputs of the user-provided function", value)
     if not isinstance(value, Tensor) or value.numel() != 1:
         got = describe(value) if isinstance(value, Tensor) else type(value).__name__
         raise RuntimeError(f"{caller}: the function should return a single Tensor of one element, got {got}")
@@ -281,7 +294,7 @@ def vhp(
     """
     with enable_grad():
         points = _points("vhp", inputs, create_graph)
-        vectors = _vectors("vhp", v, points, "the input of the function")
+        vectors = _vectors("vhp", v, points, "the input to the user-provided function is")
         value = _one_number("vhp", func, points)
         _checked("vhp", [value], strict)
         first = _gradients("vhp", [value], points, [None], True, strict)
@@ -304,7 +317,7 @@ def hvp(
     """
     with enable_grad():
         points = _points("hvp", inputs, create_graph)
-        vectors = _vectors("hvp", v, points, "the input of the function")
+        vectors = _vectors("hvp", v, points, "the input to the user-provided function is")
         value = _one_number("hvp", func, points)
         _checked("hvp", [value], strict)
         first = _gradients("hvp", [value], points, [None], True, strict)

@@ -30,6 +30,8 @@ def gradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
@@ -46,6 +48,8 @@ def gradcheck(
         nondet_tol: by how much two computations of the same gradient may differ.
         check_undefined_grad: with several outputs, also that a gradient flows where only one of them is used.
         check_grad_dtypes: also that each gradient has its input's dtype.
+        check_batched_grad: also that ``vmap`` over cotangents gives the gradients of each.
+        check_batched_forward_grad: also that ``vmap`` over tangents gives the tangents of each.
         check_forward_ad: also forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare a random projection of each Jacobian, in one walk, instead of every element.
@@ -73,6 +77,10 @@ def gradcheck(
                 check.single_outputs()
             if check_grad_dtypes:
                 check.gradient_dtypes()
+            if check_batched_grad:
+                check.batched_gradients()
+        if check_batched_forward_grad:
+            check.batched_tangents()
         if check_forward_ad:
             check.forward_mode()
     except GradcheckError:
@@ -94,6 +102,7 @@ def gradgradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
     fast_mode: bool = False,
 ) -> bool:
     """Compare the gradients of a function's gradient with central differences, by the inputs and by ``grad_outputs``.
@@ -134,6 +143,7 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         fast_mode=fast_mode,
     )
 
@@ -329,6 +339,51 @@ class _Check:
                         f"gradcheck: the gradient of input {position} differs between output {index} used alone and "
                         "used beside other outputs whose gradient is zero"
                     )
+
+    def batched_gradients(self) -> None:
+        """``vmap`` over cotangents must give what each of them gives."""
+        rng = np.random.default_rng(3)
+        for index, output in enumerate(self.outputs()):
+            cotangents = [random_like([output], rng)[0] for _ in range(2)]
+            apart = [gradients([output], self.inputs, [cotangent]) for cotangent in cotangents]
+            stacked = new_tensor(np.stack([cotangent.numpy() for cotangent in cotangents])).to(output.device)
+            together = grad(output, self.inputs, stacked, retain_graph=True, allow_unused=True, is_grads_batched=True)
+            self._compare_batched(f"gradient of output {index} by input", apart, together)
+
+    def batched_tangents(self) -> None:
+        """``vmap`` over tangents must give what each of them gives."""
+        from ..func import jvp, vmap
+
+        def function(*values: Tensor) -> tuple[Tensor, ...]:
+            arguments = list(self.arguments)
+            for position, value in zip(self.positions, values, strict=True):
+                arguments[position] = value
+            return tuple(differentiable_outputs(self.func(*arguments)))
+
+        def moved(*tangents: Tensor) -> tuple[Tensor, ...]:
+            found: tuple[Tensor, ...] = jvp(function, [x.detach() for x in self.inputs], tangents)[1]
+            return found
+
+        rng = np.random.default_rng(4)
+        tangents = [random_like([x.detach() for x in self.inputs], rng) for _ in range(2)]
+        stacked = [new_tensor(np.stack([t.numpy() for t in pair])) for pair in zip(*tangents, strict=True)]
+        together = vmap(moved)(*stacked)
+        self._compare_batched("tangent of output", [moved(*each) for each in tangents], together)
+
+    def _compare_batched(self, what: str, apart: Sequence[Sequence[Any]], together: Sequence[Any]) -> None:
+        for place, batched in enumerate(together):
+            for example, alone in enumerate(apart):
+                one, all_ = alone[place], None if batched is None else batched[example]
+                if one is None and all_ is None:
+                    continue
+                if (
+                    one is None
+                    or all_ is None
+                    or not np.allclose(
+                        one.numpy(force=True), all_.numpy(force=True), rtol=self.rtol, atol=self.atol, equal_nan=True
+                    )
+                ):
+                    raise GradcheckError(f"gradcheck: the {what} {place} differs inside vmap from the one outside")
 
     def gradient_dtypes(self) -> None:
         outputs = self.outputs()

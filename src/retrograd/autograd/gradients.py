@@ -9,14 +9,17 @@ from ..core.backward import accumulate_gradients, conjugate, differentiate
 from ..core.devices import array_module
 from ..core.errors import describe
 from ..core.graph import edge_of
+from ..core.primitive import attached
 from ..core.tensor import Tensor, new_tensor
+from .edges import GradientEdge, tensor_at
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
 
 def _sequence(caller: str, argument: str, tensors: Tensors) -> list[Tensor]:
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    given = [tensors] if isinstance(tensors, (Tensor, GradientEdge)) else list(tensors)
+    listed = [tensor_at(x) if isinstance(x, GradientEdge) else x for x in given]
     for index, x in enumerate(listed):
         if not isinstance(x, Tensor):
             raise TypeError(f"{caller}: {argument}[{index}] must be a Tensor, not {type(x).__name__}")
@@ -107,7 +110,8 @@ def grad(
         only_inputs: has to be True: ``.grad`` is never touched.
         allow_unused: give None, instead of an error, for an input that no output depends on.
         is_grads_batched: the cotangents have a leading axis; one walk takes all of its slices, by ``vmap``.
-        materialize_grads: give zeros for an input that no output depends on.
+        materialize_grads: give zeros for an input that no output depends on; with ``create_graph`` zeros whose own
+            derivative with respect to that input is zero.
 
     Raises:
         RuntimeError: an input needs no gradient, or is unused and ``allow_unused`` is not set.
@@ -135,11 +139,12 @@ def grad(
         g = found.get(edge_of(x))
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
-                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs; set "
-                "allow_unused=True if this is meant"
+                f"grad: inputs[{index}], {describe(x)}, was not used in the graph of the outputs. "
+                "Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:
-            results.append(new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype)))
+            zeros = new_tensor(array_module(x).zeros(x.array.shape, x.array.dtype))
+            results.append(attached(zeros, edge_of(x)) if create_graph else zeros)
         elif g is None:
             results.append(None)
         else:

@@ -11,7 +11,8 @@ import functools
 import importlib.util
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import call
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..core.devices import Device, is_cuda_available
 from ..core.dtypes import FLOATING, DType, float16, float32, float64
-from ..core.modes import AtomicExit, decorated
+from ..core.modes import AtomicExit, decorated, surroundings
 from ..core.tensor import Tensor
 from ..ops.table.registry import OPERATORS
 
@@ -62,6 +63,24 @@ class _State(threading.local):
 
 
 _state = _State()
+
+
+@contextmanager
+def _restored(found: dict[str, Any]) -> Iterator[None]:
+    """Inside, ``autocast`` is as it was when the state was taken."""
+    before = dict(_state.__dict__)
+    _state.__dict__.update(found)
+    try:
+        yield
+    finally:
+        _state.__dict__.update(before)
+
+
+def _as_it_is_now() -> Callable[[], AbstractContextManager[None]]:
+    return functools.partial(_restored, dict(_state.__dict__))
+
+
+surroundings.append(_as_it_is_now)  # a checkpoint that is entered inside computes again as it did
 
 
 def _default_dtype(device_type: str) -> Any:
@@ -277,12 +296,16 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @functools.wraps(fwd)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        if cast_inputs is None or not is_autocast_enabled(device_type):
-            return fwd(*args, **kwargs)
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        cast = cast_inputs is not None and is_autocast_enabled(device_type)
+        # For ``custom_bwd``: a forward whose inputs are cast runs outside autocast, and so does its backward.
+        ctx._autocast = functools.partial(autocast, device_type, enabled=False) if cast else _as_it_is_now()
+        if not cast:
+            return fwd(ctx, *args, **kwargs)
         dtype = np.dtype(cast_inputs)
         with autocast(device_type, enabled=False):
             return fwd(
+                ctx,
                 *[_cast(value, device_type, dtype) for value in args],
                 **{name: _cast(value, device_type, dtype) for name, value in kwargs.items()},
             )
@@ -291,5 +314,13 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Mark the ``backward`` of a Function whose forward has ``custom_fwd``."""
-    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+    """Mark the ``backward`` of a Function whose forward has ``custom_fwd``: it runs inside ``autocast`` as that did."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        with getattr(ctx, "_autocast", nullcontext)():
+            return bwd(ctx, *gradients)
+
+    return backward

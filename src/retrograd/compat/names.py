@@ -14,6 +14,7 @@ from .paths import PATHS
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": ("toplevel", "constructors", "functions", "rarer"),
     "retrograd.autograd": ("variable",),
+    "retrograd.autograd.function": ("variable",),
     "retrograd.compiler": ("dynamo",),
     "retrograd.nn": ("modules",),
     "retrograd.nn.attention": ("attention_backends",),

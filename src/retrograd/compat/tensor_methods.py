@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.devices import backend_of
 from ..core.fallback import LegacyMethod
+from ..core.graph import output_number
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, constructed, new_tensor
 from .storage import TypedStorage, UntypedStorage, memory_of
@@ -290,7 +291,7 @@ def _enter() -> None:
         "is_distributed": _no,
         "resolve_neg": resolve_conj,
         "layout": property(lambda self: _layout("strided"), doc="How the elements are kept."),
-        "output_nr": property(lambda self: 0, doc="Which output of its operator it is."),
+        "output_nr": property(lambda self: output_number(self._node), doc="Which output of its operator it is."),
     }
     for name, value in (plain | values).items():
         if isinstance(Tensor.__dict__.get(name), LegacyMethod):

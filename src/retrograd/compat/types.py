@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ..core.devices import Device
@@ -10,8 +11,12 @@ from ..core.dtypes import DType
 
 
 class _Named:
-    def __init__(self, name: str) -> None:
-        self.name = name
+    """One object per name: programs ask with ``is``."""
+
+    name: str
+
+    def __new__(cls, name: str) -> _Named:
+        return _made(cls, name)  # type: ignore[arg-type]  # mypy takes instances for the class
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -19,11 +24,12 @@ class _Named:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name,)
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+@cache
+def _made(cls: type[_Named], name: str) -> _Named:
+    made = object.__new__(cls)
+    made.name = name
+    return made
 
 
 class layout(_Named):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.context import Context
 from ..autograd.function import Function
 from ..core.tensor import Tensor
 
@@ -46,4 +47,6 @@ def traceable(cls: Callable[..., Any]) -> Callable[..., Any]:
     return cls
 
 
-__all__ = ["Variable"]
+FunctionCtx = Context
+
+__all__ = ["FunctionCtx", "InplaceFunction", "NestedIOFunction", "Variable", "traceable"]

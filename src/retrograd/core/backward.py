@@ -6,8 +6,10 @@ rules free of conjugates; the walk conjugates where gradients meet the user.
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Sequence
-from copy import copy
+from functools import cache
 from operator import attrgetter
 from sys import getrefcount
 from threading import RLock
@@ -18,12 +20,12 @@ from numpy import ndarray
 from .devices import Wrapping, array_module, backend_of, is_array
 from .errors import describe
 from .graph import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
-from .hooks import RemovableHandle
 from .layout import copied, is_view
 from .modes import modes, recording, watchers
-from .plan import ALONE, WHOLE, Plan, pull
+from .plan import ALONE
 from .primitive import attached
 from .quiet import silent
+from .reentrant import reentrant
 from .storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from .summation import accurate_sum, add_to, adding, plus
 from .tensor import Tensor, new_tensor, tensor_method
@@ -50,7 +52,8 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = unbroadcast(g, shape)
         except (ValueError, RuntimeError, IndexError) as error:
             raise RuntimeError(
-                f"{node.operator}: its rule gave a gradient of {describe(g)} for an input of {shape}"
+                f"{node.operator}: its rule returned an invalid gradient of {describe(g)} but expected shape "
+                f"compatible with {list(shape)}"
             ) from error
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
@@ -75,6 +78,14 @@ class Walk:
         self.layered = bool(watchers) and modes.level is not None
         self.tensors = create_graph or self.layered
         self.found: dict[Any, Any] = {}
+        self.order: list[Node] = []
+        self.useful: set[Any] | None = None
+
+    def reaches(self, edge: Any) -> bool:
+        """Whether a gradient of the node or leaf may be computed."""
+        if self.useful is not None:
+            return edge in self.useful
+        return edge in self.order or any(edge is parent for node in self.order for parent in node.parents)
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
@@ -95,7 +106,8 @@ class Walk:
     def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         """The walk of a bare ``backward()``: the fast path of ``_run``, on arrays, to all leaves, seen by nobody."""
         freed = not self.retain_graph
-        order, completes = reachable([root for root, _ in roots])
+        self.order, completes = reachable([root for root, _ in roots])
+        order = self.order
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()
         for root, g in roots:
@@ -169,11 +181,11 @@ class Walk:
     def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
-        order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
-        leading = useful = None
+        self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        order, leading, useful = self.order, None, None
         if wanted is not None:
             leading = leading_to(wanted, order)
-            useful = leading | wanted
+            useful = self.useful = leading | wanted
         cotangents: dict[Any, Any] = {}
         summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
         for root, g in roots:
@@ -302,7 +314,11 @@ class Walk:
             # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
             shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
             token = storage_of(shown)
-            changed = hook(shown)
+            _hooked.walks.append(self)
+            try:
+                changed = reentrant(hook, shown)
+            finally:
+                _hooked.walks.pop()
             if changed is None:
                 if shown._version == token.version == 0:
                     continue
@@ -316,6 +332,21 @@ class Walk:
             changed = conjugate(changed)
             g = changed if self.tensors else changed.array
         return g
+
+
+class _Hooked(threading.local):
+    """The walks of this thread that call a hook."""
+
+    def __init__(self) -> None:
+        self.walks: list[Walk] = []
+
+
+_hooked = _Hooked()
+
+
+def walking() -> Walk | None:
+    """The walk that calls a hook on this thread; the innermost."""
+    return _hooked.walks[-1] if _hooked.walks else None
 
 
 def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Any) -> Any:
@@ -463,7 +494,9 @@ def accumulate_gradients(
 ) -> None:
     """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
     if inputs is not None and not inputs:
-        raise RuntimeError("backward: inputs is empty; leave it out to accumulate into every leaf")
+        raise RuntimeError("backward: inputs cannot be empty; leave it out to accumulate into every leaf")
+    if create_graph:
+        _warn_of_cycles()
     found = differentiate("backward", outputs, cotangents, inputs, retain_graph, create_graph)
     if not inputs:
         return
@@ -474,85 +507,17 @@ def accumulate_gradients(
                 accumulate(x, g, True, create_graph)
 
 
-def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) -> Plan:
-    """A plan as the given one, for one node, whose hooks see the gradients that go out beside those that came in."""
-    hooked_plan = copy(plan)
-
-    def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
-        together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
-        found: list[Any] = [None] * len(node.parents)
-        for index, rule, place in plan.rules:
-            gi = together[index] if rule is None else pull(rule, place, g, saved)
-            if gi is not None and plan.select is None:
-                parent = node.parents[index]
-                gi = fit(gi, parent if type(parent) is Node else parent.array, node)
-            found[index] = gi
-        recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
-        outgoing = tuple([_shown(x) for x in found])
-        incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
-        for hook in list(hooks.values()):
-            changed = hook(outgoing, incoming)
-            if changed is not None:
-                outgoing = _replaced(node, outgoing, changed)
-        return [x if x is None or recorded else conjugate(x).array for x in outgoing]
-
-    hooked_plan.joint = joint
-    hooked_plan.rules = tuple((index, None, WHOLE) for index, _, _ in plan.rules)
-    return hooked_plan
-
-
-def _shown(g: Any) -> Tensor | None:
-    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
-
-
-def _replaced(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
-    changed = changed if isinstance(changed, tuple) else (changed,)
-    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
-        raise RuntimeError(
-            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
-        )
-    return changed
-
-
-def register_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
-
-    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
-
-    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
-    >>> y = x * 3
-    >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: print(inputs[0], outputs[0]))
-    >>> y.sum().backward()
-    tensor([3., 3.]) tensor([1., 1.])
-    """
-    if self.plan.node_hooks is None:
-        hooks: dict[int, Callable[[Any, Any], Any]] = {}
-        self.plan = hooked(self.plan, self, hooks)
-        self.plan.node_hooks = hooks
-    return RemovableHandle(self.plan.node_hooks, hook)
-
-
-def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
-
-    Raises:
-        RuntimeError: the node has several outputs; each has a node of its own.
-    """
-    if self.plan.several:
-        raise RuntimeError(f"register_prehook: {self!r} has several outputs; register on the node of one of them")
-
-    def on_gradient(g: Tensor) -> Tensor | None:
-        changed = hook((g,))
-        return changed[0] if isinstance(changed, (tuple, list)) else changed
-
-    if self.hooks is None:
-        self.hooks = {}
-    return RemovableHandle(self.hooks, on_gradient)
-
-
-# Entered here, as Tensor.backward is: the graph itself knows no Tensor.
-Node.register_hook = register_hook  # type: ignore[attr-defined]
-Node.register_prehook = register_prehook  # type: ignore[attr-defined]
+@cache
+def _warn_of_cycles() -> None:
+    """Warn, once per process as PyTorch does, that a recorded ``.grad`` and its leaf hold each other."""
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+        "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        "the cycle and avoid the leak.",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 @tensor_method

@@ -10,14 +10,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from functools import lru_cache
-from typing import Any
+import threading
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 
 class Device:
-    """A place for arrays: ``cpu`` or ``cuda`` with an index.
+    """A place for arrays: ``cpu`` or ``cuda`` with an index. In a ``with`` block, new Tensors are made there.
 
     Args:
         type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or a Device.
@@ -63,6 +65,38 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.type, self.index)
+
+    def __enter__(self) -> Device:
+        """Make new Tensors of this thread on the device, until the block ends."""
+        global _any_entered
+        _entered.devices.append(self)
+        _any_entered = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _entered.devices.pop()
+
+    def __call__(self, function: Function) -> Function:
+        """Decorate a function: new Tensors inside are made on the device."""
+
+        @wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+class _Entered(threading.local):
+    """The devices that blocks on this thread have entered."""
+
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+
+
+_entered = _Entered()
+_any_entered = False  # until a block is first entered, nobody asks for the thread's devices
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 CPU = Device("cpu")
@@ -342,6 +376,8 @@ def get_default_device() -> Device:
             is not there.
     """
     global _default_device
+    if _any_entered and _entered.devices:
+        return _entered.devices[-1]
     if _default_device is None:
         wanted = os.environ.get("RETROGRAD_BACKEND", "auto")
         if wanted not in ("auto", "numpy", "cupy"):

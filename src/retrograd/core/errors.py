@@ -81,3 +81,16 @@ def warn_of_lost_gradient() -> None:
         UserWarning,
         stacklevel=3,
     )
+
+
+def warn_of_missing_gradient(x: Any) -> None:
+    """Warn, as PyTorch does, that ``.grad`` is asked of a Tensor for which backward stores none."""
+    if not x.retains_grad:
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+            "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make "
+            f"sure you access the leaf Tensor instead. The Tensor is the result of {x._node.operator}.",
+            UserWarning,
+            stacklevel=3,
+        )

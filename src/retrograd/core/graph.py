@@ -54,8 +54,45 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes (or leaf Tensors) this one's inputs came from, as PyTorch shows them."""
-        return tuple((parent, 0) for parent in self.parents)
+        """The nodes this one's inputs came from, each with which of its outputs was the input; None for constants."""
+        return tuple([(shown(parent), output_number(parent)) for parent in self.parents])
+
+
+class AccumulateGrad:
+    """Stands for a leaf among nodes, as PyTorch shows it: where gradients end.
+
+    The graph itself holds the leaf; two of these are equal where their leaves are one.
+    """
+
+    __slots__ = ("variable",)
+
+    next_functions: tuple[tuple[Any, int], ...] = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """Its name, for every leaf the same."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad of {self.variable!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash((AccumulateGrad, id(self.variable)))
+
+
+def shown(edge: Any) -> Any:
+    """What stands at the end of an edge, for users: a node, also for a leaf, or None."""
+    return edge if edge is None or type(edge) is Node else AccumulateGrad(edge)
+
+
+def output_number(edge: Any) -> int:
+    """Which output of its operator an edge stands for; an operator with several has a node for each, beside its own."""
+    return edge.plan.select or 0 if type(edge) is Node else 0
 
 
 class Released(Protocol):
@@ -69,8 +106,8 @@ def saved_by(node: Node) -> tuple[Any, ...]:
     """What a node saved, computed again where it was let go."""
     if node.saved is None:
         raise RuntimeError(
-            f"{node.operator}: backward through the graph a second time, after what the operator saved was freed; "
-            "specify retain_graph=True at the first backward or autograd.grad call"
+            f"{node.operator}: backward through the graph a second time, after what the operator saved was freed. "
+            "Specify retain_graph=True at the first backward or autograd.grad call"
         )
     while not isinstance(node.saved, tuple):
         node.saved.restore()

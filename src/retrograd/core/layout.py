@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
@@ -143,10 +143,12 @@ def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bo
 
 
 class Size(tuple[int, ...]):
-    """The shape of a Tensor: a tuple of lengths that can count its elements.
+    """The shape of a Tensor: a tuple of lengths that can count its elements; its parts and sums are sizes, too.
 
     >>> Size((2, 3)).numel()
     6
+    >>> (Size((2, 3, 4))[1:] + (5,)).numel()
+    60
     """
 
     __slots__ = ()
@@ -154,3 +156,25 @@ class Size(tuple[int, ...]):
     def numel(self) -> int:
         """The number of elements of a Tensor of this shape."""
         return prod(self)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
+        found = _item(self, index)
+        return Size(found) if found.__class__ is tuple else found
+
+    def __add__(self, other: tuple[Any, ...]) -> Any:
+        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: tuple[int, ...]) -> Size:
+        return Size(other.__add__(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+
+_item: Any = tuple.__getitem__

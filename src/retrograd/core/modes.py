@@ -38,6 +38,11 @@ watchers: set[int] = set()
 unrecorded: set[int] = set()
 
 
+# What else a part of a program runs in, beside these modes (``autocast``, once it is loaded): each function, called in
+# the first run of the part, gives what makes a context manager for a second run.
+surroundings: list[Callable[[], Callable[[], AbstractContextManager[Any]]]] = []
+
+
 class AtomicExit(io.IOBase):
     """A context manager that Ctrl-C cannot keep from restoring what it changed.
 

@@ -18,7 +18,7 @@ import numpy as np
 from .devices import backend_of
 from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import call_error, describe, operator_error
-from .graph import NOTHING, Node, edge_of, new_node
+from .graph import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
 from .layout import broadcast_shapes
 from .modes import modes, watchers
 from .plan import Plan
@@ -232,12 +232,12 @@ def check_writable(name: str, x: Tensor) -> None:
     if modes.grad_enabled and x._requires and x._node is None:
         raise _refusal(
             name,
-            "a leaf Tensor that requires grad is being written in place; write under no_grad(), or to a result "
-            "computed from it",
+            "a leaf Variable that requires grad is being used in an in-place operation; write under no_grad(), or to a "
+            "result computed from it",
         )
     base = x._base
     if modes.grad_enabled and base is not None and base._requires and base._node is None:
-        raise _refusal(name, "a view of a leaf Tensor that requires grad is being written in place")
+        raise _refusal(name, "a view of a leaf Variable that requires grad is being used in an in-place operation")
     if overlaps_itself(x.array):
         raise _refusal(
             name,
@@ -439,8 +439,11 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
         _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
+        next_sequence()  # left free for ``read_through_base``
     if node is not None or x._requires:
         _replace(x, node)
+        if base is not None and (x.retains_grad or base.retains_grad):
+            read_through_base(x)
     storage = storage_of(x)
     still: list[Any] = []
     derived, storage.derived = storage.derived or (), still
@@ -456,6 +459,39 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         else:  # A subclass keeps its class, and retain_grad follows the Tensor.
             _replace(tensor, _derived_node(tensor))
             still.append(member)
+
+
+def read_through_base(x: Tensor) -> None:
+    """Before a hook is set on a written view or its base: let all that has read the view read it from the base.
+
+    A write to a view leaves two nodes: that of the written values, from which the view is read at no further cost, and
+    ``overwrite``, of the base. For gradients of leaves it makes no difference that reading the view goes past the base.
+    A hook on the base, however, is to see what the view contributes, and one on the view nothing but that. So the
+    values' node becomes, in place, one that extracts them from the base, and a copy of it makes the values.
+    """
+    root = x if x._base is None else x._base
+    write = root._node
+    if write is None or write.plan.primitive is not OVERWRITE:
+        return
+    values = write.parents[1]
+    if values is None or getrefcount(values) == LOCAL_ONLY + 1:  # only ``write`` reads them
+        return
+    if values.saved is not None:
+        saved_by(values)  # a checkpoint gives what it let go to this node, not to a copy
+    maker = new_node(values.plan, values.parents, values.saved, values.shape, values.dtype)
+    maker.sequence, maker.site = values.sequence, values.site
+    place: Place = write.saved[OVERWRITE.position["place"]]
+    extracted = _place_node(EXTRACT, (write,), place, _Shaped(values.shape, values.dtype))
+    values.plan, values.parents, values.saved = extracted.plan, extracted.parents, extracted.saved
+    values.sequence = write.sequence + 1
+    write.parents = (write.parents[0], maker)
+
+
+class _Shaped(NamedTuple):
+    """What ``_place_node`` asks of an array."""
+
+    shape: tuple[int, ...]
+    dtype: DType
 
 
 def _replace(x: Tensor, node: Node | None) -> None:

@@ -6,10 +6,8 @@ entered on the class by ``retrograd.ops``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import ref
 
 import numpy as np
 
@@ -24,9 +22,9 @@ from .dtypes import (
     promote_types,
     scalar_dtype,
 )
-from .errors import call_error, describe, warn_of_lost_gradient
+from .errors import call_error, describe, warn_of_lost_gradient, warn_of_missing_gradient
 from .graph import edge_of
-from .hooks import LeafHooks, RemovableHandle
+from .hooks import LeafHooks
 from .layout import Size as Size
 from .modes import modes, watchers
 from .observers import tell_departed
@@ -215,7 +213,7 @@ class Tensor(Copies, TensorMethods):
             RuntimeError: the Tensor requires grad (call ``detach()`` first).
         """
         if self._requires and not force:
-            raise RuntimeError("numpy: can't be called on a Tensor that requires grad; use tensor.detach().numpy()")
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if watchers:
             tell_departed(self, "numpy")
         return backend_of(self.array).to_numpy(self.array)
@@ -288,7 +286,10 @@ class Tensor(Copies, TensorMethods):
         """
         if watchers and modes.tracer is not None:
             modes.tracer.reads_grad(self)
-        return self._grad
+        gradient = self._grad
+        if gradient is None and self._node is not None:
+            warn_of_missing_gradient(self)
+        return gradient
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -366,81 +367,6 @@ class Tensor(Copies, TensorMethods):
         self.array = value.array
         share(self, value, related=False)
         self._requires, self._node = requires, node
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever a walk has computed this Tensor's gradient; what it returns replaces it.
-
-        Args:
-            hook: called with the gradient; returns its replacement, or None.
-
-        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
-        >>> handle = x.register_hook(lambda grad: grad * 10)
-        >>> (x * 3).sum().backward()
-        >>> x.grad
-        tensor([30., 30.])
-
-        Raises:
-            RuntimeError: the Tensor needs no gradient.
-        """
-        if not self._requires:
-            raise RuntimeError("register_hook: the Tensor does not require grad")
-        if self._node is not None:
-            if self._node.hooks is None:
-                self._node.hooks = {}
-            return RemovableHandle(self._node.hooks, hook)
-        if self._hooks is None:
-            self._hooks = LeafHooks()
-        return RemovableHandle(self._hooks.on_gradient, hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call ``hook(tensor)`` on a leaf after a walk has added to its ``.grad``.
-
-        Args:
-            hook: called with the leaf.
-
-        >>> x = rg.ones(2, requires_grad=True)
-        >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
-        >>> (x * 3).sum().backward()
-        tensor([3., 3.])
-
-        Raises:
-            RuntimeError: the Tensor is not a leaf or needs no gradient.
-        """
-        if not self._requires or self._node is not None:
-            raise RuntimeError("register_post_accumulate_grad_hook: wanted a leaf that requires grad")
-        if self._hooks is None:
-            self._hooks = LeafHooks()
-        return RemovableHandle(self._hooks.on_accumulation, hook)
-
-    def retain_grad(self) -> None:
-        """Let walks store the gradient of this non-leaf in ``.grad``, too.
-
-        >>> x = rg.ones(2, requires_grad=True)
-        >>> y = x * 3
-        >>> y.retain_grad()
-        >>> y.sum().backward()
-        >>> y.grad
-        tensor([1., 1.])
-
-        Raises:
-            RuntimeError: the Tensor needs no gradient.
-        """
-        if not self._requires:
-            raise RuntimeError("retain_grad: the Tensor does not require grad")
-        if self._node is None:
-            return
-        if self._node.hooks is None:
-            self._node.hooks = {}
-        elif -id(self) in self._node.hooks:
-            return
-        me = ref(self)
-
-        def keep(gradient: Tensor) -> None:
-            tensor = me()
-            if tensor is not None:
-                tensor._grad = gradient.clone() if tensor._grad is None else tensor._grad + gradient
-
-        self._node.hooks[-id(self)] = keep
 
     @property
     def retains_grad(self) -> bool:

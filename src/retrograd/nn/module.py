@@ -14,6 +14,7 @@ from ..core.modes import modes, no_grad, watchers
 from ..core.observers import Observer
 from ..core.shown import shown_by
 from ..core.tensor import Tensor
+from . import everywhere
 from .parameter import Buffer, Parameter
 from .state import State
 
@@ -83,6 +84,12 @@ class Module(State):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
+    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+        """``__call__`` while there are hooks on all modules."""
+        if watchers and modes.observers:
+            return self._call_watched(modes.observers, args, kwargs)
+        return self._call_with_hooks(args, kwargs)
+
     def _call_watched(self, observers: tuple[Observer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = (*args, *kwargs.values())
         for observer in observers:
@@ -98,7 +105,7 @@ class Module(State):
         return result
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+        for hook, with_kwargs in [*everywhere.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
             if with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is not None:
@@ -108,12 +115,14 @@ class Module(State):
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
         backward = None
-        if self._backward_hooks or self._backward_pre_hooks:
+        on_gradients = [*everywhere.backward_hooks.values(), *self._backward_hooks.values()]
+        before_gradients = [*everywhere.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        if on_gradients or before_gradients:
             from .hooks import BackwardHooks
 
-            backward = BackwardHooks(self, list(self._backward_hooks.values()), list(self._backward_pre_hooks.values()))
+            backward = BackwardHooks(self, on_gradients, before_gradients)
             args = backward.watch_inputs(args)
-        pending = list(self._forward_hooks.values())
+        pending = [*everywhere.forward_hooks.values(), *self._forward_hooks.values()]
         try:
             result = self.forward(*args, **kwargs)
             while pending:
@@ -171,7 +180,7 @@ class Module(State):
             if "_modules" not in tables:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             _forget(self, name, keep="_modules")
-            tables["_modules"][name] = value
+            tables["_modules"][name] = everywhere.registered(everywhere.module_hooks, self, name, value)
         elif isinstance(value, Buffer):
             _forget(self, name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
@@ -190,7 +199,7 @@ class Module(State):
         elif "_buffers" in tables and name in tables["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r} (wanted a Tensor or None)")
-            tables["_buffers"][name] = value
+            tables["_buffers"][name] = everywhere.registered(everywhere.buffer_hooks, self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -219,7 +228,7 @@ class Module(State):
             raise TypeError(f"cannot assign {type(param).__name__} to parameter {name!r} (wanted nn.Parameter or None)")
         if param is not None and not param.is_leaf:
             raise ValueError(f"cannot assign a non-leaf Tensor to parameter {name!r}")
-        self._parameters[name] = param
+        self._parameters[name] = everywhere.registered(everywhere.parameter_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Enter a Tensor that belongs to the module's state without being trained.
@@ -229,7 +238,7 @@ class Module(State):
         _check_name(self, name, "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign {type(tensor).__name__} to buffer {name!r} (wanted a Tensor or None)")
-        self._buffers[name] = tensor
+        self._buffers[name] = everywhere.registered(everywhere.buffer_hooks, self, name, tensor)
         if persistent:
             self._non_persistent.discard(name)
         else:
@@ -240,7 +249,7 @@ class Module(State):
         _check_name(self, name, "module")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._modules[name] = module
+        self._modules[name] = everywhere.registered(everywhere.module_hooks, self, name, module)
 
     register_module = add_module
 
@@ -532,6 +541,17 @@ class Module(State):
     def __setstate__(self, state: dict[str, Any]) -> None:
         Module.__init__(self)
         self.__dict__.update(state)
+
+
+_plain_call = Module.__call__
+
+
+def _choose_call() -> None:
+    """Let modules ask for the hooks on all modules, while there are any."""
+    Module.__call__ = Module._call_hooked if everywhere.any_at_calls() else _plain_call  # type: ignore[method-assign]
+
+
+everywhere.changed.append(_choose_call)
 
 
 def _indent(text: str) -> str:

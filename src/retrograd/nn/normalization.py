@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,6 +66,18 @@ class _NormBase(_Affine):
         count = tensor(0, dtype=np.int64, device=device) if tracked else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
+
+    _version = 2  # PyTorch's: version 1 had no num_batches_tracked
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
+    ) -> None:
+        """As for any module; the count of batches, which older dictionaries do not have, begins at zero."""
+        key = f"{prefix}num_batches_tracked"
+        older = (local_metadata.get("version") or 1) < 2
+        if older and self.num_batches_tracked is not None and key not in state_dict:
+            state_dict[key] = tensor(0, dtype=np.int64, device=self.num_batches_tracked.device)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def reset_running_stats(self) -> None:
         """Forget the running statistics."""

@@ -19,6 +19,14 @@ from .parameter import Parameter, new_parameter
 from .utils.rnn import PackedSequence, run_packed
 
 
+def _refuse_projection(name: str, given: dict[str, int]) -> None:
+    """Refuse an argument that only ``LSTM`` has, as PyTorch does, and any that none has."""
+    if "proj_size" in given:
+        raise ValueError(f"{name}: proj_size argument is only supported for LSTM, not RNN or GRU")
+    for argument in given:
+        raise TypeError(f"{name}.__init__() got an unexpected keyword argument {argument!r}")
+
+
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights of every layer and direction, and the shapes of inputs and states.
 
@@ -225,7 +233,9 @@ class RNN(RNNBase):
         bidirectional: bool = False,
         device: DeviceLike = None,
         dtype: DTypeLike = None,
+        **only_of_lstm: int,
     ) -> None:
+        _refuse_projection("RNN", only_of_lstm)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: unknown nonlinearity {nonlinearity!r}; select from 'tanh' or 'relu'")
         mode = f"RNN_{nonlinearity.upper()}"
@@ -263,7 +273,9 @@ class GRU(RNNBase):
         bidirectional: bool = False,
         device: DeviceLike = None,
         dtype: DTypeLike = None,
+        **only_of_lstm: int,
     ) -> None:
+        _refuse_projection("GRU", only_of_lstm)
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,18 +40,18 @@ class State:
     _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
-    def _tree(self, prefix: str = "") -> Iterator[tuple[str, State]]:
-        """Every module of the tree with the prefix of its names, as often as it stands there."""
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module._tree(f"{prefix}{name}.")
+    _version = 1  # of the layout of its entries: the metadata of a state_dict say which one it has
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Every Parameter and persistent buffer by dotted name, detached but on the same memory."""
         state: dict[str, Any] = OrderedDict() if destination is None else destination
+        if destination is None:
+            state._metadata = OrderedDict()  # type: ignore[attr-defined]
+        local = {"version": self._version}
+        if hasattr(state, "_metadata"):
+            state._metadata[prefix[:-1]] = local
         for hook in self._state_dict_pre_hooks.values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(state, prefix, keep_vars)
@@ -59,7 +59,7 @@ class State:
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            changed = hook(self, state, prefix, {})
+            changed = hook(self, state, prefix, local)
             if changed is not None:
                 state = changed
         return state
@@ -105,7 +105,10 @@ class State:
         return self.register_load_state_dict_pre_hook(own)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()`` that succeeded."""
+        """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.
+
+        The hook may take names out of ``incompatible_keys``, which are then no error.
+        """
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def load_state_dict(
@@ -122,35 +125,49 @@ class State:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded.
+            RuntimeError: names (with ``strict``) or shapes do not fit; the message lists all. Nothing is loaded, unless
+                a hook after loading was there to forgive what names do not fit.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: wanted a dictionary, got {type(state_dict).__name__}")
-        given = dict(state_dict)
         missing: list[str] = []
         unexpected: list[str] = []
         problems: list[str] = []
         # What is to be done once the whole tree is found right; until then nothing is written.
         assignments: list[Callable[[], object]] = []
-        metadata = {"assign_to_params_buffers": assign, "assignments": assignments}
-        tree = list(self._tree())
-        for prefix, module in tree:
-            module._load_from_state_dict(given, prefix, metadata, strict, missing, unexpected, problems)
-        own = {prefix + name for prefix, module in tree for name in module._state_names()}
-        unexpected += [key for key in given if key not in own and key not in unexpected]
+        loading = {"assign_to_params_buffers": assign, "assignments": assignments}
+        metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", None) or {}
+        incompatible = IncompatibleKeys(missing, unexpected)
+        after: list[Callable[[], object]] = []
+
+        def load(module: State, given: dict[str, Any], prefix: str) -> None:
+            local = {**metadata.get(prefix[:-1], {}), **loading}
+            module._load_from_state_dict(given, prefix, local, strict, missing, unexpected, problems)
+            names = module._state_names()
+            for key in given:
+                name, dot, _ = key.removeprefix(prefix).partition(".")
+                if name not in (module._modules if dot else names) and key not in unexpected:
+                    unexpected.append(key)
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = f"{prefix}{name}."
+                    # A dictionary of the child's own: its hooks see nothing else, and what they change stays below.
+                    load(child, {key: given[key] for key in given if key.startswith(below)}, below)
+            after.extend(partial(hook, module, incompatible) for hook in module._load_state_dict_post_hooks.values())
+
+        load(self, OrderedDict(state_dict), "")
+        if not problems and (after or not strict or not (missing or unexpected)):
+            with no_grad():
+                for write in assignments:
+                    write()
+            for tell in after:  # which may take keys out of ``incompatible``
+                tell()
         if strict and missing:
             problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(map(repr, missing)) + ".")
         if strict and unexpected:
             problems.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(map(repr, unexpected)) + ".")
         if problems:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
-        with no_grad():
-            for write in assignments:
-                write()
-        incompatible = IncompatibleKeys(missing, unexpected)
-        for _, module in tree:
-            for hook in module._load_state_dict_post_hooks.values():
-                hook(module, incompatible)
         return incompatible
 
     def _state_names(self) -> list[str]:
@@ -193,6 +210,8 @@ class State:
                     continue
                 value = found
             tensor: Tensor = getattr(self, name)
+            if tensor.array.shape == () and value.array.shape == (1,):  # as PyTorch before 0.4 saved numbers
+                value = value[0]
             if value.array.shape != tensor.array.shape:
                 error_msgs.append(f"size mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
             elif local_metadata.get("assign_to_params_buffers"):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ..core.fallback import legacy_names as _legacy_names
+from . import differentiable as differentiable
 from . import lr_scheduler as lr_scheduler
 from .adam import Adam as Adam
 from .adam import Adamax as Adamax

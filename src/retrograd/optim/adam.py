@@ -10,7 +10,8 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm
+from .steps import decay_towards, decay_towards_square, descend, descent
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -47,7 +48,7 @@ class Adam(Optimizer):
         maximize: ascend instead.
         decoupled_weight_decay: shrink the parameters instead, as AdamW does.
         foreach, capturable, fused: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -165,7 +166,7 @@ class Adamax(Optimizer):
         weight_decay: L2 penalty.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -234,7 +235,7 @@ class NAdam(Optimizer):
         decoupled_weight_decay: shrink the parameters, as AdamW does.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -315,7 +316,7 @@ class RAdam(Optimizer):
         decoupled_weight_decay: shrink the parameters, as AdamW does.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.

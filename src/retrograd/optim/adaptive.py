@@ -9,7 +9,8 @@ import numpy as np
 from ..core.devices import backend_of
 from ..core.tensor import Tensor, new_tensor
 from .hyperparameters import Fraction, LearningRate, NotNegative, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, decay_towards_square, descend, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm
+from .steps import decay_towards, decay_towards_square, descend, descent
 
 
 class Adagrad(Optimizer):
@@ -26,7 +27,7 @@ class Adagrad(Optimizer):
         eps: keeps the division finite.
         maximize: ascend instead.
         foreach, fused: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -98,7 +99,7 @@ class Adadelta(Optimizer):
         weight_decay: L2 penalty.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -164,7 +165,7 @@ class RMSprop(Optimizer):
         centered: divide by the gradient's standard deviation.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.
@@ -247,7 +248,7 @@ class Rprop(Optimizer):
         step_sizes: its bounds.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a negative ``lr``, or not ``0 < etas[0] < 1 < etas[1]``.

@@ -68,9 +68,7 @@ def hyperparameters(arguments: dict[str, Any]) -> dict[str, Any]:
     defaults = {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
     for name, allowed in _ranges(arguments["__class__"]).items():
         allowed.check(optimizer, name, defaults[name])
-    # How a step is carried out is decided here: foreach, fused and capturable mean nothing. These cannot be ignored:
-    if defaults.get("differentiable"):
-        raise RuntimeError(f"{optimizer}: differentiable=True is not supported; steps are never recorded")
+    # How a step is carried out is decided here: foreach, fused and capturable mean nothing. This cannot be ignored:
     if defaults.get("fused") and defaults.get("foreach"):
         raise RuntimeError(f"{optimizer}: `fused` and `foreach` cannot be `True` together.")
     return defaults

@@ -137,7 +137,7 @@ class LBFGS(Optimizer):
                 direction = self._direction(state, gradient, group["history_size"])
                 state["prev_flat_grad"] = new_tensor(gradient.copy())
                 state["prev_loss"] = last_loss = loss
-                t = lr * min(1.0, 1.0 / float(np.abs(gradient).sum())) if state["n_iter"] == 1 else lr
+                t = lr / max(1.0, float(np.abs(gradient).sum())) if state["n_iter"] == 1 else lr
                 slope = _dot(gradient, direction)
                 state["d"], state["t"] = new_tensor(direction), t
                 if slope > -tolerance_change:

@@ -11,7 +11,8 @@ from ..core.dtypes import float16, float32, precision
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
 from .hyperparameters import LearningRate, NotNegative, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, decay_towards, writable
+from .optimizer import Optimizer, ParamsT, writable
+from .steps import decay_towards
 
 
 def _norm(x: Any) -> float:

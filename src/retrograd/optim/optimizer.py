@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ..core.devices import backend_of, is_array
-from ..core.dtypes import INEXACT, DType, float16, float32, float64, get_default_dtype
+from ..core.dtypes import INEXACT, DType, float32, float64, get_default_dtype
 from ..core.errors import describe
 from ..core.fallback import legacy_names
 from ..core.hooks import RemovableHandle
@@ -51,12 +51,16 @@ class UpdateForm(NamedTuple):
 
 
 class _Required:
+    """As a default: an option that every parameter group has to give."""
+
     def __repr__(self) -> str:
         return "<required parameter>"
 
 
-# As a default: an option that every parameter group has to give.
 required: Final = _Required()
+
+# What a step with ``differentiable=True`` does in the place of an optimizer's ``_update`` (see differentiable.py).
+recorded_updates: dict[Callable[..., Any], Callable[..., None]] = {}
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -85,66 +89,6 @@ def writable(parameter: Tensor) -> Any:
         unshare(parameter, keep_values=True)
     storage_of(parameter).version += 1
     return parameter.array
-
-
-def descent(p: Any, g: Any, out: Any, group: dict[str, Any]) -> Any:
-    """The direction to descend along, ``g`` or ``-g`` with weight decay: in ``out``, or ``g`` itself where it is that.
-
-    Weight decay is a part of the gradient, or, where the group says ``decoupled_weight_decay``, shrinks ``p`` at once.
-    """
-    weight_decay, maximize = number(group.get("weight_decay", 0)), group["maximize"]
-    if weight_decay and group.get("decoupled_weight_decay"):
-        p *= 1 - number(group["lr"]) * weight_decay
-        weight_decay = 0
-    if weight_decay:
-        np.multiply(p, weight_decay, out=out)
-        return np.subtract(out, g, out=out) if maximize else np.add(out, g, out=out)
-    return np.negative(g, out=out) if maximize else g
-
-
-def decay_towards(average: Any, value: Any, rate: float, scratch: Any) -> None:
-    """``average += rate * (value - average)``: the exponential moving average."""
-    np.subtract(value, average, out=scratch)
-    if rate < 0.5:
-        scratch *= rate
-        average += scratch
-    else:  # from the nearer end, as PyTorch's lerp: value itself where rate is 1
-        scratch *= 1 - rate
-        np.subtract(value, scratch, out=average)
-
-
-def average_all(averages: Sequence[Any], values: Sequence[Any], rate: float) -> None:
-    """``decay_towards`` for many arrays; averages of integers are the values themselves."""
-    rows = list(zip(averages, values, strict=True))
-    if rows and updates.takes(rows):
-        updates.update("averaged", rows, (), (rate, 1 - rate))
-        return
-    for average, value in rows:
-        if average.dtype.kind in INEXACT:
-            decay_towards(average, value, rate, backend_of(average).xp.empty_like(average))
-        else:
-            average[...] = value
-
-
-def decay_towards_square(average: Any, value: Any, decay: float, scratch: Any) -> None:
-    """``average = decay * average + (1 - decay) * value**2``.
-
-    In this order ``average`` stays finite for a value whose square is not, and an infinite one is no ``inf - inf``.
-    """
-    np.multiply(value, 1 - decay, out=scratch)
-    scratch *= value
-    average *= decay
-    average += scratch
-
-
-def descend(p: Any, rate: float, numerator: Any, denominator: Any, scratch: Any) -> None:
-    """``p -= rate * numerator / denominator``, the product first, as in PyTorch: a quotient alone may overflow."""
-    if p.dtype == float16:  # whose range is too small even for the product
-        p -= rate * numerator.astype(float32) / denominator
-        return
-    np.multiply(numerator, rate, out=scratch)
-    scratch /= denominator
-    p -= scratch
 
 
 @cache
@@ -287,7 +231,7 @@ class Optimizer:
                 raise TypeError(
                     f"{me}: optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
                 )
-            if not (parameter.is_leaf or parameter.retains_grad):
+            if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
                 raise ValueError(f"{me}: can't optimize a non-leaf Tensor, {describe(parameter)}")
         for name, default in self.defaults.items():
             if default is required and name not in group:
@@ -340,10 +284,21 @@ class Optimizer:
         with silent():
             for group in self.param_groups:
                 moved = [parameter for parameter in group["params"] if parameter._grad is not None]
-                if not self._update_together(moved, group):
+                if group.get("differentiable"):
+                    self._update_recorded(moved, group)
+                elif not self._update_together(moved, group):
                     for parameter in moved:
                         self._update(parameter, parameter._grad.array, group)
         return loss
+
+    def _update_recorded(self, moved: list[Tensor], group: dict[str, Any]) -> None:
+        update = recorded_updates.get(type(self)._update)
+        if update is None:
+            raise RuntimeError(
+                f"{type(self).__name__}: differentiable=True is not supported: its steps are not recorded"
+            )
+        for parameter in moved:
+            update(self, parameter, parameter._grad, group)
 
     def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
         """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""

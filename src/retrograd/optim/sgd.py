@@ -8,7 +8,8 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from .hyperparameters import LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm, decay_towards, descent
+from .optimizer import Optimizer, ParamsT, UpdateForm
+from .steps import decay_towards, descent
 
 
 class SGD(Optimizer):
@@ -26,7 +27,7 @@ class SGD(Optimizer):
         nesterov: use Nesterov's momentum.
         maximize: ascend instead.
         foreach, fused: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range, or ``nesterov`` without momentum or with dampening.
@@ -116,7 +117,7 @@ class ASGD(Optimizer):
         weight_decay: L2 penalty.
         maximize: ascend instead.
         foreach, capturable: accepted, without meaning here.
-        differentiable: not supported.
+        differentiable: record the steps, so that gradients flow through them (see differentiable.py).
 
     Raises:
         ValueError: a hyper-parameter out of range.

@@ -14,7 +14,8 @@ from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.make.creation import tensor
 from .lr_scheduler.base import LRScheduler, per_group, rates_of
-from .optimizer import Optimizer, average_all, writable
+from .optimizer import Optimizer, writable
+from .steps import average_all
 
 Average = Callable[[Tensor, Tensor, Tensor | int], Tensor]
 AverageOfLists = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]

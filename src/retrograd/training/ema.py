@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core.tensor import Tensor, new_tensor
 from ..nn.module import Module
-from ..optim.optimizer import average_all, writable
+from ..optim.optimizer import writable
+from ..optim.steps import average_all
 
 
 class EMA:

@@ -134,8 +134,8 @@ def _leaf(picture: Picture, x: Tensor, name: str, traced: str) -> Vertex:
     vertex = picture.add(kind, name or traced or kind, note=short_shape(x.shape), shapes=(tuple(x.shape),))
     vertex.details = _tensor_details(x)
     alarms = [figures(x).alarm]
-    if x.grad is not None:
-        found = figures(x.grad)
+    if x._grad is not None:
+        found = figures(x._grad)
         alarms.append(found.alarm and f"grad {found.alarm}")
         if found.size > found.nans + found.infinities:
             vertex.norms = (found.norm,)
@@ -146,8 +146,8 @@ def _leaf(picture: Picture, x: Tensor, name: str, traced: str) -> Vertex:
 def _tensor_details(x: Tensor) -> list[tuple[str, str]]:
     device = "" if x.device.type == "cpu" else f" on {x.device}"
     details = [("shape", shape_text(x.shape)), ("dtype", f"{x.dtype}{device}"), ("values", str(figures(x)))]
-    if x.grad is not None:
-        details.append(("gradient", str(figures(x.grad))))
+    if x._grad is not None:
+        details.append(("gradient", str(figures(x._grad))))
     elif x.is_leaf:
         details.append(("gradient", "none: no backward walk has reached it"))
     return details

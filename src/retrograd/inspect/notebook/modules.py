@@ -64,8 +64,8 @@ def _tensor(kind: str, name: str, x: Tensor, shared: set[int]) -> str:
     marks += ["buffer"] * (kind == "buffer") + ["shared"] * (id(x) in shared)
     marks += ["frozen"] * (kind == "parameter" and not x.requires_grad)
     gradient = ""
-    if x.grad is not None:
-        found = figures(x.grad)
+    if x._grad is not None:
+        found = figures(x._grad)
         gradient = f"⚠ {found.alarm}" if found.alarm else f"norm {number(found.norm)}"
     count = f"{x.array.size:,}" if kind == "parameter" else ""
     label = f"{escape(name)} <i>{escape(' · '.join(marks))}</i>"

@@ -38,9 +38,9 @@ def tensor_html(x: Any) -> str:
     head = f"<b>{escape(kind)}</b> " + " · ".join(map(escape, facts))
     parts = [f"<div>{head}</div>", _values("values", x)]
     # A result's own gradient is asked for only where it is kept: other Tensors have none.
-    if x.is_leaf and x.requires_grad or x.grad is not None:
+    if x.is_leaf and x.requires_grad or x._grad is not None:
         none = '<div style="opacity:.75;margin-top:6px">gradient: none yet</div>'
-        parts.append(none if x.grad is None else _values("gradient", x.grad))
+        parts.append(none if x._grad is None else _values("gradient", x._grad))
     text = escape(np.array2string(numbers_of(x), separator=", ", threshold=1000))
     if x.array.size > 1:
         pre = '<pre style="margin:4px 0 0;max-height:320px;overflow:auto">'

@@ -208,7 +208,7 @@ class SparseTensor:
     @property
     def grad(self) -> SparseTensor | None:
         """The gradient that the values have accumulated, at their coordinates."""
-        gradient = self._values.grad
+        gradient = self._values._grad
         return None if gradient is None else self._with(gradient)
 
     @grad.setter

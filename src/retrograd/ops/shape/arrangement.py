@@ -16,7 +16,7 @@ from ...core.devices import array_module, backend_of
 from ...core.errors import describe
 from ...core.layout import order_like, row_major
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor, new_tensor
+from ...core.tensor import Tensor, new_tensor, tensor_method
 from ...kernels.layout import copies
 from ...kernels.results import empty
 from ..indexing.indexing import Index, reading
@@ -249,6 +249,12 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
         dims = (only_keyword("dims", dims, keywords),)
     x = operand(input)
     return apply(FLIP, (x,), {"dims": dimensions(integers(dims, "dims"), x.ndim)})
+
+
+@tensor_method
+def __reversed__(self: Tensor) -> Tensor:
+    """``flip(0)``, for Python's ``reversed``; a Tensor without dimensions is its own reverse."""
+    return flip(self, 0) if self.ndim else self
 
 
 @operator()

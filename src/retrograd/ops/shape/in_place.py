@@ -10,6 +10,7 @@ from ...core.tensor import Tensor
 from ..table.registry import named_errors
 from .permutation import t, transpose
 from .shape import squeeze, unsqueeze
+from .views import as_strided
 
 
 def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -36,5 +37,6 @@ for _name, _changed in (
     ("swapaxes", transpose),
     ("swapdims", transpose),
     ("t", t),
+    ("as_strided", as_strided),
 ):
     setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _changed))

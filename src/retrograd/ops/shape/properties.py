@@ -103,11 +103,19 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     Raises:
         IndexError: ``dim`` is out of range.
 
-    >>> rg.zeros(2, 3).stride()
-    (3, 1)
+    >>> rg.zeros(2, 3).stride(), rg.zeros(1, 3).expand(2, 3).stride()
+    ((3, 1), (0, 1))
     """
-    steps = tuple([step // self.array.dtype.itemsize for step in self.array.strides])
-    return steps if dim is None else steps[dimension(dim, len(steps))]
+    array = self.array
+    steps = [step // array.dtype.itemsize for step in array.strides]
+    # Where there are no neighbours, NumPy may say 0; PyTorch says what row-major order would have.
+    empty = 0 in array.shape
+    following = 1
+    for place in reversed(range(len(steps))):
+        if empty or steps[place] == 0 and array.shape[place] == 1:
+            steps[place] = following
+        following = steps[place] * max(1, array.shape[place])
+    return tuple(steps) if dim is None else steps[dimension(dim, len(steps))]
 
 
 @operator(namespace="Tensor", differentiable=False)

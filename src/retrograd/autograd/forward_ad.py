@@ -1,0 +1,202 @@
+"""Forward mode with dual Tensors: a tangent that is given to some Tensors follows the program to its results.
+
+Inside ``dual_level`` the program is recorded as for a backward pass, and ``unpack_dual`` carries the tangents along the
+record (see ``func.jvp``). So a dual Tensor requires grad. What a program computes from it under ``no_grad`` has no
+tangent; to ask for one is an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
+
+from ..core.backward import as_array
+from ..core.dtypes import is_differentiable
+from ..core.errors import describe
+from ..core.graph import NOTHING, Node, edge_of, new_node, reachable
+from ..core.modes import modes
+from ..core.observers import Observer, attach, detach
+from ..core.plan import Recordable
+from ..core.storage import share, storage_of
+from ..core.tensor import Tensor, new_tensor
+from ..func.forward import jvp_through
+from ..ops.table.elementwise import IDENTITY
+
+
+class _Level(Observer):
+    """The tangents given since a level was entered, and what was computed from dual Tensors without a record."""
+
+    def __init__(self) -> None:
+        self.tangents: WeakKeyDictionary[Node, Tensor] = WeakKeyDictionary()  # freed with their dual Tensors
+        self.moving: WeakSet[Node] = WeakSet()  # nodes whose results have tangents
+        self.lost: WeakSet[Any] = WeakSet()  # results that would have them, had they been recorded
+        self.lost_gradients = False
+
+    def recorded(self, node: Node) -> None:
+        if any(type(parent) is Node and parent in self.moving for parent in node.parents):
+            self.moving.add(node)
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        unrecorded = node is None and not modes.grad_enabled
+        for x in inputs:
+            if isinstance(x, Tensor) and (x._storage in self.lost or unrecorded and x._node in self.moving):
+                for y in outputs:
+                    if is_differentiable(y.array.dtype):
+                        self.lost.add(storage_of(y))
+                return
+        if node is not None:  # of a Function, whose forward was not recorded
+            for y in outputs:
+                self.lost.discard(storage_of(y))
+
+    def began(self) -> None:
+        if self.tangents and not modes.grad_enabled:
+            self.lost_gradients = True
+
+
+class _Here(threading.local):
+    level: _Level | None = None
+
+
+_here = _Here()
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A Tensor and its tangent, which is None where it has none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Begin a level, outside of which there are no tangents; ``dual_level`` does it in a block.
+
+    Raises:
+        RuntimeError: a level was begun on this thread, and not ended.
+    """
+    if _here.level is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _here.level = _Level()
+    attach(_here.level)
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the level, and with it all its tangents.
+
+    Args:
+        level: 0, the number of the only level.
+
+    Raises:
+        RuntimeError: there is no such level.
+    """
+    if _here.level is None or level not in (None, 0):
+        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
+    detach(_here.level)
+    _here.level.tangents.clear()
+    _here.level = None
+
+
+class dual_level:
+    """A context manager inside which Tensors may have tangents.
+
+    >>> import retrograd.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor([ 2., 40.])
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *error: object) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A Tensor on the same memory, whose tangent is the given one.
+
+    Args:
+        tensor: the values, floating or complex.
+        tangent: the direction, of the same shape and dtype. It may require grad, and results' tangents then do.
+        level: 0, the number of the only level.
+
+    Raises:
+        RuntimeError: there is no level, or shapes or dtypes differ.
+        ValueError: ``tensor`` or ``tangent`` is neither floating nor complex.
+        TypeError: one of them is no Tensor.
+    """
+    if _here.level is None or level not in (None, 0):
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for name, x in (("primal", tensor), ("tangent", tangent)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"make_dual: expected {name} to be a Tensor, got {type(x).__name__}")
+        if not is_differentiable(x.array.dtype):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+    if tensor.array.shape != tangent.array.shape:
+        raise RuntimeError(
+            "make_dual: Trying to set a forward gradient that has a different size than that of the original Tensor, "
+            f"this is not supported. Tensor is {describe(tensor)}, the tangent {describe(tangent)}."
+        )
+    if tensor.array.dtype != tangent.array.dtype:
+        raise RuntimeError(
+            f"make_dual: expected the tangent to have the dtype of {describe(tensor)}, got {describe(tangent)}"
+        )
+    dual = new_tensor(tensor.array)
+    share(dual, tensor, related=False)
+    edge = edge_of(tensor)
+    node = new_node(IDENTITY.plan(int(edge is not None)), (edge,), NOTHING, tensor.array.shape, tensor.array.dtype)
+    dual._requires, dual._node = True, node
+    _here.level.tangents[node] = tangent
+    _here.level.moving.add(node)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The Tensor without its tangent, and the tangent, None where it has none or outside of a level.
+
+    Args:
+        tensor: what was computed, of dual Tensors or not.
+        level: 0, the number of the only level.
+
+    Raises:
+        RuntimeError: the Tensor was computed of dual ones without a record: under ``no_grad``, or by a backward pass
+            without ``create_graph=True``.
+    """
+    here = _here.level
+    if here is None or level not in (None, 0):
+        return UnpackedDualTensor(tensor, None)
+    if tensor._storage in here.lost:
+        raise RuntimeError(
+            f"unpack_dual: {describe(tensor)} was computed of dual Tensors under no_grad(), where nothing is recorded; "
+            "call the program under enable_grad()"
+        )
+    edge = edge_of(tensor)
+    if type(edge) is not Node or edge not in here.moving:
+        if edge is None and here.lost_gradients:
+            raise RuntimeError(
+                "unpack_dual: a backward pass ran inside the level without a record, so that its gradients have no "
+                "tangents; call grad or backward with create_graph=True"
+            )
+        return UnpackedDualTensor(tensor, None)
+    _, leaves = reachable([edge])
+    differentiable = modes.grad_enabled and (
+        bool(leaves) or any(tangent._requires for tangent in here.tangents.values())
+    )
+    seeds = {node: tangent if differentiable else tangent.array for node, tangent in here.tangents.items()}
+    found = jvp_through([edge], seeds, differentiable).get(edge)
+    if found is None:
+        tangent = tensor.new_zeros(tensor.shape)
+    else:
+        tangent = found if isinstance(found, Tensor) else new_tensor(as_array(found, tensor))
+    return UnpackedDualTensor(tensor if leaves else tensor.detach(), tangent)

@@ -1,0 +1,217 @@
+"""The recorded graph as programs see it: how what nodes save is kept, places in it, hooks on several gradients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal
+from weakref import ref
+
+from ..core.backward import Walk, walking
+from ..core.devices import Device
+from ..core.graph import Node as Node
+from ..core.graph import edge_of
+from ..core.hooks import RemovableHandle
+from ..core.observers import observing
+from ..core.storage import storage_of
+from ..core.tensor import Tensor
+from .edges import GradientEdge as GradientEdge
+from .edges import get_gradient_edge as get_gradient_edge
+from .packing import Packing
+
+
+class _Disabled(threading.local):
+    message: str | None = None
+
+
+_disabled = _Disabled()
+
+
+class saved_tensors_hooks(observing):
+    """A context manager inside which what operators save for their derivatives is kept as ``pack_hook`` makes it.
+
+    ``pack_hook(tensor)`` is called for each saved Tensor when an operator is recorded, and its result kept in the
+    Tensor's place; ``unpack_hook(packed)`` gives the Tensor back when a derivative needs it. Of nested contexts the
+    innermost counts. The hooks are not recorded. In a retained graph what was once unpacked stays so.
+
+    Args:
+        pack_hook: a Tensor to anything.
+        unpack_hook: what ``pack_hook`` returned to a Tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: inside ``disable_saved_tensors_hooks``; by backward, where a Tensor of another shape comes back.
+        TypeError: by backward, where something else than a Tensor comes back.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> with rg.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True).copy(), rg.from_numpy):
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2.7183, 7.3891])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        super().__init__(Packing(pack_hook, unpack_hook))
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> Any:
+        if _disabled.message is not None:
+            raise RuntimeError(_disabled.message)
+        return super().__enter__()
+
+    def _clone(self) -> saved_tensors_hooks:
+        return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """A context manager inside which what operators save lies in the CPU's memory until a derivative needs it.
+
+    Args:
+        pin_memory: taken for compatibility: CuPy copies through pinned memory of its own.
+        device_type: taken for compatibility.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> with rg.autograd.graph.save_on_cpu():
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2.7183, 7.3891])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> tuple[Device, Tensor]:
+            return tensor.device, tensor.cpu()
+
+        def unpack(packed: tuple[Device, Tensor]) -> Tensor:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+    def _clone(self) -> save_on_cpu:
+        return save_on_cpu()
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Inside, entering ``saved_tensors_hooks`` raises a RuntimeError with the message.
+
+    >>> with rg.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     try:
+    ...         with rg.autograd.graph.save_on_cpu():
+    ...             pass
+    ...     except RuntimeError as error:
+    ...         print(error)
+    not here
+    """
+    before, _disabled.message = _disabled.message, error_message
+    try:
+        yield
+    finally:
+        _disabled.message = before
+
+
+class _Mutations:
+    """What ``allow_mutation_on_saved_tensors`` gives."""
+
+    def clear(self) -> None:
+        """Does nothing: copies of what was saved are freed with their graphs."""
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
+    """Taken for compatibility: a write to what a node saved goes to a fresh copy everywhere.
+
+    >>> x = rg.ones(2, requires_grad=True)
+    >>> with rg.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 2
+    ...     z = y * y
+    ...     _ = y.mul_(10)
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([8., 8.])
+    """
+    yield _Mutations()
+
+
+def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
+    """Count a write to the memory of Tensors that the engine did not see.
+
+    >>> x = rg.ones(2)
+    >>> rg.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    for x in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        storage_of(x).version += 1
+
+
+class _Handles:
+    """The handles of one hook that was registered on several Tensors."""
+
+    def __init__(self, handles: list[RemovableHandle]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Take the hook back from all."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[Sequence[Tensor | None]], None] | Callable[[Tensor], None],
+    *,
+    mode: Literal["all", "any"] = "all",
+) -> _Handles:
+    """Call a hook once per backward pass, when the gradients of several Tensors are known.
+
+    Args:
+        tensors: Tensors that require grad.
+        fn: with ``"all"`` called with the list of the gradients, None for a Tensor that the pass does not reach; with
+            ``"any"`` with the first gradient.
+        mode: whether to wait for all gradients or for the first.
+
+    Returns:
+        A handle whose ``remove()`` takes the hook back.
+
+    Raises:
+        ValueError: another mode.
+        RuntimeError: a Tensor does not require grad.
+
+    >>> a, b = rg.ones(1, requires_grad=True), rg.ones(1, requires_grad=True)
+    >>> handle = rg.autograd.graph.register_multi_grad_hook([a, b], lambda gradients: print(len(gradients)))
+    >>> (a * b).sum().backward()
+    2
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: expects mode to be one of ('all', 'any') but got {mode!r}")
+    found: dict[int, Tensor] = {}
+    passed: list[ref[Walk]] = []  # the backward pass that ``found`` is of
+
+    def received(index: int, g: Tensor) -> None:
+        now = walking()
+        assert now is not None
+        begun = bool(passed) and passed[0]() is now
+        if not begun:
+            passed[:] = [ref(now)]
+            found.clear()
+        if mode == "any":
+            if not begun:
+                fn(g)  # type: ignore[arg-type]
+            return
+        found[index] = g
+        if len(found) == sum(now.reaches(edge_of(x)) for x in tensors):
+            gradients = [found.get(place) for place in range(len(tensors))]
+            found.clear()
+            fn(gradients)  # type: ignore[arg-type]
+
+    return _Handles([x.register_hook(partial(received, index)) for index, x in enumerate(tensors)])

@@ -1,0 +1,139 @@
+"""What nodes save, kept in a form of the user's own: packed when it is recorded, unpacked when a rule asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from ..core.devices import is_array
+from ..core.errors import describe
+from ..core.graph import Node
+from ..core.modes import modes, no_grad
+from ..core.observers import Observer
+from ..core.plan import Recordable
+from ..core.primitive import attach
+from ..core.storage import Storage, borrowed, storage_of
+from ..core.tensor import Tensor
+from .context import Context
+
+
+class Packing(Observer):
+    """Packs what the nodes recorded on this thread save; of several the innermost alone."""
+
+    def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        self.pack = pack
+        self.unpack = unpack
+
+    def called(
+        self,
+        primitive: Recordable,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+    ) -> None:
+        """Pack what the operator's node saved."""
+        if node is None or type(node.saved) is not tuple or not node.saved or modes.level is not None:
+            return
+        innermost = [observer for observer in modes.observers if isinstance(observer, Packing)][-1]
+        if innermost is self:
+            with no_grad():
+                node.saved = Packed(self, primitive, node)
+
+    def packed(self, array: Any, edge: Any, storage: Storage | None) -> PackedArray:
+        """A saved array, packed as the Tensor that it was."""
+        return PackedArray(self, array, edge, storage)
+
+
+class PackedArray:
+    """One packed array, with what tells whether it comes back as it was."""
+
+    def __init__(self, packing: Packing, array: Any, edge: Any, storage: Storage | None) -> None:
+        self.unpack = packing.unpack
+        self.shape, self.dtype = array.shape, array.dtype
+        self.value = packing.pack(_shown(array, edge, storage))
+
+    def restored(self) -> tuple[Any, Storage]:
+        """The array and the storage of its memory, from the user's own function."""
+        with no_grad():
+            tensor = self.unpack(self.value)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
+            )
+        if tensor.array.shape != self.shape or tensor.array.dtype != self.dtype:
+            raise RuntimeError(
+                f"saved_tensors_hooks: unpack_hook returned {describe(tensor)} for what was {self.dtype}{self.shape}"
+            )
+        return tensor.array, storage_of(tensor)
+
+
+def _shown(array: Any, edge: Any, storage: Storage | None) -> Tensor:
+    """The saved array as a Tensor: of a leaf's class where it is one; in-place writes leave its values alone."""
+    if not isinstance(edge, Tensor) or edge.array is not array:
+        shown: Tensor = attach(array, edge, storage)
+        return shown
+    shown = type(edge).__new__(type(edge))
+    Tensor._initialise(shown, array)
+    shown._requires = True
+    if storage is not None:
+        shown._storage = borrowed(storage)
+    return shown
+
+
+class Packed:
+    """Stands for what one node saved (see ``Released`` in core/graph.py)."""
+
+    def __init__(self, packing: Packing, primitive: Recordable, node: Node) -> None:
+        self.node = ref(node)
+        width = len(primitive.layout)
+        values, storages = list(node.saved[:width]), list(node.saved[width:])
+        answer = len(primitive.inputs)
+        self.values: list[Any] = values
+        self.storages: list[Any] = storages
+        parents = node.parents
+        if primitive.variadic:
+            if values[0] is not None and not any(isinstance(value, Context) for value in values):
+                values[0] = tuple(map(packing.packed, values[0], parents, storages))
+        else:
+            for index, edge in enumerate(parents):
+                if is_array(values[index]) and storages[index] is not None:
+                    values[index] = packing.packed(values[index], edge, storages[index])
+        if values[answer] is not None:
+            if primitive.outputs == 1:
+                values[answer] = packing.packed(values[answer], node, storages[-1])
+            else:
+                held = storages[-len(values[answer]) :]
+                values[answer] = tuple([packing.packed(y, None, s) for y, s in zip(values[answer], held, strict=True)])
+        for place in range(answer + 1, width):
+            if is_array(values[place]):
+                values[place] = packing.packed(values[place], None, None)
+            elif isinstance(values[place], Context):
+                values[place].pack(packing)
+        self.storages = [None] * len(storages)  # who packs need not keep the memory
+
+    def restore(self) -> None:
+        """Give the node what it saved, unpacked."""
+        node = self.node()
+        if node is None or node.saved is not self:
+            return
+        primitive = node.plan.primitive
+        values, storages = list(self.values), list(self.storages)
+        answer = len(primitive.inputs)
+        for place, value in enumerate(values):
+            if isinstance(value, PackedArray):
+                values[place], storage = value.restored()
+                if place < answer and not primitive.variadic:
+                    storages[place] = storage
+                elif place == answer:
+                    storages[-1] = storage
+            elif type(value) is tuple and value and isinstance(value[0], PackedArray):
+                found = [part.restored() for part in value]
+                values[place] = tuple([array for array, _ in found])
+                held = [storage for _, storage in found]
+                if place == answer:
+                    storages[-len(held) :] = held
+                else:
+                    storages[: len(held)] = held
+        node.saved = (*values, *storages)

@@ -1,0 +1,217 @@
+"""How hooks are registered: on Tensors, and on the nodes of the graph.
+
+The methods are entered on ``Tensor`` and ``Node`` here, as operators are by ``ops``: neither class knows the backward
+pass or in-place writes, which these methods need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from .backward import as_array, conjugate, fit
+from .errors import describe
+from .graph import AccumulateGrad, Node
+from .hooks import LeafHooks, RemovableHandle
+from .mutation import read_through_base
+from .plan import WHOLE, Plan, pull
+from .reentrant import reentrant
+from .tensor import Tensor, new_tensor, tensor_method
+
+
+@tensor_method
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces that.
+
+    The gradient is the one with respect to the value that the Tensor has now: an in-place write afterwards gives the
+    Tensor another value, and the hook stays with the old one.
+
+    Args:
+        hook: called with the gradient; returns its replacement, or None.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> (x * 3).sum().backward()
+    >>> x.grad
+    tensor([30., 30.])
+
+    Raises:
+        RuntimeError: the Tensor needs no gradient.
+    """
+    if not self._requires:
+        raise RuntimeError("register_hook: cannot register a hook on a Tensor that does not require grad")
+    if self._node is None:
+        if self._hooks is None:
+            self._hooks = LeafHooks()
+        return RemovableHandle(self._hooks.on_gradient, hook)
+    read_through_base(self)
+    if self._node.hooks is None:
+        self._node.hooks = {}
+    return RemovableHandle(self._node.hooks, hook)
+
+
+@tensor_method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call ``hook(tensor)`` on a leaf after a backward pass has added to its ``.grad``.
+
+    Args:
+        hook: called with the leaf.
+
+    >>> x = rg.ones(2, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+    >>> (x * 3).sum().backward()
+    tensor([3., 3.])
+
+    Raises:
+        RuntimeError: the Tensor is not a leaf or needs no gradient.
+    """
+    if not self._requires or self._node is not None:
+        raise RuntimeError(
+            "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors; "
+            "wanted a leaf that requires grad"
+        )
+    if self._hooks is None:
+        self._hooks = LeafHooks()
+    return RemovableHandle(self._hooks.on_accumulation, hook)
+
+
+@tensor_method
+def retain_grad(self: Tensor) -> None:
+    """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+
+    >>> x = rg.ones(2, requires_grad=True)
+    >>> y = x * 3
+    >>> y.retain_grad()
+    >>> y.sum().backward()
+    >>> y.grad
+    tensor([1., 1.])
+
+    Raises:
+        RuntimeError: the Tensor needs no gradient.
+    """
+    if not self._requires:
+        raise RuntimeError("retain_grad: can't retain_grad on a Tensor that has requires_grad=False")
+    if self._node is None or self.retains_grad:
+        return
+    read_through_base(self)
+    me = ref(self)
+
+    def keep(gradient: Tensor) -> None:
+        tensor = me()
+        if tensor is not None:
+            tensor._grad = gradient.clone() if tensor._grad is None else tensor._grad + gradient
+
+    if self._node.hooks is None:
+        self._node.hooks = {}
+    self._node.hooks[-id(self)] = keep
+
+
+def hooked(plan: Plan, node: Node, hooks: dict[int, Callable[[Any, Any], Any]]) -> Plan:
+    """A plan as the given one, for one node, whose hooks see the gradients that go out beside those that came in."""
+    hooked_plan = copy(plan)
+
+    def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
+        together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
+        found: list[Any] = [None] * len(node.parents)
+        for index, rule, place in plan.rules:
+            gi = together[index] if rule is None else pull(rule, place, g, saved)
+            if gi is not None and plan.select is None:
+                parent = node.parents[index]
+                gi = fit(gi, parent if type(parent) is Node else parent.array, node)
+            found[index] = gi
+        recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
+        outgoing = tuple([_shown(x) for x in found])
+        incoming = tuple([_shown(x) for x in g]) if isinstance(g, tuple) else (_shown(g),)
+        for hook in list(hooks.values()):
+            changed = reentrant(hook, outgoing, incoming)
+            if changed is not None:
+                outgoing = _replaced(node, outgoing, changed)
+        return [x if x is None or recorded else conjugate(x).array for x in outgoing]
+
+    hooked_plan.joint = joint
+    hooked_plan.rules = tuple((index, None, WHOLE) for index, _, _ in plan.rules)
+    return hooked_plan
+
+
+def _shown(g: Any) -> Tensor | None:
+    return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
+
+
+def _replaced(node: Node, gradients: tuple[Any, ...], changed: Any) -> tuple[Any, ...]:
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
+        raise RuntimeError(
+            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
+        )
+    return changed
+
+
+def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+    """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
+
+    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of ``next_functions``.
+
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: print(inputs[0], outputs[0]))
+    >>> y.sum().backward()
+    tensor([3., 3.]) tensor([1., 1.])
+    """
+    if self.plan.node_hooks is None:
+        hooks: dict[int, Callable[[Any, Any], Any]] = {}
+        self.plan = hooked(self.plan, self, hooks)
+        self.plan.node_hooks = hooks
+    return RemovableHandle(self.plan.node_hooks, hook)
+
+
+def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
+
+    Raises:
+        RuntimeError: the node has several outputs; each has a node of its own.
+    """
+    if self.plan.several:
+        raise RuntimeError(f"register_prehook: {self!r} has several outputs; register on the node of one of them")
+
+    def on_gradient(g: Tensor) -> Tensor | None:
+        changed = hook((g,))
+        return changed[0] if isinstance(changed, (tuple, list)) else changed
+
+    if self.hooks is None:
+        self.hooks = {}
+    return RemovableHandle(self.hooks, on_gradient)
+
+
+def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+    """Call ``hook((), (grad,))`` after a walk has added to the leaf's ``.grad``.
+
+    ``grad`` is what ``.grad`` holds then; PyTorch shows what was added.
+    """
+    return self.variable.register_post_accumulate_grad_hook(lambda leaf: reentrant(hook, (), (leaf.grad,)))
+
+
+def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call ``hook((grad,))`` before a walk adds a gradient to the leaf's ``.grad``; its result is added instead."""
+
+    def on_gradient(g: Tensor) -> Tensor | None:
+        changed = hook((g,))
+        return changed[0] if isinstance(changed, (tuple, list)) else changed
+
+    return self.variable.register_hook(on_gradient)
+
+
+_metadata: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()
+
+
+def metadata(self: Node) -> dict[str, Any]:
+    """A dictionary for programs to write to, kept as long as the node."""
+    return _metadata.setdefault(self, {})
+
+
+Node.metadata = property(metadata)  # type: ignore[attr-defined]
+AccumulateGrad.register_hook = register_leaf_hook  # type: ignore[attr-defined]
+AccumulateGrad.register_prehook = register_leaf_prehook  # type: ignore[attr-defined]
+Node.register_hook = register_node_hook  # type: ignore[attr-defined]
+Node.register_prehook = register_prehook  # type: ignore[attr-defined]

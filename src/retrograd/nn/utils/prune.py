@@ -1,0 +1,429 @@
+"""Pruning: elements of a parameter are set to zero by a mask, in each forward, while training goes on.
+
+A pruned parameter ``weight`` becomes ``weight_orig``, the mask a buffer ``weight_mask``, and ``weight`` their product,
+computed before each forward. ``remove`` makes the product the parameter again.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+from ...core.tensor import Tensor
+from ...ops.make.filled import ones_like, zeros_like
+from ...ops.make.random import rand, rand_like
+from ...ops.reduce.sorting import topk
+from ..module import Module
+from .convert_parameters import parameters_to_vector
+
+Amount = int | float
+Scores = Tensor | None
+Norm = float | Literal["fro", "nuc"]
+
+
+class BasePruningMethod(ABC):
+    """The base of pruning methods: subclasses write ``compute_mask``.
+
+    Attributes:
+        PRUNING_TYPE: ``"unstructured"``, ``"structured"`` (whole slices along ``dim``) or ``"global"``: which part of a
+            parameter that was pruned before the method is given.
+    """
+
+    PRUNING_TYPE: ClassVar[str]
+    _tensor_name: str
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        """Before a forward: multiply the parameter by its mask."""
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    @abstractmethod
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The mask of importance scores ``t``, on top of an earlier mask."""
+
+    def apply_mask(self, module: Module) -> Tensor:
+        """The parameter times its mask."""
+        original, mask = getattr(module, self._tensor_name + "_orig"), getattr(module, self._tensor_name + "_mask")
+        pruned: Tensor = mask.to(dtype=original.dtype) * original
+        return pruned
+
+    @classmethod
+    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Scores = None, **kwargs: Any) -> Any:
+        """Prune a parameter of a module, on top of earlier prunings, and give the method that does it from now on."""
+        method: Any = cls(*args, **kwargs)
+        method._tensor_name = name
+        original = getattr(module, name)
+        scores = _scores(importance_scores, original, f"parameter {name} of {module}")
+        earlier = _method_of(module, name)
+        if earlier is None:
+            mask = ones_like(original).detach()
+        else:
+            mask = getattr(module, name + "_mask").detach().clone()
+            container = earlier if isinstance(earlier, PruningContainer) else PruningContainer(earlier)
+            container.add_pruning_method(method)
+            method = container
+        mask = method.compute_mask(scores.detach(), default_mask=mask)
+        if earlier is None:
+            del module._parameters[name]
+            module.register_parameter(name + "_orig", original)
+        else:
+            _forget_hook(module, name)
+        module.register_buffer(name + "_mask", mask)
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
+
+    def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Scores = None) -> Tensor:
+        """A Tensor times the mask that the method computes for it; no module is changed."""
+        scores = _scores(importance_scores, t, "tensor t")
+        return t * self.compute_mask(scores, default_mask=ones_like(t) if default_mask is None else default_mask)
+
+    def remove(self, module: Module) -> None:
+        """Make the pruned values the parameter again. The method stays among the module's hooks."""
+        name = self._tensor_name
+        pruned = self.apply_mask(module)
+        if hasattr(module, name):
+            delattr(module, name)
+        original = module._parameters.pop(name + "_orig")
+        assert original is not None
+        original.data = pruned.detach()
+        del module._buffers[name + "_mask"]
+        setattr(module, name, original)
+
+
+def _scores(given: Scores, like: Tensor, what: str) -> Tensor:
+    if given is not None and given.shape != like.shape:
+        raise AssertionError(
+            f"importance_scores should have the same shape as {what}, got {given.shape} vs {like.shape}"
+        )
+    return like if given is None else given
+
+
+def _methods(module: Module) -> Iterator[tuple[int, BasePruningMethod]]:
+    for key, (hook, _) in module._forward_pre_hooks.items():
+        if isinstance(hook, BasePruningMethod):
+            yield key, hook
+
+
+def _method_of(module: Module, name: str) -> BasePruningMethod | None:
+    return next((method for _, method in _methods(module) if method._tensor_name == name), None)
+
+
+def _forget_hook(module: Module, name: str) -> None:
+    for key in [key for key, method in _methods(module) if method._tensor_name == name]:
+        del module._forward_pre_hooks[key]
+
+
+class PruningContainer(BasePruningMethod):
+    """Several methods on one parameter; each sees what the earlier ones have left.
+
+    Args:
+        args: the methods.
+    """
+
+    def __init__(self, *args: BasePruningMethod) -> None:
+        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        if args:
+            self._tensor_name = args[0]._tensor_name
+        for method in args:
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method: Any) -> None:
+        """Add one more method on the same parameter."""
+        if not isinstance(method, BasePruningMethod):
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+        if method._tensor_name != self._tensor_name:
+            raise ValueError(
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer "
+                f"{self}. Found '{method._tensor_name}'"
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[BasePruningMethod]:
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, idx: int) -> BasePruningMethod:
+        return self._pruning_methods[idx]
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The mask after the last method, which is given what the earlier mask has left."""
+        method = self._pruning_methods[-1]
+        left: Any = tuple([slice(None)] * t.ndim)
+        if method.PRUNING_TYPE == "unstructured":
+            left = default_mask == 1
+        elif method.PRUNING_TYPE == "structured":
+            if not hasattr(method, "dim"):
+                raise AttributeError(
+                    'Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.'
+                )
+            dim = _dimension(t, method.dim)
+            others = [axis for axis in range(t.ndim) if axis != dim]
+            kept = default_mask.sum(dim=others) != 0
+            left = tuple([kept if axis == dim else slice(None) for axis in range(t.ndim)])
+        elif method.PRUNING_TYPE != "global":
+            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        mask = default_mask.to(dtype=t.dtype).clone()
+        mask[left] = method.compute_mask(t[left], default_mask=default_mask[left]).to(dtype=t.dtype)
+        return mask
+
+
+class Identity(BasePruningMethod):
+    """Prunes nothing, with the mask and all that goes with it."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The earlier mask."""
+        return default_mask
+
+
+class _Unstructured(BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: Amount) -> None:
+        self.amount = _amount(amount)
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The earlier mask with zeros at the ``amount`` elements of least importance."""
+        count = _count(self.amount, t.numel())
+        mask = default_mask.clone()
+        if count:
+            mask.view(-1)[topk(self.importance(t).reshape(-1), count, largest=False).indices] = 0
+        return mask
+
+    @abstractmethod
+    def importance(self, t: Tensor) -> Tensor:
+        """How much each element matters."""
+
+
+class RandomUnstructured(_Unstructured):
+    """Prunes elements at random.
+
+    Args:
+        amount: how many, or as a float which part of them.
+    """
+
+    def importance(self, t: Tensor) -> Tensor:
+        """Random numbers."""
+        return rand_like(t)
+
+
+class L1Unstructured(_Unstructured):
+    """Prunes the elements of the smallest absolute values.
+
+    Args:
+        amount: how many, or as a float which part of them.
+    """
+
+    def importance(self, t: Tensor) -> Tensor:
+        """The absolute values."""
+        return t.abs()
+
+
+class _Structured(BasePruningMethod):
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: Amount, dim: int = -1) -> None:
+        self.amount = _amount(amount)
+        self.dim = dim
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The earlier mask with zeros in the ``amount`` slices of least importance."""
+        if t.ndim <= 1:
+            raise ValueError(
+                "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
+                f"{t.shape} with {t.ndim} dims"
+            )
+        dim = _dimension(t, self.dim)
+        length = t.shape[dim]
+        count = _count(self.amount, length)
+        if not count:
+            return default_mask
+        kept = topk(self.importance(t, dim), length - count, largest=True).indices
+        mask = zeros_like(t)
+        mask[tuple([kept if axis == dim else slice(None) for axis in range(t.ndim)])] = 1
+        return mask * default_mask.to(dtype=mask.dtype)
+
+    @abstractmethod
+    def importance(self, t: Tensor, dim: int) -> Tensor:
+        """How much each slice along a dimension matters."""
+
+
+class RandomStructured(_Structured):
+    """Prunes slices along a dimension at random.
+
+    Args:
+        amount: how many, or as a float which part of them.
+        dim: the dimension.
+    """
+
+    def importance(self, t: Tensor, dim: int) -> Tensor:
+        """Random numbers."""
+        return rand(t.shape[dim], device=t.device)
+
+
+class LnStructured(_Structured):
+    """Prunes the slices along a dimension with the smallest norms.
+
+    Args:
+        amount: how many, or as a float which part of them.
+        n: the order of the norm.
+        dim: the dimension.
+    """
+
+    def __init__(self, amount: Amount, n: Norm, dim: int = -1) -> None:
+        super().__init__(amount, dim)
+        self.n = n
+
+    def importance(self, t: Tensor, dim: int) -> Tensor:
+        """The norms of the slices."""
+        others = [axis for axis in range(t.ndim) if axis != dim]
+        norms: Tensor = t.norm(p=self.n, dim=others)
+        return norms
+
+
+class CustomFromMask(BasePruningMethod):
+    """Prunes by a mask.
+
+    Args:
+        mask: ones where elements stay, zeros where they go.
+    """
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """The earlier mask times the given one."""
+        if default_mask.shape != self.mask.shape:
+            raise AssertionError(
+                f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
+            )
+        return default_mask * self.mask.to(dtype=default_mask.dtype)
+
+
+def identity(module: Module, name: str) -> Module:
+    """Give a parameter the form of a pruned one, and prune nothing."""
+    Identity.apply(module, name)
+    return module
+
+
+def random_unstructured(module: Module, name: str, amount: Amount) -> Module:
+    """Prune elements of a parameter at random: so many, or as a float that part of what is left."""
+    RandomUnstructured.apply(module, name, amount=amount)
+    return module
+
+
+def l1_unstructured(module: Module, name: str, amount: Amount, importance_scores: Scores = None) -> Module:
+    """Prune the elements of a parameter, or of the scores, with the smallest absolute values.
+
+    >>> layer = rg.nn.Linear(2, 1, bias=False)
+    >>> with rg.no_grad():
+    ...     _ = layer.weight.copy_(rg.tensor([[3.0, -0.5]]))
+    >>> layer = rg.nn.utils.prune.l1_unstructured(layer, "weight", 1)
+    >>> layer.weight, layer.weight_mask
+    (tensor([[ 3., -0.]], grad_fn=<mul>), tensor([[1., 0.]]))
+    """
+    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
+    return module
+
+
+def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Module:
+    """Prune slices of a parameter along a dimension at random."""
+    RandomStructured.apply(module, name, amount=amount, dim=dim)
+    return module
+
+
+def ln_structured(
+    module: Module, name: str, amount: Amount, n: Norm, dim: int, importance_scores: Scores = None
+) -> Module:
+    """Prune the slices of a parameter, or of the scores, along a dimension with the smallest norms of order ``n``."""
+    LnStructured.apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
+    return module
+
+
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
+    """Prune a parameter by a mask."""
+    CustomFromMask.apply(module, name, mask=mask)
+    return module
+
+
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: type[BasePruningMethod],
+    importance_scores: Mapping[tuple[Module, str], Tensor] | None = None,
+    **kwargs: Any,
+) -> None:
+    """Prune several parameters at once, with one count of elements for all.
+
+    Args:
+        parameters: pairs of a module and the name of its parameter.
+        pruning_method: an unstructured method.
+        importance_scores: by such pairs, what the method looks at instead of the parameter.
+        kwargs: the method's arguments.
+    """
+    if not isinstance(parameters, Iterable):
+        raise TypeError("global_unstructured(): parameters is not an Iterable")
+    if importance_scores is not None and not isinstance(importance_scores, dict):
+        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+    places = [(module, name, getattr(module, name)) for module, name in parameters]
+    given = importance_scores or {}
+    scores = parameters_to_vector([given.get((module, name), value) for module, name, value in places])
+    masks = parameters_to_vector([getattr(module, name + "_mask", ones_like(value)) for module, name, value in places])
+    method = pruning_method(**kwargs)
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
+            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
+        )
+    method._tensor_name = ""
+    mask = PruningContainer(method).compute_mask(scores.detach(), masks.detach())
+    start = 0
+    for module, name, value in places:
+        custom_from_mask(module, name, mask[start : start + value.numel()].view_as(value))
+        start += value.numel()
+
+
+def remove(module: Module, name: str) -> Module:
+    """Make a pruned parameter an ordinary one, with zeros where it was pruned.
+
+    Raises:
+        ValueError: it was not pruned.
+    """
+    method = _method_of(module, name)
+    if method is None:
+        raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    method.remove(module)
+    _forget_hook(module, name)
+    return module
+
+
+def is_pruned(module: Module) -> bool:
+    """Whether a parameter of the module or of a submodule is pruned."""
+    return any(True for submodule in module.modules() for _ in _methods(submodule))
+
+
+def _amount(amount: Amount) -> Amount:
+    if not isinstance(amount, numbers.Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if amount < 0 or not isinstance(amount, numbers.Integral) and amount > 1:
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+    return amount
+
+
+def _count(amount: Amount, size: int) -> int:
+    count = int(amount) if isinstance(amount, numbers.Integral) else round(amount * size)
+    if count > size:
+        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
+    return count
+
+
+def _dimension(t: Tensor, dim: int) -> int:
+    if not -t.ndim <= dim < t.ndim:
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+    return dim % t.ndim

@@ -1,0 +1,93 @@
+"""What PyTorch says of shapes, strides, layouts and devices beside what NumPy says."""
+
+import threading
+
+import pytest
+
+import retrograd as rg
+
+
+def test_parts_sums_and_multiples_of_sizes_are_sizes():
+    size = rg.ones(2, 3, 4).shape
+    for result in (size[1:], size[:0], size + (1,), (1,) + size, size * 2, 2 * size):
+        assert type(result) is rg.Size
+    assert size[1:].numel() == 12 and size[-1] == 4 and (size + (5,)).numel() == 120
+    assert (1,) + size == (1, 2, 3, 4) and type(size[0]) is int
+    with pytest.raises(TypeError):
+        size + [1]
+    with pytest.raises(IndexError):
+        size[3]
+
+
+def test_strides_of_expanded_and_empty_tensors_are_pytorchs():
+    assert [rg.ones(*shape).stride() for shape in [(0,), (0, 3), (3, 0), (2, 0, 4), (1, 1)]] == [
+        (1,), (3, 1), (1, 1), (4, 4, 1), (1, 1)
+    ]  # fmt: skip
+    assert rg.ones(1, 3).expand(4, 3).stride() == rg.ones(3).expand(2, 3).stride() == (0, 1)
+    assert rg.ones(1, 1).expand(4, 3).stride() == (0, 0)
+    assert rg.ones(3)[None].stride() == (3, 1) and rg.ones(3)[:, None].stride() == (1, 1)
+    assert rg.ones(2, 3).T.stride() == (1, 3) and rg.ones(2, 3).stride(0) == 3
+
+
+def test_strides_are_pytorchs_for_views_of_all_kinds():
+    torch = pytest.importorskip("torch")
+    views = [
+        lambda x: x.unsqueeze(0), lambda x: x.unsqueeze(-1), lambda x: x[:1].expand(5, 3),
+        lambda x: x[None].expand(4, 2, 3), lambda x: x.reshape(1, 2, 1, 3), lambda x: x[1:1], lambda x: x.t()[None],
+        lambda x: x.expand(1, 2, 3), lambda x: x.unsqueeze(1).expand(2, 7, 3), lambda x: x.view(3, 2)[:, None],
+    ]  # fmt: skip
+    for number, view in enumerate(views):
+        assert view(rg.ones(2, 3)).stride() == view(torch.ones(2, 3)).stride(), number
+
+
+def test_reversed_turns_the_first_dimension():
+    assert reversed(rg.arange(6).reshape(2, 3)).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert reversed(rg.tensor(3)).item() == 3
+
+
+def test_a_layout_is_one_object():
+    import copy
+
+    assert rg.ones(1).layout is rg.strided
+    assert copy.deepcopy(rg.strided) is rg.strided is not rg.sparse_coo
+    assert rg.ones(2, 2).to_sparse().layout is rg.sparse_coo
+
+
+def test_as_strided_in_place_changes_the_tensor_and_its_history():
+    x = rg.arange(6.0)
+    assert x.as_strided_((2, 2), (1, 2)) is x
+    assert x.tolist() == [[0, 2], [1, 3]]
+    leaf = rg.arange(6.0).requires_grad_()
+    y = leaf * 2
+    y.as_strided_((2, 2), (1, 2))
+    (y * y).sum().backward()
+    assert leaf.grad.tolist() == [0, 8, 16, 24, 0, 0]
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.as_strided_((1,), (1,))
+
+
+def test_a_device_in_a_block_is_where_this_thread_makes_tensors():
+    found = []
+    with rg.device("cpu") as device:
+        assert rg.get_default_device() is device and rg.ones(1).device == device
+        with rg.device("cuda:7") as other:
+            assert rg.get_default_device() is other
+            thread = threading.Thread(target=lambda: found.append(rg.get_default_device()))
+            thread.start()
+            thread.join()
+        assert rg.get_default_device() is device
+    assert found[0] != other
+
+    @rg.device("cuda:7")
+    def inside():
+        return rg.get_default_device()
+
+    assert inside() == other and rg.get_default_device() != other
+
+
+@pytest.mark.parametrize("layer", [rg.nn.RNN, rg.nn.GRU])
+def test_layers_without_projection_refuse_its_size_as_pytorch_does(layer):
+    with pytest.raises(ValueError, match="proj_size argument is only supported for LSTM"):
+        layer(2, 3, proj_size=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'project'"):
+        layer(2, 3, project=1)
