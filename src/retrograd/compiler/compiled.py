@@ -28,6 +28,7 @@ from ..nn.parameter import Parameter
 from .arguments import Copies
 from .differences import difference
 from .entry import Entry, Result, Trace
+from .escapes import KEPT, containers, kept_outside
 from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
 from .program import Value
@@ -288,22 +289,28 @@ class Compiled(Wrapper):
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
-        finally:
-            tracer.finish()
-            for place, value in places:
-                place.value = value
+        except BaseException:
+            self._restore(tracer, places)
+            tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
+            raise
+        made_here = self._restore(tracer, places)
+        grads = set(map(id, made_here))
         why = "it changes a list or dict among its arguments" if copies.give_back() else ""
         tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
                 for alias in sharers(x):
-                    alias.array = as_real(alias.array)
+                    if type(alias.array) is Traced:
+                        alias.array = as_real(alias.array)
+                        made_here.append(alias)
             elif type(x) in (Traced, Number):
                 found[index] = as_real(x)
         value = result_structure.unflatten(found)
         del given, args, kwargs, result, copies  # what is still held from now on is held outside
         x = alias = None
         tracer.look_for_escapes()
+        if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
+            tracer.broken = KEPT
         why = why or tracer.broken
         why = why or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
@@ -321,6 +328,14 @@ class Compiled(Wrapper):
                 if entry.read or entry.accumulated and not entry.cleared:
                     trace.grads.append((entry.tensor, entry.start_grad is not None))
         return value, trace, ""
+
+    @staticmethod
+    def _restore(tracer: Tracer, places: Sequence[tuple[Place, Any]]) -> list[Tensor]:
+        """Let Tensors and variables be what they are outside of a trace; what gradients were made in it."""
+        made = tracer.finish()
+        for place, value in places:
+            place.value = value
+        return made
 
     @staticmethod
     def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:

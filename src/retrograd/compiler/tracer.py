@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import FrameType
@@ -23,9 +23,10 @@ from ..core.devices import Device, backend_of, is_array
 from ..core.graph import reachable
 from ..core.observers import Observer
 from ..core.sites import Site, user_site
-from ..core.storage import Storage
+from ..core.storage import Storage, is_saved, is_writable, unshare
 from ..core.tensor import Tensor
 from ..kernels.results import noted
+from .escapes import KEPT, put_real
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
@@ -428,11 +429,13 @@ class Tracer(Observer):
         if args or kwargs:
             self.breaks("an optimizer's step with a closure")
             return False
-        self.sync()
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for p in parameters:
             self.lift(p)
             self.lift_grad(p)
+            if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
+                unshare(p, keep_values=True)  # a live graph needs the old values; the step itself would do it unseen
+        self.sync()
         tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
         before = [x.array for x in tensors]
         self._busy += 1
@@ -444,17 +447,16 @@ class Tracer(Observer):
                 step(optimizer)
         finally:
             self._busy -= 1
-            moved = [x.array for x in tensors]
             for x, array in zip(tensors, before, strict=True):
-                x.array = array
+                if type(array) is Traced and x.array is array.numbers:
+                    x.array = array
+                elif x.array is not array:
+                    self.breaks("an optimizer gave a parameter other memory")
         if self.recording:
             nodes = [array.node for array in before if type(array) is Traced]
             instruction = self._effect(run_step, (optimizer, step))
             instruction.args = (optimizer, step, tuple(nodes))
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
-            for array, now in zip(before, moved, strict=True):
-                if now is not array.numbers:
-                    self.breaks("an optimizer gave a parameter other memory")
         return True
 
     def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
@@ -521,15 +523,25 @@ class Tracer(Observer):
 
     # The end
 
-    def finish(self) -> None:
-        """Give all Tensors their real arrays back."""
-        self._active = False
-        for entry in self.outside.values():
-            for x in (entry.tensor, entry.tensor._grad):
-                if x is not None and type(x.array) is Traced:
-                    x.array = as_real(x.array)
+    def finish(self) -> list[Tensor]:
+        """Give all Tensors their real arrays back.
 
-    def release(self, results: list[Any]) -> None:
+        Returns:
+            The gradients of leaves that were made in the call.
+        """
+        self._active = False
+        gradients = []
+        for entry in self.outside.values():
+            x, grad = entry.tensor, entry.tensor._grad
+            if grad is not None and grad is not entry.start_grad and type(grad.array) is Traced:
+                gradients.append(grad)
+            entry.grad = None
+            for held in (x, grad):
+                if held is not None and type(held.array) is Traced:
+                    held.array = as_real(held.array)
+        return gradients
+
+    def release(self, results: Sequence[Any]) -> None:
         """Let the graph of the results be an ordinary one."""
         order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
         for node in order:
@@ -547,11 +559,9 @@ class Tracer(Observer):
         escaped = [x for made in self.made if (x := made()) is not None]
         self.made.clear()
         if escaped and not self.broken:
-            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+            self.broken = KEPT
         for x in escaped:
-            for holder in gc.get_referrers(x):
-                if isinstance(holder, Tensor) and holder.array is x:
-                    holder.array = as_real(x)
+            self.release(put_real(x))
 
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""
