@@ -27,7 +27,8 @@ from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
 from .differences import difference
-from .entry import Entry, Result, Trace
+from .effects import hooks_of
+from .entry import Entry, Lifted, Result, Trace
 from .escapes import KEPT, containers, kept_outside
 from .guards import Place, Surroundings, Wrapper
 from .modes import tracing_with
@@ -289,6 +290,9 @@ class Compiled(Wrapper):
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
+                for entry in tracer.outside.values():
+                    if entry.requires and hooks_of(entry.tensor) != entry.hooks:
+                        tracer.breaks("it registers or removes a hook on a Tensor from outside of the function")
         except BaseException:
             self._restore(tracer, places)
             tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
@@ -324,7 +328,7 @@ class Compiled(Wrapper):
         sources = dict(program.inputs)
         for entry in tracer.outside.values():
             if sources[entry.first][0] in ("tensor", "argument"):
-                trace.outside.append((entry.tensor, entry.first, entry.requires))
+                trace.outside.append(Lifted(entry.tensor, entry.first, entry.requires, entry.hooks))
                 if entry.read or entry.accumulated and not entry.cleared:
                     trace.grads.append((entry.tensor, entry.start_grad is not None))
         return value, trace, ""

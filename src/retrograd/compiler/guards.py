@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.devices import is_array
 from ..core.tensor import Tensor
+from .effects import hooks_of
 from .program import Value
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
@@ -112,7 +113,9 @@ class Surroundings:
         self._objects: list[Any] = []
         self._visit(function, 0)
         for x in arguments:
-            if not (isinstance(x, Tensor) or is_array(x)):
+            if isinstance(x, Tensor):
+                self._hooks(x, 1)
+            elif not is_array(x):
                 self._visit(x, 1)
         known = -1
         while known != (known := len(self._names)):  # what is found by a name may mention further ones
@@ -128,6 +131,7 @@ class Surroundings:
         self._seen[id(x)] = x
         if isinstance(x, Tensor):
             self.tensors.append(x)
+            self._hooks(x, depth)
         elif isinstance(x, Wrapper):
             self._visit(x.function, depth)
         elif kind is types.FunctionType:
@@ -157,6 +161,10 @@ class Surroundings:
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
+
+    def _hooks(self, x: Tensor, depth: int) -> None:
+        for hook in hooks_of(x):  # which of them there are, the program itself compares
+            self._visit(hook, depth + 1)
 
     def _function(self, function: Any, depth: int) -> None:
         code = function.__code__
