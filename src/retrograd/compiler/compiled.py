@@ -293,9 +293,17 @@ class Compiled(Wrapper):
                 for entry in tracer.outside.values():
                     if entry.requires and hooks_of(entry.tensor) != entry.hooks:
                         tracer.breaks("it registers or removes a hook on a Tensor from outside of the function")
-        except BaseException:
+            if tracer.refusal is not None:  # which the function has caught
+                raise tracer.refusal
+        except BaseException as error:
             self._restore(tracer, places)
             tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
+            if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
+                raise tracer.refusal from error
+            if isinstance(error, TypeError) and tracer.has_numbers:  # functions in C want a float itself
+                if self.fallback and not (tracer.has_acted() or surroundings.changed()):
+                    return self.function(*arguments[0], **arguments[1]), None, f"a stand-in of a number: {error}"
+                error.add_note(_STAND_IN)
             raise
         made_here = self._restore(tracer, places)
         grads = set(map(id, made_here))
@@ -458,6 +466,10 @@ def _structure_of(count: int) -> Structure:
     return flatten(((0,) * count, {}))[1]
 
 
+_STAND_IN = (
+    "While a function is compiled, a number that item() gives is a stand-in, which json, Decimal, timedelta and others "
+    "written in C do not take. Return the number and convert it outside; with fallback=True the function runs eagerly"
+)
 _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 

@@ -53,6 +53,8 @@ class Tracer(Observer):
         self.program = Program()
         self.strict = strict
         self.broken = ""
+        self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
+        self.has_numbers = False  # whether it gave the function a Number
         self.rules = Rules(self)
         self.made: list[ref[Any]] = []
         self.outside: dict[int, Outside] = {}
@@ -81,6 +83,14 @@ class Tracer(Observer):
             site = user_site(2)
             self.broken = f"{reason} ({site})"
 
+    def _elsewhere(self) -> bool:
+        """Whether another thread runs, which met what is traced here: what it makes of that, nobody writes down."""
+        if get_ident() == self._thread:
+            return False
+        if self._active and not self.broken:
+            self.broken = "another thread works with an array or number of the function"
+        return True
+
     def refuses(self, what: str) -> bool:
         """What was asked cannot be recorded: a rule becomes one instruction for that, all else breaks the trace."""
         if self.recording:
@@ -92,6 +102,14 @@ class Tracer(Observer):
     def takes_loops(self) -> bool:
         """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
         return self.refuses("a compiled loop")
+
+    def has_acted(self) -> bool:
+        """Whether what ran so far has, or may have, changed anything that is there without the call."""
+        outer = {value.root for value, _ in self.program.inputs}
+        return bool(self.broken) or any(
+            step.kind in ("draw", "effect") or any(value.root in outer for value in step.writes)
+            for step in self.program.instructions
+        )
 
     # Instructions
 
@@ -106,7 +124,7 @@ class Tracer(Observer):
     ) -> Any:
         """Call the function with the real arrays, and record it."""
         bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
-        if get_ident() != self._thread:  # another one, which met a Tensor that is lifted
+        if self._elsewhere():
             return function(*bare_args, **bare_kwargs)
         recording = self.recording
         if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
@@ -293,7 +311,7 @@ class Tracer(Observer):
 
     def asked(self, number: Any) -> Any:
         """The number itself. The package's own checks become guards; so do arguments; all else is the user's choice."""
-        if self.recording:
+        if not self._elsewhere() and self.recording:
             if number.node in self.from_python or not self._by_user():
                 instruction = Instruction("guard", _same, (number.node, number.numbers))
                 self._append(instruction)
@@ -303,7 +321,7 @@ class Tracer(Observer):
 
     def departs(self, how: str, result: Any) -> Any:
         """Elements that leave the program by ``numpy()`` and the like."""
-        if self.recording:
+        if not self._elsewhere() and self.recording:
             if self._by_user():
                 self._refuse_choice(f"what {how} gives")
             else:
@@ -313,11 +331,12 @@ class Tracer(Observer):
     def _refuse_choice(self, what: str) -> None:
         site = user_site(3)
         if self.strict:
-            raise DataDependent(
+            self.refusal = DataDependent(
                 f"compile: {site.in_traceback()}\nreads {what}, which depends on the elements of a Tensor; a compiled "
                 "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor "
                 "and read it outside; or compile the parts before and after. With fallback=True it runs eagerly"
             )
+            raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
     def _by_user(self) -> bool:
