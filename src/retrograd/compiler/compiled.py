@@ -30,17 +30,19 @@ from .differences import difference
 from .effects import hooks_of
 from .entry import Entry, Lifted, Result, Trace
 from .escapes import KEPT, containers, kept_outside
-from .guards import Place, Surroundings, Wrapper
+from .guards import Place, Surroundings, Wrapper, is_iterator
 from .modes import tracing_with
 from .program import Value
 from .real import as_real
 from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
-from .traced import Number, Traced
+from .traced import Number, Traced, Watched
 from .tracer import Tracer
 
+GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
 LIMIT = 8  # programs that a function keeps
+MAX_OPERATORS = 10_000  # of one program, which takes a quarter of a minute to compile, and less if they are alike
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
@@ -50,8 +52,16 @@ _log = getLogger("retrograd.compiler")
 class Compiled(Wrapper):
     """What ``compile`` returns for a function: call it as the function."""
 
-    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        fallback: bool,
+        dynamic: bool | None,
+        limit: int = LIMIT,
+        max_operators: int = MAX_OPERATORS,
+    ) -> None:
         self.function = function
+        self.max_operators = max_operators
         self.fallback = fallback
         self.dynamic = dynamic
         self.limit = limit
@@ -72,7 +82,11 @@ class Compiled(Wrapper):
 
     def __reduce__(self) -> Any:
         """A copy has no programs yet."""
-        return Compiled, (self.function, self.fallback, self.dynamic, self.limit)
+        return Compiled, (self.function, *self._options)
+
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        return self.fallback, self.dynamic, self.limit, self.max_operators
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -81,7 +95,7 @@ class Compiled(Wrapper):
         name = f"_compiled_{self.function.__name__}"
         bound = vars(instance).get(name)
         if bound is None:
-            bound = Compiled(self.function.__get__(instance, owner), self.fallback, self.dynamic, self.limit)
+            bound = Compiled(self.function.__get__(instance, owner), *self._options)
             vars(instance)[name] = bound
         return bound
 
@@ -198,9 +212,9 @@ class Compiled(Wrapper):
         with _tracing:
             result, trace, why = self._traced(arguments, leaves, structure)
         if trace is None:
-            self._failures += 1
+            self._failures = GIVEN_UP if why.endswith(_SHORTEN) else self._failures + 1
             self.why = why
-            if self._failures >= 3:
+            if self._failures >= GIVEN_UP:
                 self._give_up(why)
         else:
             self._failures = 0
@@ -256,13 +270,18 @@ class Compiled(Wrapper):
         self.entries, self.own = [], []
         warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
-    def _traced(self, arguments: Any, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
-        """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
+    def _traced(
+        self, arguments: Any, leaves: list[Any], structure: Structure, fixed: bool = False
+    ) -> tuple[Any, Trace | None, str]:
+        """What the function returns, run eagerly and traced; the trace, or None and why there is none.
+
+        Numbers that vary are inputs, unless they are ``fixed``.
+        """
         surroundings = Surroundings(self.function, leaves)
-        tracer = Tracer(strict=not self.fallback)
+        tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact_bools)
         program = tracer.program
-        free_leaves = self._free_leaves(leaves, structure)
-        free = self._free_places(surroundings)
+        free_leaves = set() if fixed else self._free_leaves(leaves, structure)
+        free = [] if fixed else self._free_places(surroundings)
         places: list[tuple[Place, Any]] = []
         given = list(leaves)
         mode = tracing_with(tracer)
@@ -271,6 +290,8 @@ class Compiled(Wrapper):
                 if isinstance(leaf, Tensor):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
+                elif is_iterator(leaf):
+                    given[index] = Watched(leaf, tracer)
                 elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
@@ -279,6 +300,9 @@ class Compiled(Wrapper):
                     tracer.lift_grad(tensor_)
             for array in surroundings.arrays:
                 tracer.known[id(array)] = array
+            for place in surroundings.iterators:
+                places.append((place, place.value))
+                place.value = Watched(place.value, tracer)
             for place in free:
                 places.append((place, place.value))
                 place.value = self._input(tracer, place.value, ("place", place))
@@ -301,8 +325,11 @@ class Compiled(Wrapper):
             if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
                 raise tracer.refusal from error
             if isinstance(error, TypeError) and tracer.has_numbers:  # functions in C want a float itself
-                if self.fallback and not (tracer.has_acted() or surroundings.changed()):
-                    return self.function(*arguments[0], **arguments[1]), None, f"a stand-in of a number: {error}"
+                if not (tracer.has_acted() or surroundings.changed()):
+                    if free or free_leaves:
+                        return self._traced(arguments, leaves, structure, True)
+                    if self.fallback:
+                        return self.function(*arguments[0], **arguments[1]), None, f"a stand-in of a number: {error}"
                 error.add_note(_STAND_IN)
             raise
         made_here = self._restore(tracer, places)
@@ -323,10 +350,12 @@ class Compiled(Wrapper):
         tracer.look_for_escapes()
         if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
             tracer.broken = KEPT
-        why = why or tracer.broken
+        why = why or tracer.broken or surroundings.drawn()
+        if surroundings.unseen:
+            why = why or "it can read an iterator in a list, dict or set, which a replay would not advance"
         why = why or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
-            return value, None, why
+            return value, None, why + _SHORTEN if tracer.too_long else why
         made = [result.value for result in results if type(result.value) is Value]
         program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
@@ -466,6 +495,7 @@ def _structure_of(count: int) -> Structure:
     return flatten(((0,) * count, {}))[1]
 
 
+_SHORTEN = ", which would take long to compile: compile one step of the loop instead, or pass a larger max_operators"
 _STAND_IN = (
     "While a function is compiled, a number that item() gives is a stand-in, which json, Decimal, timedelta and others "
     "written in C do not take. Return the number and convert it outside; with fallback=True the function runs eagerly"
@@ -490,6 +520,7 @@ def compile(
     disable: bool = False,
     fallback: bool | None = None,
     limit: int = LIMIT,
+    max_operators: int = MAX_OPERATORS,
 ) -> Any:
     """Trace a function at its first call, and replay the program that it is at the others.
 
@@ -514,6 +545,8 @@ def compile(
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``, without ``fullgraph``.
         limit: how many programs are kept, for different shapes, modes and numbers.
+        max_operators: how many operators, those of the backward pass among them, one program may have. A call with more,
+            as a loop of thousands of steps makes, runs eagerly, as do all later ones, and a warning says so.
 
     Raises:
         TypeError: it cannot be called.
@@ -531,7 +564,7 @@ def compile(
     if model is None:
         return partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, disable=disable, fallback=fallback,
-            limit=limit,
+            limit=limit, max_operators=max_operators,
         )  # fmt: skip
     if not callable(model):
         raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
@@ -543,7 +576,7 @@ def compile(
         fallback = not (fullgraph or tensor.arrays_keep_dtype)
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
-    made = Compiled(model, bool(fallback), dynamic, limit)
+    made = Compiled(model, bool(fallback), dynamic, limit, max_operators)
     return compiled_module(model, made) if isinstance(model, Module) else made
 
 

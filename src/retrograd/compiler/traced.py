@@ -399,6 +399,25 @@ class Number:
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
 
 
+class Watched:
+    """An iterator from outside of the function, while it is traced: a replay would not advance it."""
+
+    def __init__(self, iterator: Any, tracer: Tracer) -> None:
+        self._iterator = iterator
+        self._tracer = tracer
+
+    def __iter__(self) -> Watched:
+        return self
+
+    def __next__(self) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return next(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return getattr(self._iterator, name)
+
+
 _enter()
 
 

@@ -49,9 +49,12 @@ class DataDependent(RuntimeError):
 class Tracer(Observer):
     """One trace."""
 
-    def __init__(self, strict: bool = True) -> None:
+    def __init__(self, strict: bool = True, longest: float = float("inf"), exact_bools: bool = False) -> None:
         self.program = Program()
         self.strict = strict
+        self.longest = longest
+        self.exact_bools = exact_bools
+        self.too_long = False
         self.broken = ""
         self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
         self.has_numbers = False  # whether it gave the function a Number
@@ -175,6 +178,9 @@ class Tracer(Observer):
         instruction.number = len(self.program.instructions)
         instruction.run = 0 if self.twice is None else self.twice.number
         self.program.instructions.append(instruction)
+        if len(self.program.instructions) > self.longest:
+            self.too_long = True
+            self.breaks(f"it has more than {self.longest:,} operators")
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
         """The results of a call as Traced arrays and Numbers, and the instruction in the program."""
@@ -216,7 +222,7 @@ class Tracer(Observer):
         ):
             instruction.checks = True
         self._append(instruction)
-        return made
+        return made.asked() if self.exact_bools and type(made) is Number and type(made.numbers) is bool else made
 
     def _value(self, array: Any, root: Value | None = None) -> Value:
         """A new value for an array, with its place among those that share memory."""
