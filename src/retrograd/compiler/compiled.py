@@ -406,6 +406,10 @@ class Compiled(Wrapper):
             elif node is None or id(x) in tracer.outside:
                 results.append(Result("same", x))
             elif isinstance(x, Tensor):
+                if x._requires and x._node is None:
+                    tracer.breaks("it returns a leaf that requires grad and was made in the call")
+                if x.__dict__ or hooks_of(x):
+                    tracer.breaks("it sets an attribute or a hook of a Tensor that it returns")
                 results.append(Result("tensor", node, x._requires, roots.get(node.root), x._base is not None))
                 roots.setdefault(node.root, ("result", len(results) - 1))
             else:

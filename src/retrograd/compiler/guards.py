@@ -154,7 +154,7 @@ class Surroundings:
         for x in self._objects:
             if hasattr(x, "__dict__") and not isinstance(x, (type, types.ModuleType, local)):
                 self.absent.append((vars(x), frozenset(self._names.difference(vars(x)))))
-            if not isinstance(x, (type, types.ModuleType)) and not type(x).__module__.startswith(_PACKAGE):
+            if not isinstance(x, (type, types.ModuleType)) and not _module_of(type(x)).startswith(_PACKAGE):
                 self.kinds.append((x, type(x)))
         self._drawn = list(map(_random_state, self.random))
 
@@ -180,7 +180,7 @@ class Surroundings:
             self._visit(x.__func__, depth)
         elif isinstance(x, ContextVar):
             self._place(Context(x), depth)
-        elif kind.__module__ == "functools" and hasattr(x, "__wrapped__"):  # lru_cache
+        elif _module_of(kind) == "functools" and hasattr(x, "__wrapped__"):  # lru_cache
             self._visit(x.__wrapped__, depth + 1)
         elif isinstance(x, partial):
             for part in (x.func, *x.args, *x.keywords.values()):
@@ -202,7 +202,7 @@ class Surroundings:
             self._objects.append(x)
         elif isinstance(x, local):
             self._objects.append(x)
-        elif kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
+        elif _module_of(kind) in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
@@ -263,7 +263,7 @@ class Surroundings:
 
     def _methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
-            if not base.__module__.startswith(_PACKAGE) and base is not object:
+            if not _module_of(base).startswith(_PACKAGE) and base is not object:
                 for name, member in vars(base).items():
                     if name == "__init__":
                         continue
@@ -291,7 +291,7 @@ class Surroundings:
                 self.lists.append((value, _contents(value)))
                 for hook in list(value.values()):
                     self._visit(hook, depth + 1)
-            elif type(value) in (list, dict, set, deque) and not type(module).__module__.startswith(_PACKAGE):
+            elif type(value) in (list, dict, set, deque) and not _module_of(type(module)).startswith(_PACKAGE):
                 continue
             elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent"):
                 self.places.setdefault((id(fields), name), (Place(fields, name), value))
@@ -323,7 +323,8 @@ class Surroundings:
     def _class(self, kind: type, x: Any) -> None:
         """What stands in the classes themselves, by name, and an object's slots."""
         for base in kind.__mro__:
-            if base.__module__.startswith((_PACKAGE, "numpy.")) or base.__module__ in ("builtins", "numpy", "typing"):
+            where = _module_of(base)
+            if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
             for name in sorted(self._names.intersection(vars(base))):
                 holder = x if x is not kind and isinstance(vars(base)[name], types.MemberDescriptorType) else base
@@ -464,9 +465,14 @@ def _asks_identity(code: types.CodeType) -> bool:
     )
 
 
+def _module_of(kind: type) -> str:
+    """The module of a class, which one made by ``exec`` may not have."""
+    return str(getattr(kind, "__module__", ""))
+
+
 def is_iterator(x: Any) -> bool:
     """Whether it is an iterator of Python's own: a generator, ``count()``, ``iter(a_list)``."""
-    return hasattr(type(x), "__next__") and type(x).__module__ in ("builtins", "itertools")
+    return hasattr(type(x), "__next__") and _module_of(type(x)) in ("builtins", "itertools")
 
 
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
