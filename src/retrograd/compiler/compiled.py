@@ -282,7 +282,7 @@ class Compiled(Wrapper):
         program = tracer.program
         free_leaves = set() if fixed else self._free_leaves(leaves, structure)
         free = [] if fixed else self._free_places(surroundings)
-        places: list[tuple[Place, Any]] = []
+        places: list[tuple[Place, Any, Any]] = []  # what stood there, and what stands for it meanwhile
         given = list(leaves)
         mode = tracing_with(tracer)
         try:
@@ -301,11 +301,10 @@ class Compiled(Wrapper):
             for array in surroundings.arrays:
                 tracer.known[id(array)] = array
             for place in surroundings.iterators:
-                places.append((place, place.value))
-                place.value = Watched(place.value, tracer)
+                places.append((place, place.value, Watched(place.value, tracer)))
             for place in free:
-                places.append((place, place.value))
-                place.value = self._input(tracer, place.value, ("place", place))
+                places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
+            _exchange(places)
             args, kwargs = structure.unflatten(given)
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             with mode:
@@ -321,11 +320,12 @@ class Compiled(Wrapper):
                 raise tracer.refusal
         except BaseException as error:
             self._restore(tracer, places)
+            untouched = not (tracer.has_acted() or surroundings.changed())
             tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
             if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
                 raise tracer.refusal from error
             if isinstance(error, TypeError) and tracer.has_numbers:  # functions in C want a float itself
-                if not (tracer.has_acted() or surroundings.changed()):
+                if untouched:
                     if free or free_leaves:
                         return self._traced(arguments, leaves, structure, True)
                     if self.fallback:
@@ -371,11 +371,16 @@ class Compiled(Wrapper):
         return value, trace, ""
 
     @staticmethod
-    def _restore(tracer: Tracer, places: Sequence[tuple[Place, Any]]) -> list[Tensor]:
+    def _restore(tracer: Tracer, places: list[tuple[Place, Any, Any]]) -> list[Tensor]:
         """Let Tensors and variables be what they are outside of a trace; what gradients were made in it."""
         made = tracer.finish()
-        for place, value in places:
-            place.value = value
+        for place, value, instead in places:
+            now = place.value
+            if now is instead:
+                place.value = value
+            elif type(now) in (Traced, Number):  # which the function has put there
+                place.value = as_real(now)
+        places.clear()
         return made
 
     @staticmethod
@@ -396,13 +401,20 @@ class Compiled(Wrapper):
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
         roots: dict[Value, tuple[str, Any]] = {}
+        grads: dict[int, tuple[str, Any]] = {}
         for entry in tracer.outside.values():
             index = arguments.get(id(entry.tensor))
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
+            if entry.tensor._grad is not None:
+                grads[id(entry.tensor._grad)] = roots[entry.node.root]
         for x in found:
             node = tracer.node_of_result(x)
             if isinstance(x, Tensor) and id(x) in arguments:
                 results.append(Result("argument", arguments[id(x)]))
+            elif id(x) in grads:
+                if x._requires:
+                    tracer.breaks("it returns a gradient that requires grad")
+                results.append(Result("gradient", grads[id(x)]))
             elif node is None or id(x) in tracer.outside:
                 results.append(Result("same", x))
             elif isinstance(x, Tensor):
@@ -469,6 +481,11 @@ class Compiled(Wrapper):
                 if type(now) in (int, float) and type(before) is type(now) and now != before:
                     self._free.add(place.identity)
         return [place for place in surroundings.numbers if place.identity in self._free]
+
+
+def _exchange(places: list[tuple[Place, Any, Any]]) -> None:
+    for place, _, instead in places:
+        place.value = instead
 
 
 def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:

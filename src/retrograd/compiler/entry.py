@@ -38,6 +38,8 @@ from .sizes import NEW, Sizes
 class Result:
     """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
 
+    Or it is an ``argument`` of that number, or the ``gradient`` that a leaf has then.
+
     ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
     result, whose memory a Tensor shares.
     """
@@ -400,6 +402,8 @@ class Entry:
                 made.append(result.value)
             elif result.kind == "argument":
                 made.append(leaves[result.value])
+            elif result.kind == "gradient":
+                made.append(self._tensor_of(result.value, leaves)._grad)
             else:
                 value = next(values)
                 if result.kind == "tensor":
@@ -517,9 +521,7 @@ class Entry:
                     leaves[what] = attach(*known)
             args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
-        outputs = [x for x in outputs if isinstance(x, Tensor)]
-        wanted = [result.requires for result in self.results if result.kind == "tensor"]
-        outputs = [x for x, want in zip(outputs, wanted, strict=True) if want]
+        outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)

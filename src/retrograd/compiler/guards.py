@@ -132,6 +132,7 @@ class Surroundings:
         self.tensors: list[Tensor] = []
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # attributes that objects have not, yet
+        self.options: list[tuple[dict[str, Any], str, Any]] = []  # of optimizers, where the function reads them
         self.functions: list[tuple[Any, types.CodeType, Any]] = []  # with code and defaults, which tools replace
         self.kinds: list[tuple[Any, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # what draws random numbers that no replay would draw
@@ -141,6 +142,9 @@ class Surroundings:
         self._codes: set[Any] = set()
         self._names: set[str] = {"forward"}
         self._objects: list[Any] = []
+        self._optimizers: list[Any] = []
+        self._reads_options = False  # whether code that is called by name reads an optimizer's options
+        self._of_class = 0  # of whose methods not all are called
         self._visit(function, 0)
         for x in arguments:
             if isinstance(x, Tensor):
@@ -151,6 +155,9 @@ class Surroundings:
         while known != (known := len(self._names)):  # what is found by a name may mention further ones
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
+        if self._reads_options:
+            for group in [group for x in self._optimizers for group in x.param_groups]:
+                self.options += [(group, name, value) for name, value in group.items() if isinstance(value, _PLAIN)]
         for x in self._objects:
             if hasattr(x, "__dict__") and not isinstance(x, (type, types.ModuleType, local)):
                 self.absent.append((vars(x), frozenset(self._names.difference(vars(x)))))
@@ -176,8 +183,8 @@ class Surroundings:
             if not str(x.__module__).startswith(_PACKAGE) or x.__closure__:
                 self._function(x, depth)
         elif kind is types.MethodType:
-            self._visit(x.__self__, depth)
             self._visit(x.__func__, depth)
+            self._visit(x.__self__, depth)
         elif isinstance(x, ContextVar):
             self._place(Context(x), depth)
         elif _module_of(kind) == "functools" and hasattr(x, "__wrapped__"):  # lru_cache
@@ -207,7 +214,7 @@ class Surroundings:
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
-            return  # an optimizer reads its options in each replay
+            self._optimizers.append(x)  # which reads its options itself in each replay
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
@@ -240,6 +247,8 @@ class Surroundings:
         self.exact_bools = self.exact_bools or _asks_identity(code)
         texts = [text for text in code.co_consts if isinstance(text, str)]
         self._names.update(code.co_names, texts)  # getattr(x, "name")
+        if not self._of_class and not {"param_groups", "get_last_lr"}.isdisjoint(code.co_names):
+            self._reads_options = True
         for name in (*_globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
@@ -262,6 +271,11 @@ class Surroundings:
         self._visit(value, depth + 1)
 
     def _methods(self, x: Any, depth: int) -> None:
+        self._of_class += 1
+        self._visit_methods(x, depth)
+        self._of_class -= 1
+
+    def _visit_methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
             if not _module_of(base).startswith(_PACKAGE) and base is not object:
                 for name, member in vars(base).items():
@@ -361,6 +375,9 @@ class Surroundings:
         for fields, names in self.absent:
             for name in names.intersection(fields):
                 return f"{name!r} is there, it was not"
+        for group, name, before in self.options:
+            if not _alike(group.get(name), before):
+                return f"{name!r} of an optimizer is {group.get(name)!r}, it was {before!r}"
         for function, code, defaults in self.functions:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return f"{function.__qualname__}() has other code or default arguments"
@@ -424,6 +441,8 @@ class Surroundings:
                 lines.append(f"{read} is {wanted}")
         for x, contents in self.lists:
             lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
+        for group, name, before in self.options:
+            lines.append(f"alike({named(group)}.get({name!r}), {named(before)})")
         for function, code, defaults in self.functions:
             lines.append(f"{named(function)}.__code__ is {named(code)}")
             lines.append(f"{named(function)}.__defaults__ is {named(defaults)}")
