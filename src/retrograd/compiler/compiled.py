@@ -343,7 +343,7 @@ class Compiled(Wrapper):
                         alias.array = as_real(alias.array)
                         made_here.append(alias)
             elif type(x) in (Traced, Number):
-                found[index] = as_real(x)
+                found[index] = x.numbers
         value = result_structure.unflatten(found)
         del given, args, kwargs, result, copies  # what is still held from now on is held outside
         x = alias = None
