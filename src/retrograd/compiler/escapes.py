@@ -31,10 +31,13 @@ def put_real(x: Any) -> list[Tensor]:
                 holder.array = real
                 tensors.append(holder)
         elif type(holder) is list:
-            holder[:] = [real if item is x else item for item in holder]
+            for index, item in enumerate(holder):  # no comprehension: in Python 3.11 its cell would be a holder, too
+                if item is x:
+                    holder[index] = real
         elif isinstance(holder, dict):
-            for key in [key for key, item in holder.items() if item is x]:
-                holder[key] = real
+            for key, item in list(holder.items()):
+                if item is x:
+                    holder[key] = real
         elif type(holder) is types.CellType:
             holder.cell_contents = real
         elif not isinstance(holder, (types.FrameType, tuple)):
