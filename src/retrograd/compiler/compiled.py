@@ -27,18 +27,22 @@ from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .arguments import Copies
 from .differences import difference
-from .entry import Entry, Result, Trace
-from .guards import Place, Surroundings, Wrapper
+from .effects import hooks_of
+from .entry import Entry, Lifted, Result, Trace
+from .escapes import KEPT, containers, kept_outside
+from .guards import Place, Surroundings, Wrapper, is_iterator
 from .modes import tracing_with
 from .program import Value
 from .real import as_real
 from .replay import Miss
 from .scalars import leave_scalars
 from .sizes import NEW, Differs, Sizes, Varying, marks
-from .traced import Number, Traced
+from .traced import Number, Traced, Watched
 from .tracer import Tracer
 
+GIVEN_UP = 3  # traces one after the other without a program, after which a function runs eagerly
 LIMIT = 8  # programs that a function keeps
+MAX_OPERATORS = 10_000  # of one program, which takes a quarter of a minute to compile, and less if they are alike
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # Tensors are lifted for all threads
@@ -48,8 +52,16 @@ _log = getLogger("retrograd.compiler")
 class Compiled(Wrapper):
     """What ``compile`` returns for a function: call it as the function."""
 
-    def __init__(self, function: Callable[..., Any], fallback: bool, dynamic: bool | None, limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        fallback: bool,
+        dynamic: bool | None,
+        limit: int = LIMIT,
+        max_operators: int = MAX_OPERATORS,
+    ) -> None:
         self.function = function
+        self.max_operators = max_operators
         self.fallback = fallback
         self.dynamic = dynamic
         self.limit = limit
@@ -70,7 +82,11 @@ class Compiled(Wrapper):
 
     def __reduce__(self) -> Any:
         """A copy has no programs yet."""
-        return Compiled, (self.function, self.fallback, self.dynamic, self.limit)
+        return Compiled, (self.function, *self._options)
+
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        return self.fallback, self.dynamic, self.limit, self.max_operators
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: a compiled function for each instance."""
@@ -79,7 +95,7 @@ class Compiled(Wrapper):
         name = f"_compiled_{self.function.__name__}"
         bound = vars(instance).get(name)
         if bound is None:
-            bound = Compiled(self.function.__get__(instance, owner), self.fallback, self.dynamic, self.limit)
+            bound = Compiled(self.function.__get__(instance, owner), *self._options)
             vars(instance)[name] = bound
         return bound
 
@@ -196,9 +212,9 @@ class Compiled(Wrapper):
         with _tracing:
             result, trace, why = self._traced(arguments, leaves, structure)
         if trace is None:
-            self._failures += 1
+            self._failures = GIVEN_UP if why.endswith(_SHORTEN) else self._failures + 1
             self.why = why
-            if self._failures >= 3:
+            if self._failures >= GIVEN_UP:
                 self._give_up(why)
         else:
             self._failures = 0
@@ -254,14 +270,19 @@ class Compiled(Wrapper):
         self.entries, self.own = [], []
         warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
-    def _traced(self, arguments: Any, leaves: list[Any], structure: Structure) -> tuple[Any, Trace | None, str]:
-        """What the function returns, run eagerly and traced; the trace, or None and why there is none."""
+    def _traced(
+        self, arguments: Any, leaves: list[Any], structure: Structure, fixed: bool = False
+    ) -> tuple[Any, Trace | None, str]:
+        """What the function returns, run eagerly and traced; the trace, or None and why there is none.
+
+        Numbers that vary are inputs, unless they are ``fixed``.
+        """
         surroundings = Surroundings(self.function, leaves)
-        tracer = Tracer(strict=not self.fallback)
+        tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact_bools)
         program = tracer.program
-        free_leaves = self._free_leaves(leaves, structure)
-        free = self._free_places(surroundings)
-        places: list[tuple[Place, Any]] = []
+        free_leaves = set() if fixed else self._free_leaves(leaves, structure)
+        free = [] if fixed else self._free_places(surroundings)
+        places: list[tuple[Place, Any, Any]] = []  # what stood there, and what stands for it meanwhile
         given = list(leaves)
         mode = tracing_with(tracer)
         try:
@@ -269,6 +290,8 @@ class Compiled(Wrapper):
                 if isinstance(leaf, Tensor):
                     tracer.arguments.setdefault(id(leaf), index)
                     tracer.lift(leaf, ("argument", index))
+                elif is_iterator(leaf):
+                    given[index] = Watched(leaf, tracer)
                 elif is_array(leaf) or index in free_leaves:
                     given[index] = self._input(tracer, leaf, ("argument", index))
             for tensor_ in surroundings.tensors:
@@ -277,9 +300,11 @@ class Compiled(Wrapper):
                     tracer.lift_grad(tensor_)
             for array in surroundings.arrays:
                 tracer.known[id(array)] = array
+            for place in surroundings.iterators:
+                places.append((place, place.value, Watched(place.value, tracer)))
             for place in free:
-                places.append((place, place.value))
-                place.value = self._input(tracer, place.value, ("place", place))
+                places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
+            _exchange(places)
             args, kwargs = structure.unflatten(given)
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             with mode:
@@ -288,26 +313,49 @@ class Compiled(Wrapper):
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
                 split, cotangents, gradients = self._backward(tracer, found, results, leaves)
-        finally:
-            tracer.finish()
-            for place, value in places:
-                place.value = value
+                for entry in tracer.outside.values():
+                    if entry.requires and hooks_of(entry.tensor) != entry.hooks:
+                        tracer.breaks("it registers or removes a hook on a Tensor from outside of the function")
+            if tracer.refusal is not None:  # which the function has caught
+                raise tracer.refusal
+        except BaseException as error:
+            self._restore(tracer, places)
+            untouched = not (tracer.has_acted() or surroundings.changed())
+            tracer.look_for_escapes()  # of what was made so far, the function may have kept a part
+            if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
+                raise tracer.refusal from error
+            if isinstance(error, TypeError) and tracer.has_numbers:  # functions in C want a float itself
+                if untouched:
+                    if free or free_leaves:
+                        return self._traced(arguments, leaves, structure, True)
+                    if self.fallback:
+                        return self.function(*arguments[0], **arguments[1]), None, f"a stand-in of a number: {error}"
+                error.add_note(_STAND_IN)
+            raise
+        made_here = self._restore(tracer, places)
+        grads = set(map(id, made_here))
         why = "it changes a list or dict among its arguments" if copies.give_back() else ""
         tracer.release(found)
         for index, x in enumerate(found):
             if isinstance(x, Tensor):
                 for alias in sharers(x):
-                    alias.array = as_real(alias.array)
+                    if type(alias.array) is Traced:
+                        alias.array = as_real(alias.array)
+                        made_here.append(alias)
             elif type(x) in (Traced, Number):
-                found[index] = as_real(x)
+                found[index] = x.numbers
         value = result_structure.unflatten(found)
         del given, args, kwargs, result, copies  # what is still held from now on is held outside
         x = alias = None
         tracer.look_for_escapes()
-        why = why or tracer.broken
+        if not tracer.broken and kept_outside(made_here, found, containers(value), grads):
+            tracer.broken = KEPT
+        why = why or tracer.broken or surroundings.drawn()
+        if surroundings.unseen:
+            why = why or "it can read an iterator in a list, dict or set, which a replay would not advance"
         why = why or surroundings.changed() and f"a variable changes in every call: {surroundings.changed()}"
         if why:
-            return value, None, why
+            return value, None, why + _SHORTEN if tracer.too_long else why
         made = [result.value for result in results if type(result.value) is Value]
         program.split = leave_scalars(program, made, split)
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
@@ -317,10 +365,23 @@ class Compiled(Wrapper):
         sources = dict(program.inputs)
         for entry in tracer.outside.values():
             if sources[entry.first][0] in ("tensor", "argument"):
-                trace.outside.append((entry.tensor, entry.first, entry.requires))
+                trace.outside.append(Lifted(entry.tensor, entry.first, entry.requires, entry.hooks))
                 if entry.read or entry.accumulated and not entry.cleared:
                     trace.grads.append((entry.tensor, entry.start_grad is not None))
         return value, trace, ""
+
+    @staticmethod
+    def _restore(tracer: Tracer, places: list[tuple[Place, Any, Any]]) -> list[Tensor]:
+        """Let Tensors and variables be what they are outside of a trace; what gradients were made in it."""
+        made = tracer.finish()
+        for place, value, instead in places:
+            now = place.value
+            if now is instead:
+                place.value = value
+            elif type(now) in (Traced, Number):  # which the function has put there
+                place.value = as_real(now)
+        places.clear()
+        return made
 
     @staticmethod
     def _input(tracer: Tracer, value: Any, source: tuple[str, Any]) -> Any:
@@ -340,16 +401,27 @@ class Compiled(Wrapper):
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
         roots: dict[Value, tuple[str, Any]] = {}
+        grads: dict[int, tuple[str, Any]] = {}
         for entry in tracer.outside.values():
             index = arguments.get(id(entry.tensor))
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
+            if entry.tensor._grad is not None:
+                grads[id(entry.tensor._grad)] = roots[entry.node.root]
         for x in found:
             node = tracer.node_of_result(x)
             if isinstance(x, Tensor) and id(x) in arguments:
                 results.append(Result("argument", arguments[id(x)]))
+            elif id(x) in grads:
+                if x._requires:
+                    tracer.breaks("it returns a gradient that requires grad")
+                results.append(Result("gradient", grads[id(x)]))
             elif node is None or id(x) in tracer.outside:
                 results.append(Result("same", x))
             elif isinstance(x, Tensor):
+                if x._requires and x._node is None:
+                    tracer.breaks("it returns a leaf that requires grad and was made in the call")
+                if x.__dict__ or hooks_of(x):
+                    tracer.breaks("it sets an attribute or a hook of a Tensor that it returns")
                 results.append(Result("tensor", node, x._requires, roots.get(node.root), x._base is not None))
                 roots.setdefault(node.root, ("result", len(results) - 1))
             else:
@@ -411,6 +483,11 @@ class Compiled(Wrapper):
         return [place for place in surroundings.numbers if place.identity in self._free]
 
 
+def _exchange(places: list[tuple[Place, Any, Any]]) -> None:
+    for place, _, instead in places:
+        place.value = instead
+
+
 def _forget_spent(tracer: Tracer, x: Tensor, result: Result) -> bool:
     """Whether a walk inside of the function has freed the result's graph: then every replay gives one that is freed."""
     node = x._node
@@ -439,6 +516,11 @@ def _structure_of(count: int) -> Structure:
     return flatten(((0,) * count, {}))[1]
 
 
+_SHORTEN = ", which would take long to compile: compile one step of the loop instead, or pass a larger max_operators"
+_STAND_IN = (
+    "While a function is compiled, a number that item() gives is a stand-in, which json, Decimal, timedelta and others "
+    "written in C do not take. Return the number and convert it outside; with fallback=True the function runs eagerly"
+)
 _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 
@@ -459,6 +541,7 @@ def compile(
     disable: bool = False,
     fallback: bool | None = None,
     limit: int = LIMIT,
+    max_operators: int = MAX_OPERATORS,
 ) -> Any:
     """Trace a function at its first call, and replay the program that it is at the others.
 
@@ -483,6 +566,8 @@ def compile(
         fallback: run eagerly, with a warning, what depends on the elements of Tensors (``if loss > 3``); else that is
             an error. By default so only under ``retrograd run``, without ``fullgraph``.
         limit: how many programs are kept, for different shapes, modes and numbers.
+        max_operators: how many operators, those of the backward pass among them, one program may have. A call with more,
+            as a loop of thousands of steps makes, runs eagerly, as do all later ones, and a warning says so.
 
     Raises:
         TypeError: it cannot be called.
@@ -500,7 +585,7 @@ def compile(
     if model is None:
         return partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, disable=disable, fallback=fallback,
-            limit=limit,
+            limit=limit, max_operators=max_operators,
         )  # fmt: skip
     if not callable(model):
         raise TypeError(f"compile: wanted a function or a module, got {type(model).__name__}")
@@ -512,7 +597,7 @@ def compile(
         fallback = not (fullgraph or tensor.arrays_keep_dtype)
     if isinstance(model, type):
         raise TypeError(f"compile: wanted a function or a module, got the class {model.__name__}")
-    made = Compiled(model, bool(fallback), dynamic, limit)
+    made = Compiled(model, bool(fallback), dynamic, limit, max_operators)
     return compiled_module(model, made) if isinstance(model, Module) else made
 
 

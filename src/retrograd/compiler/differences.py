@@ -13,6 +13,7 @@ from ..core.devices import is_array
 from ..core.modes import modes
 from ..core.tensor import Tensor
 from ..func.nests import Structure
+from .effects import hooks_of
 from .program import Value
 
 
@@ -41,9 +42,11 @@ def difference(entry: Any, leaves: Sequence[Any], structure: Structure, casts: A
     changed: str = trace.surroundings.changed()
     if changed:
         return changed
-    for tensor, value, requires in trace.outside:
+    for tensor, value, requires, hooks in trace.outside:
         for what in chain(_of_array(tensor.array, value), _of_flag(tensor._requires, requires)):
             return f"a Tensor from outside: {what}"
+        if requires and hooks_of(tensor) != hooks:
+            return "a Tensor from outside has other hooks"
     for tensor, present in trace.grads:
         if (tensor._grad is not None) is not present:
             return "a gradient is None, it was not" if present else "a gradient is there, it was None"
@@ -66,7 +69,7 @@ def _of_argument(leaf: Any, was: Any, trace: Any) -> Iterator[str]:
     if type(leaf) is not type(was):
         yield f"a {type(leaf).__name__}, it was a {type(was).__name__}"
     elif isinstance(leaf, Tensor):
-        for tensor, value, requires in trace.outside:
+        for tensor, value, requires, _ in trace.outside:
             if tensor is was:
                 yield from _of_array(leaf.array, value)
                 yield from _of_flag(leaf._requires, requires)

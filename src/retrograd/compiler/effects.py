@@ -13,16 +13,26 @@ from ..core.tensor import Tensor, new_tensor
 from .program import Value
 
 
+def hooks_of(x: Tensor) -> tuple[Any, ...]:
+    """The hooks that walks call at a Tensor."""
+    hooks, node = x._hooks, x._node
+    found = () if hooks is None else (*hooks.on_gradient.values(), None, *hooks.on_accumulation.values())
+    return found if node is None or not node.hooks else (*found, *node.hooks.values())
+
+
 class Outside:
     """A Tensor from outside of the function: what it was when it was lifted, and what the program knows of it."""
 
-    __slots__ = ("accumulated", "array", "cleared", "first", "grad", "node", "read", "requires", "start_grad", "tensor")
+    __slots__ = (
+        "accumulated", "array", "cleared", "first", "grad", "hooks", "node", "read", "requires", "start_grad", "tensor",
+    )  # fmt: skip
 
     def __init__(self, tensor: Tensor, node: Value) -> None:
         self.tensor = tensor
         self.array = tensor.array
         self.node = self.first = node
         self.requires = tensor._requires
+        self.hooks = hooks_of(tensor) if tensor._requires else ()
         self.start_grad = self.grad = tensor._grad
         self.cleared = False  # its gradient, before anybody read or added to it
         self.accumulated = False

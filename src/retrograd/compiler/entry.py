@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ..ops.make.generators import Generator, default_generator
 from .cuda import Graph, fused
 from .cuda import Module as Kernels
 from .differences import modes_now
-from .effects import run_step
+from .effects import hooks_of, run_step
 from .guards import Surroundings
 from .native import compiled_regions
 from .passes import optimized
@@ -38,6 +38,8 @@ from .sizes import NEW, Sizes
 class Result:
     """A leaf of what the function returns: ``kind`` is tensor, array or number (of ``value``), or ``same`` object.
 
+    Or it is an ``argument`` of that number, or the ``gradient`` that a leaf has then.
+
     ``requires`` where a gradient flows to it, and ``alias``: the Tensor, or the number of the argument or of the other
     result, whose memory a Tensor shares.
     """
@@ -48,6 +50,15 @@ class Result:
     alias: tuple[str, Any] | None = None
     related: bool = False  # a view, which follows the history of what it is a view of
     spent: Any = None  # the plan of its node, where the function itself has walked its graph and freed it
+
+
+class Lifted(NamedTuple):
+    """A Tensor from outside of the function, as it was before the trace."""
+
+    tensor: Tensor
+    value: Value
+    requires: bool
+    hooks: tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -63,7 +74,7 @@ class Trace:
     free: set[tuple[int, Any]] = field(default_factory=set)  # places that are read in each replay
     free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and vary
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
-    outside: list[tuple[Tensor, Value, bool]] = field(default_factory=list)  # what is lifted, and whether it requires
+    outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
     gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # and whose they are, a source
     sizes: Sizes | None = None  # where sizes may vary
@@ -170,6 +181,7 @@ class Entry:
         """The guards, as one function of the leaves of the arguments: the arrays that the program takes, or None."""
         trace = self.trace
         names: dict[str, Any] = {"modes": modes, "dtypes": dtypes, "Tensor": Tensor, "ndarray": np.ndarray, "np": np}
+        names["hooks_of"] = hooks_of
         lines = [f"modes.grad_enabled is {modes.grad_enabled}", f"modes.inference is {modes.inference}"]
         names["default_dtype"] = dtypes.get_default_dtype()
         lines.append("dtypes._default_float is default_dtype")
@@ -192,12 +204,17 @@ class Entry:
                 return f"type({array}) is ndarray"
             return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
+        def hooked(x: str, was: Tensor, hooks: tuple[Any, ...]) -> str:
+            if hooks or was._hooks is not None or was._node is not None:
+                return f"hooks_of({x}) != {named(hooks)}"
+            return f"{x}._hooks is not None"  # no hook was ever registered
+
         body: list[str] = []
         by_argument = {source[1]: value for value, source in inputs if source[0] == "argument"}
         key: list[Value] = []  # the arrays whose sizes may vary
         if trace.sizes is not None:
             key = [value for value in by_argument.values() if value.shape is not None]
-        lifted = {id(tensor): (value, requires) for tensor, value, requires in trace.outside}
+        lifted = {id(x.tensor): x for x in trace.outside}
         first: dict[int, int] = {}
         for index, leaf in enumerate(trace.leaves):
             body.append(f"x{index} = leaves[{index}]")
@@ -214,12 +231,13 @@ class Entry:
                 if others:
                     conditions.append(f"not ({others})")
                 body.append(f"if not ({' and '.join(conditions)}): return None")
-                value, requires = lifted[id(leaf)]
+                _, value, requires, hooks = lifted[id(leaf)]
                 body.append(f"a{index} = {x}.array")
                 body.append(f"if not ({lies(f'a{index}', value)} and {fits(f'a{index}', value)}): return None")
                 body.append(f"if {x}._requires is not {requires}: return None")
                 if requires:
                     body.append(f"if ({x}._node is None) is not {leaf._node is None}: return None")
+                    body.append(f"if {hooked(x, leaf, hooks)}: return None")
             elif is_array(leaf):
                 value = by_argument[index]
                 body.append(f"if not ({lies(x, value)} and {fits(x, value)}): return None")
@@ -230,7 +248,7 @@ class Entry:
         body.append(f"if not ({' and '.join(lines)}): return None")  # other sizes are told apart before that
         arguments = {id(leaf) for leaf in trace.leaves if isinstance(leaf, Tensor)}
         arrays: dict[int, str] = {}
-        for number, (tensor, value, requires) in enumerate(trace.outside):
+        for number, (tensor, value, requires, hooks) in enumerate(trace.outside):
             if id(tensor) in arguments:
                 continue
             t = named(tensor)
@@ -238,6 +256,8 @@ class Entry:
             body.append(f"t{number} = {t}.array")
             here = lies(f"t{number}", value)
             body.append(f"if not ({here} and {fits(f't{number}', value)} and {t}._requires is {requires}): return None")
+            if requires:
+                body.append(f"if {hooked(t, tensor, hooks)}: return None")
         gradients: dict[int, str] = {}
         for number, (leaf, present) in enumerate(trace.grads):
             t = self._leaf_name(leaf, named)
@@ -382,6 +402,8 @@ class Entry:
                 made.append(result.value)
             elif result.kind == "argument":
                 made.append(leaves[result.value])
+            elif result.kind == "gradient":
+                made.append(self._tensor_of(result.value, leaves)._grad)
             else:
                 value = next(values)
                 if result.kind == "tensor":
@@ -437,7 +459,7 @@ class Entry:
         leaves, kept = self.trace.leaves, {what for kind, what in self.read if kind == "argument"}
         self.others = [index for index, x in enumerate(leaves) if isinstance(x, Tensor) and index not in kept]
         arguments = set(map(id, leaves))
-        self.outer = [x for x, _, _ in self.trace.outside if id(x) not in arguments]
+        self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 
         def rule(g: Any, kept: Any, needs: Any) -> Any:
             gs = g if isinstance(g, tuple) else (g,)
@@ -499,9 +521,7 @@ class Entry:
                     leaves[what] = attach(*known)
             args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
-        outputs = [x for x in outputs if isinstance(x, Tensor)]
-        wanted = [result.requires for result in self.results if result.kind == "tensor"]
-        outputs = [x for x, want in zip(outputs, wanted, strict=True) if want]
+        outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
         found = differentiate(self.label, outputs, list(gs), targets, True, True)

@@ -7,24 +7,34 @@ other objects must be the same ones. ``Surroundings.holds`` is one compiled expr
 
 from __future__ import annotations
 
+import array
 import dis
+import random
+import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache, partial
+from itertools import pairwise
+from threading import local
 from typing import Any
 
 import numpy as np
 
 from ..core.devices import is_array
 from ..core.tensor import Tensor
+from .effects import hooks_of
 from .program import Value
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
-_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
 _SMALL = 1 << 16  # bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _MANY = 4096
+_DEEP = 24
+_STDLIB = sysconfig.get_path("stdlib")
 
 
 class Missing:
@@ -86,6 +96,21 @@ class Attribute(Place):
         setattr(self.holder, self.key, value)
 
 
+class Context(Place):
+    """A value that a context variable has on this thread."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """What stands there now."""
+        return self.holder.get(MISSING)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.holder.set(value)
+
+
 class Wrapper:
     """A callable that calls its ``function``; what else it holds is no part of the program."""
 
@@ -106,64 +131,111 @@ class Surroundings:
         self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents must stay
         self.tensors: list[Tensor] = []
         self.arrays: list[np.ndarray[Any, Any]] = []
+        self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # attributes that objects have not, yet
+        self.options: list[tuple[dict[str, Any], str, Any]] = []  # of optimizers, where the function reads them
+        self.functions: list[tuple[Any, types.CodeType, Any]] = []  # with code and defaults, which tools replace
+        self.kinds: list[tuple[Any, type]] = []  # objects with their classes
+        self.random: list[Any] = [random, np.random]  # what draws random numbers that no replay would draw
+        self.exact_bools = False  # whether the code asks for True or False by ``is``
+        self.unseen = False  # whether there are iterators in containers, which cannot be watched
         self._seen: dict[int, Any] = {}
         self._codes: set[Any] = set()
         self._names: set[str] = {"forward"}
         self._objects: list[Any] = []
+        self._optimizers: list[Any] = []
+        self._reads_options = False  # whether code that is called by name reads an optimizer's options
+        self._of_class = 0  # of whose methods not all are called
         self._visit(function, 0)
         for x in arguments:
-            if not (isinstance(x, Tensor) or is_array(x)):
+            if isinstance(x, Tensor):
+                self._hooks(x, 1)
+            elif not is_array(x):
                 self._visit(x, 1)
         known = -1
         while known != (known := len(self._names)):  # what is found by a name may mention further ones
             for x in self._objects:  # attributes by the names that any of the codes mentions
                 self._attributes(x)
+        if self._reads_options:
+            for group in [group for x in self._optimizers for group in x.param_groups]:
+                self.options += [(group, name, value) for name, value in group.items() if isinstance(value, _PLAIN)]
+        for x in self._objects:
+            if hasattr(x, "__dict__") and not isinstance(x, (type, types.ModuleType, local)):
+                self.absent.append((vars(x), frozenset(self._names.difference(vars(x)))))
+            if not isinstance(x, (type, types.ModuleType)) and not _module_of(type(x)).startswith(_PACKAGE):
+                self.kinds.append((x, type(x)))
+        self._drawn = list(map(_random_state, self.random))
 
     # Finding
 
     def _visit(self, x: Any, depth: int) -> None:
         kind = type(x)
-        if isinstance(x, _PLAIN) or id(x) in self._seen or depth > 6 or len(self._seen) > _MANY:
+        if isinstance(x, _PLAIN) or id(x) in self._seen or depth > _DEEP or len(self._seen) > _MANY:
             return
         self._seen[id(x)] = x
         if isinstance(x, Tensor):
             self.tensors.append(x)
+            self._hooks(x, depth)
+            if x.__dict__:
+                self._objects.append(x)
         elif isinstance(x, Wrapper):
             self._visit(x.function, depth)
         elif kind is types.FunctionType:
             if not str(x.__module__).startswith(_PACKAGE) or x.__closure__:
                 self._function(x, depth)
         elif kind is types.MethodType:
-            self._visit(x.__self__, depth)
             self._visit(x.__func__, depth)
+            self._visit(x.__self__, depth)
+        elif isinstance(x, ContextVar):
+            self._place(Context(x), depth)
+        elif _module_of(kind) == "functools" and hasattr(x, "__wrapped__"):  # lru_cache
+            self._visit(x.__wrapped__, depth + 1)
         elif isinstance(x, partial):
             for part in (x.func, *x.args, *x.keywords.values()):
                 self._visit(part, depth + 1)
+        elif kind is types.BuiltinMethodType:
+            if not isinstance(x.__self__, types.ModuleType):
+                self._visit(x.__self__, depth + 1)
         elif is_array(x):
             self.arrays.append(x)
+        elif isinstance(x, _RANDOM):
+            self.random.append(x)
         elif isinstance(x, _CONTAINERS):
             if len(x) <= _MANY:
                 self.lists.append((x, _contents(x)))
                 for item in list(x.values() if isinstance(x, dict) else x):
+                    self.unseen = self.unseen or is_iterator(item)
                     self._visit(item, depth + 1)
         elif isinstance(x, (types.ModuleType, type)):
             self._objects.append(x)
-        elif kind.__module__ in ("builtins", "numpy", "threading", "_thread", "logging"):
+        elif isinstance(x, local):
+            self._objects.append(x)
+        elif _module_of(kind) in ("builtins", "numpy", "threading", "_thread", "logging"):
             return
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
-            return  # an optimizer reads its options in each replay
+            self._optimizers.append(x)  # which reads its options itself in each replay
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
             self._objects.append(x)
             self._methods(x, depth)
+
+    def _hooks(self, x: Tensor, depth: int) -> None:
+        for hook in hooks_of(x):  # which of them there are, the program itself compares
+            self._visit(hook, depth + 1)
 
     def _function(self, function: Any, depth: int) -> None:
         code = function.__code__
         for cell in function.__closure__ or ():
             self._place(Place(cell), depth)
-        if str(function.__module__).startswith(_PACKAGE):
+        pythons = _is_stdlib(code.co_filename)
+        if str(function.__module__).startswith(_PACKAGE) or pythons and "." not in function.__qualname__:
             return
+        if not pythons:
+            self.functions.append((function, code, function.__defaults__))
+        if function.__kwdefaults__:
+            self.lists.append((function.__kwdefaults__, _contents(function.__kwdefaults__)))
+        if function.__dict__:
+            self._objects.append(function)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(default, depth + 1)
         self._code(code, function.__globals__, depth)
@@ -172,11 +244,17 @@ class Surroundings:
         if code in self._codes:
             return
         self._codes.add(code)
+        self.exact_bools = self.exact_bools or _asks_identity(code)
         texts = [text for text in code.co_consts if isinstance(text, str)]
         self._names.update(code.co_names, texts)  # getattr(x, "name")
+        if not self._of_class and not {"param_groups", "get_last_lr"}.isdisjoint(code.co_names):
+            self._reads_options = True
         for name in (*_globals_of(code), *(texts if "globals" in code.co_names else ())):
             if name in names:
                 self._place(Place(names, name), depth)
+        for name in _imports_of(code):
+            if name in sys.modules:
+                self._visit(sys.modules[name], depth + 1)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant, names, depth)
@@ -193,8 +271,13 @@ class Surroundings:
         self._visit(value, depth + 1)
 
     def _methods(self, x: Any, depth: int) -> None:
+        self._of_class += 1
+        self._visit_methods(x, depth)
+        self._of_class -= 1
+
+    def _visit_methods(self, x: Any, depth: int) -> None:
         for base in type(x).__mro__:
-            if not base.__module__.startswith(_PACKAGE) and base is not object:
+            if not _module_of(base).startswith(_PACKAGE) and base is not object:
                 for name, member in vars(base).items():
                     if name == "__init__":
                         continue
@@ -222,7 +305,7 @@ class Surroundings:
                 self.lists.append((value, _contents(value)))
                 for hook in list(value.values()):
                     self._visit(hook, depth + 1)
-            elif type(value) in (list, dict, set, deque) and not type(module).__module__.startswith(_PACKAGE):
+            elif type(value) in (list, dict, set, deque) and not _module_of(type(module)).startswith(_PACKAGE):
                 continue
             elif name not in ("_parameters", "_buffers", "_modules", "_non_persistent"):
                 self.places.setdefault((id(fields), name), (Place(fields, name), value))
@@ -239,17 +322,23 @@ class Surroundings:
         if hasattr(type(x), "__getattr__") and "_modules" not in fields and id(fields) not in self._seen:
             self._seen[id(fields)] = fields  # which may read whatever there is
             self.lists.append((fields, _contents(fields)))
+        if not self._names.isdisjoint(("vars", "__dict__")) and "_modules" not in fields and id(fields) not in self._seen:
+            if not isinstance(x, (type, types.ModuleType)):
+                self._seen[id(fields)] = fields
+                self.lists.append((fields, _contents(fields)))
         for name in sorted(self._names.intersection(fields)):
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
                 continue
-            self.places.setdefault((id(fields), name), (Place(fields, name), value))
+            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)  # each thread has its own
+            self.places.setdefault(place.identity, (place, value))
             self._visit(value, 3)
 
     def _class(self, kind: type, x: Any) -> None:
         """What stands in the classes themselves, by name, and an object's slots."""
         for base in kind.__mro__:
-            if base.__module__.startswith((_PACKAGE, "numpy.")) or base.__module__ in ("builtins", "numpy", "typing"):
+            where = _module_of(base)
+            if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
             for name in sorted(self._names.intersection(vars(base))):
                 holder = x if x is not kind and isinstance(vars(base)[name], types.MemberDescriptorType) else base
@@ -267,6 +356,13 @@ class Surroundings:
             if type(value) in (int, float):
                 yield place
 
+    @property
+    def iterators(self) -> Iterator[Place]:
+        """The places that hold generators and other iterators, whose state nobody can compare."""
+        for place, value in self.places.values():
+            if is_iterator(value):
+                yield place
+
     def changed(self) -> str:
         """What is no longer as it was, in words; empty where all is."""
         for place, value in self.places.values():
@@ -276,6 +372,26 @@ class Surroundings:
         for x, contents in self.lists:
             if _contents(x) != contents:
                 return f"a {type(x).__name__} has other contents"
+        for fields, names in self.absent:
+            for name in names.intersection(fields):
+                return f"{name!r} is there, it was not"
+        for group, name, before in self.options:
+            if not _alike(group.get(name), before):
+                return f"{name!r} of an optimizer is {group.get(name)!r}, it was {before!r}"
+        for function, code, defaults in self.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                return f"{function.__qualname__}() has other code or default arguments"
+        for x, kind in self.kinds:
+            if type(x) is not kind:
+                return f"a {kind.__name__} is a {type(x).__name__} now"
+        return ""
+
+    def drawn(self) -> str:
+        """Which random numbers were drawn meanwhile that are not Retrograd's, in words; empty where none were."""
+        for x, before in zip(self.random, self._drawn, strict=True):
+            if not _same_state(_random_state(x), before):
+                name = x.__name__ if isinstance(x, types.ModuleType) else f"a {type(x).__name__}"
+                return f"it draws random numbers from {name}, which a replay would not; those of Retrograd it draws again"
         return ""
 
     def words(self, free: set[tuple[int, Any]]) -> list[str]:
@@ -312,6 +428,8 @@ class Surroundings:
                 read = f"getattr({named(place.holder)}, {place.key!r}, missing)"
             elif isinstance(place, Attribute):
                 read = f"{named(place.holder.__dict__)}.get({place.key!r})"
+            elif isinstance(place, Context):
+                read = f"{named(place.holder)}.get(missing)"
             elif place.key is None:
                 read = f"{named(place.holder)}.cell_contents"
             else:
@@ -323,9 +441,17 @@ class Surroundings:
                 lines.append(f"{read} is {wanted}")
         for x, contents in self.lists:
             lines.append(_contents_check(named(x), x, contents, named) if contents else f"not {named(x)}")
-        for array in self.arrays:
-            if array.nbytes <= _SMALL and type(array) is np.ndarray:  # of a GPU nobody asks that in each call
-                lines.append(f"same_elements({named(array)}, {named(array.copy())})")
+        for group, name, before in self.options:
+            lines.append(f"alike({named(group)}.get({name!r}), {named(before)})")
+        for function, code, defaults in self.functions:
+            lines.append(f"{named(function)}.__code__ is {named(code)}")
+            lines.append(f"{named(function)}.__defaults__ is {named(defaults)}")
+        lines += [f"{named(x)}.__class__ is {named(kind)}" for x, kind in self.kinds]
+        for fields, names in self.absent:
+            lines.append(f"(len({named(fields)}) == {len(fields)} or {named(names)}.isdisjoint({named(fields)}))")
+        for x in self.arrays:
+            if x.nbytes <= _SMALL and type(x) is np.ndarray:  # of a GPU nobody asks that in each call
+                lines.append(f"same_elements({named(x)}, {named(x.copy())})")
         constants.update(alike=_alike, contents=_contents, same_elements=_same_elements, missing=MISSING)
         return lines
 
@@ -335,6 +461,56 @@ def _globals_of(code: types.CodeType) -> tuple[str, ...]:
     """The globals that the code reads, which ``co_names`` does not tell from attributes."""
     found = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     return tuple(dict.fromkeys(found))
+
+
+@lru_cache(1 << 14)
+def _imports_of(code: types.CodeType) -> tuple[str, ...]:
+    return tuple(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+
+
+@lru_cache(1 << 12)
+def _is_stdlib(file: str) -> bool:
+    """Whether a file is one of Python's own library, whose functions nobody changes."""
+    return file.startswith((_STDLIB, "<frozen ")) and "site-packages" not in file
+
+
+@lru_cache(1 << 14)
+def _asks_identity(code: types.CodeType) -> bool:
+    """Whether the code has ``x is True`` or the like."""
+    steps = list(dis.get_instructions(code))
+    return any(
+        step.opname == "IS_OP" and type(before.argval) is bool and before.opname == "LOAD_CONST"
+        for before, step in pairwise(steps)
+    )
+
+
+def _module_of(kind: type) -> str:
+    """The module of a class, which one made by ``exec`` may not have."""
+    return str(getattr(kind, "__module__", ""))
+
+
+def is_iterator(x: Any) -> bool:
+    """Whether it is an iterator of Python's own: a generator, ``count()``, ``iter(a_list)``."""
+    return hasattr(type(x), "__next__") and _module_of(type(x)) in ("builtins", "itertools")
+
+
+_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+
+
+def _random_state(x: Any) -> Any:
+    if isinstance(x, np.random.Generator):
+        return x.bit_generator.state
+    if isinstance(x, np.random.BitGenerator):
+        return x.state
+    return x.getstate() if x is random or isinstance(x, random.Random) else x.get_state()
+
+
+def _same_state(x: Any, y: Any) -> bool:
+    if isinstance(x, dict):
+        return x.keys() == y.keys() and all(_same_state(x[key], y[key]) for key in x)
+    if isinstance(x, np.ndarray):
+        return np.array_equal(x, y)
+    return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
 def _alike(now: Any, before: Any) -> bool:

@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 
 from ..core.devices import NUMPY, Backend, Device, Wrapping, backend_of, cupy_backend
+from ..core.printing import tensor_repr
 from ..core.storage import LOCAL_ONLY, overlaps_itself
 from ..core.tensor import Tensor
 from .program import Value, method
@@ -30,7 +31,6 @@ class Traced(Wrapping):
     """An array of a trace: ``numbers`` is the real one, ``node`` its value in the program."""
 
     __slots__ = ("__weakref__", "node", "numbers", "tracer")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
 
     def __init__(self, tracer: Tracer, numbers: Any, node: Value) -> None:
@@ -57,9 +57,6 @@ class Traced(Wrapping):
         """That of the real array, for Traced ones."""
         return traced_backend(backend_of(self.numbers))
 
-    def __repr__(self) -> str:
-        return f"Traced({self.numbers!r})"
-
     def __len__(self) -> int:
         return len(self.numbers)
 
@@ -79,6 +76,38 @@ class Traced(Wrapping):
         return self
 
     # What depends on the values
+
+    def _departed(self, how: str) -> Any:
+        return self.tracer.departs(how, self.numbers)
+
+    def __repr__(self) -> str:
+        return repr(self._departed("repr() or str()"))
+
+    def __str__(self) -> str:
+        return str(self._departed("repr() or str()"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._departed("a format"), spec)
+
+    def __hash__(self) -> int:
+        if not isinstance(self.numbers, np.generic):
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._departed("hash()"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._departed("round()"), digits)
+
+    def tensor_repr(self, x: Tensor) -> str:
+        x.array = self._departed("repr() or str()")
+        try:
+            return tensor_repr(x)
+        finally:
+            x.array = self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(self.numbers, name):
+            raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
+        return getattr(self._departed(f"{name} of an array"), name)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         self.tracer.refuses("a function that wants a NumPy array")
@@ -224,7 +253,12 @@ def _enter() -> None:
         setattr(Traced, name, called(name))
 
     def unary(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda self: self.tracer.call(function, (self,), {})
+        def call(self: Any) -> Any:
+            if function is operator.invert and type(self.numbers) is bool:  # Python's is an int, NumPy's a bool
+                return ~int(self)
+            return self.tracer.call(function, (self,), {})
+
+        return call
 
     def binary(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, other: _binary(self.tracer, function, self, other)
@@ -245,18 +279,28 @@ def _enter() -> None:
         for name in _UNARY.split():
             setattr(kind, f"__{name}__", unary(getattr(operator, name)))
         for name in (*_BINARY.split(), *_COMPARISONS.split()):
+            if name == "pow" and kind is Number:
+                continue
             function, plain = getattr(operator, name), name.rstrip("_")
             setattr(kind, f"__{plain}__", binary(function))
             if name not in _COMPARISONS.split():
                 setattr(kind, f"__r{plain}__", reflected(function))
                 setattr(kind, f"__i{plain}__", inplace(function, kind))
-    setattr(Traced, "__divmod__", lambda self, other: (self // other, self % other))  # noqa: B010
+        setattr(kind, "__divmod__", lambda self, other: (self // other, self % other))
+        setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))
 
 
 def _binary(tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return NotImplemented
+    for x, other in ((left, right), (right, left)):
+        if type(x) is Number and not isinstance(other, _OPERANDS):  # "ab" * n, [0] * n, Decimal(2) * n
+            number = x.asked()
+            return function(number, right) if x is left else function(left, number)
     return tracer.call(function, (left, right), {})
+
+
+_OPERANDS = (bool, int, float, complex, np.ndarray, np.generic, Wrapping)
 
 
 _UFUNCS = {
@@ -281,56 +325,97 @@ class Number:
         self.numbers = numbers
         self.node = node
         tracer.made.append(ref(self))
+        tracer.has_numbers = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self.numbers)
 
-    def _asked(self) -> Any:
+    def asked(self) -> Any:
+        """The number itself, for whoever needs it; the tracer hears of it."""
         return self.tracer.asked(self)
 
     def __bool__(self) -> bool:
-        return bool(self._asked())
+        return bool(self.asked())
 
     def __int__(self) -> int:
-        return int(self._asked())
+        return int(self.asked())
 
     def __float__(self) -> float:
-        return float(self._asked())
+        return float(self.asked())
 
     def __complex__(self) -> complex:
-        return complex(self._asked())
+        return complex(self.asked())
 
     def __index__(self) -> int:
-        return operator.index(self._asked())
+        return operator.index(self.asked())
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._asked(), digits)
+        return round(self.asked(), digits)
 
     def __trunc__(self) -> int:
-        return int(self._asked())
+        return int(self.asked())
 
     def __hash__(self) -> int:
-        return hash(self._asked())
+        return hash(self.asked())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self._asked(), dtype)
+        return np.asarray(self.asked(), dtype)
 
     def __repr__(self) -> str:
-        return repr(self.numbers)
+        return repr(self.asked())
 
     def __format__(self, spec: str) -> str:
-        return format(self.numbers, spec)
+        return format(self.asked(), spec)
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            return pow(self.asked(), other, modulo)
+        return _binary(self.tracer, operator.pow, self, other)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            return pow(other, self.asked(), modulo)
+        return _binary(self.tracer, operator.pow, other, self)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        number = self.asked()
+        return type(number), (number,)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(type(self.numbers), name):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
-        return getattr(self._asked(), name)
+        return getattr(self.asked(), name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
+
+
+class Watched:
+    """An iterator from outside of the function, while it is traced: a replay would not advance it."""
+
+    def __init__(self, iterator: Any, tracer: Tracer) -> None:
+        self._iterator = iterator
+        self._tracer = tracer
+
+    def __iter__(self) -> Watched:
+        return self
+
+    def __next__(self) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return next(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        self._tracer.breaks(f"it advances a {type(self._iterator).__name__} from outside of the function")
+        return getattr(self._iterator, name)
 
 
 _enter()

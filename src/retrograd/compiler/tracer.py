@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import FrameType
@@ -23,9 +23,10 @@ from ..core.devices import Device, backend_of, is_array
 from ..core.graph import reachable
 from ..core.observers import Observer
 from ..core.sites import Site, user_site
-from ..core.storage import Storage
+from ..core.storage import Storage, is_saved, is_writable, unshare
 from ..core.tensor import Tensor
 from ..kernels.results import noted
+from .escapes import KEPT, put_real
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .modes import without
 from .program import SHAPED_BY_DATA, Asked, Instruction, Program, Value, replaced
@@ -48,10 +49,15 @@ class DataDependent(RuntimeError):
 class Tracer(Observer):
     """One trace."""
 
-    def __init__(self, strict: bool = True) -> None:
+    def __init__(self, strict: bool = True, longest: float = float("inf"), exact_bools: bool = False) -> None:
         self.program = Program()
         self.strict = strict
+        self.longest = longest
+        self.exact_bools = exact_bools
+        self.too_long = False
         self.broken = ""
+        self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
+        self.has_numbers = False  # whether it gave the function a Number
         self.rules = Rules(self)
         self.made: list[ref[Any]] = []
         self.outside: dict[int, Outside] = {}
@@ -80,6 +86,14 @@ class Tracer(Observer):
             site = user_site(2)
             self.broken = f"{reason} ({site})"
 
+    def _elsewhere(self) -> bool:
+        """Whether another thread runs, which met what is traced here: what it makes of that, nobody writes down."""
+        if get_ident() == self._thread:
+            return False
+        if self._active and not self.broken:
+            self.broken = "another thread works with an array or number of the function"
+        return True
+
     def refuses(self, what: str) -> bool:
         """What was asked cannot be recorded: a rule becomes one instruction for that, all else breaks the trace."""
         if self.recording:
@@ -91,6 +105,14 @@ class Tracer(Observer):
     def takes_loops(self) -> bool:
         """Whether a function may give traced arrays to its compiled loops: it calls them as a whole."""
         return self.refuses("a compiled loop")
+
+    def has_acted(self) -> bool:
+        """Whether what ran so far has, or may have, changed anything that is there without the call."""
+        outer = {value.root for value, _ in self.program.inputs}
+        return bool(self.broken) or any(
+            step.kind in ("draw", "effect") or any(value.root in outer for value in step.writes)
+            for step in self.program.instructions
+        )
 
     # Instructions
 
@@ -105,7 +127,7 @@ class Tracer(Observer):
     ) -> Any:
         """Call the function with the real arrays, and record it."""
         bare_args, bare_kwargs = replaced(args, numbers_of), replaced(kwargs, numbers_of)
-        if get_ident() != self._thread:  # another one, which met a Tensor that is lifted
+        if self._elsewhere():
             return function(*bare_args, **bare_kwargs)
         recording = self.recording
         if recording and kind != "draw" and bare_args is args and bare_kwargs is kwargs and kind != "new":
@@ -156,6 +178,9 @@ class Tracer(Observer):
         instruction.number = len(self.program.instructions)
         instruction.run = 0 if self.twice is None else self.twice.number
         self.program.instructions.append(instruction)
+        if len(self.program.instructions) > self.longest:
+            self.too_long = True
+            self.breaks(f"it has more than {self.longest:,} operators")
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
         """The results of a call as Traced arrays and Numbers, and the instruction in the program."""
@@ -197,7 +222,7 @@ class Tracer(Observer):
         ):
             instruction.checks = True
         self._append(instruction)
-        return made
+        return made.asked() if self.exact_bools and type(made) is Number and type(made.numbers) is bool else made
 
     def _value(self, array: Any, root: Value | None = None) -> Value:
         """A new value for an array, with its place among those that share memory."""
@@ -292,7 +317,7 @@ class Tracer(Observer):
 
     def asked(self, number: Any) -> Any:
         """The number itself. The package's own checks become guards; so do arguments; all else is the user's choice."""
-        if self.recording:
+        if not self._elsewhere() and self.recording:
             if number.node in self.from_python or not self._by_user():
                 instruction = Instruction("guard", _same, (number.node, number.numbers))
                 self._append(instruction)
@@ -302,7 +327,7 @@ class Tracer(Observer):
 
     def departs(self, how: str, result: Any) -> Any:
         """Elements that leave the program by ``numpy()`` and the like."""
-        if self.recording:
+        if not self._elsewhere() and self.recording:
             if self._by_user():
                 self._refuse_choice(f"what {how} gives")
             else:
@@ -312,11 +337,12 @@ class Tracer(Observer):
     def _refuse_choice(self, what: str) -> None:
         site = user_site(3)
         if self.strict:
-            raise DataDependent(
+            self.refusal = DataDependent(
                 f"compile: {site.in_traceback()}\nreads {what}, which depends on the elements of a Tensor; a compiled "
                 "program would keep it forever. Choose by where(condition, a, b), clamp or masks; return the Tensor "
                 "and read it outside; or compile the parts before and after. With fallback=True it runs eagerly"
             )
+            raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
     def _by_user(self) -> bool:
@@ -428,11 +454,13 @@ class Tracer(Observer):
         if args or kwargs:
             self.breaks("an optimizer's step with a closure")
             return False
-        self.sync()
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for p in parameters:
             self.lift(p)
             self.lift_grad(p)
+            if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
+                unshare(p, keep_values=True)  # a live graph needs the old values; the step itself would do it unseen
+        self.sync()
         tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
         before = [x.array for x in tensors]
         self._busy += 1
@@ -444,17 +472,16 @@ class Tracer(Observer):
                 step(optimizer)
         finally:
             self._busy -= 1
-            moved = [x.array for x in tensors]
             for x, array in zip(tensors, before, strict=True):
-                x.array = array
+                if type(array) is Traced and x.array is array.numbers:
+                    x.array = array
+                elif x.array is not array:
+                    self.breaks("an optimizer gave a parameter other memory")
         if self.recording:
             nodes = [array.node for array in before if type(array) is Traced]
             instruction = self._effect(run_step, (optimizer, step))
             instruction.args = (optimizer, step, tuple(nodes))
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
-            for array, now in zip(before, moved, strict=True):
-                if now is not array.numbers:
-                    self.breaks("an optimizer gave a parameter other memory")
         return True
 
     def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
@@ -521,15 +548,25 @@ class Tracer(Observer):
 
     # The end
 
-    def finish(self) -> None:
-        """Give all Tensors their real arrays back."""
-        self._active = False
-        for entry in self.outside.values():
-            for x in (entry.tensor, entry.tensor._grad):
-                if x is not None and type(x.array) is Traced:
-                    x.array = as_real(x.array)
+    def finish(self) -> list[Tensor]:
+        """Give all Tensors their real arrays back.
 
-    def release(self, results: list[Any]) -> None:
+        Returns:
+            The gradients of leaves that were made in the call.
+        """
+        self._active = False
+        gradients = []
+        for entry in self.outside.values():
+            x, grad = entry.tensor, entry.tensor._grad
+            if grad is not None and grad is not entry.start_grad and type(grad.array) is Traced:
+                gradients.append(grad)
+            entry.grad = None
+            for held in (x, grad):
+                if held is not None and type(held.array) is Traced:
+                    held.array = as_real(held.array)
+        return gradients
+
+    def release(self, results: Sequence[Any]) -> None:
         """Let the graph of the results be an ordinary one."""
         order, _ = reachable(x._node for x in results if isinstance(x, Tensor) and x._requires)
         for node in order:
@@ -547,11 +584,9 @@ class Tracer(Observer):
         escaped = [x for made in self.made if (x := made()) is not None]
         self.made.clear()
         if escaped and not self.broken:
-            self.broken = "it keeps a Tensor or number made in the call in an object outside"
+            self.broken = KEPT
         for x in escaped:
-            for holder in gc.get_referrers(x):
-                if isinstance(holder, Tensor) and holder.array is x:
-                    holder.array = as_real(x)
+            self.release(put_real(x))
 
     def node_of_result(self, x: Any) -> Value | None:
         """The value of a Tensor, array or number that the function returns; None for what is constant."""

@@ -228,6 +228,10 @@ class Wrapping:
         """The same values in memory of their own."""
         raise NotImplementedError
 
+    def tensor_repr(self, x: Any) -> str:
+        """The text of the Tensor around this array."""
+        return repr(self)
+
     def detached(self) -> Any:
         """The same memory, without a history on any layer."""
         raise NotImplementedError

@@ -175,7 +175,7 @@ class Tensor(Copies, TensorMethods):
         return format(str(self), spec)
 
     def __repr__(self) -> str:
-        return repr(self.array) if isinstance(self.array, Wrapping) else tensor_repr(self)
+        return self.array.tensor_repr(self) if isinstance(self.array, Wrapping) else tensor_repr(self)
 
     def item(self) -> Any:
         """The only element, as a Python number.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import Device, Wrapping, array_module
+from ...core.devices import Device, Wrapping, all_examples, array_module
 from ...core.dtypes import DType, as_dtype, scalar_dtype
 from ...core.layout import order_like
 from ...core.primitive import operand
@@ -51,7 +51,7 @@ def _filled_like(
     if isinstance(x.array, Wrapping) and (device is None or x.device == Device(device)):
         mapped: Any = np.empty_like(x.array, kind, shape=shape)
         if fill is not None:
-            mapped.examples[...] = fill
+            all_examples(mapped)[...] = fill
         return with_grad(new_tensor(mapped), requires_grad)
     if shape == x.array.shape and not x.array.flags.c_contiguous and device is None:
         array = array_module(x).empty_like(x.array, kind, order=order_like(x.array))
