@@ -270,3 +270,20 @@ def test_packed_products_flush(monkeypatch):
             assert (products.dot(x, y) == 0).all()
             assert (products.dot(y, x) == 0).all()
     assert (products.dot(np.full((64, 64), 1e-310), np.ones((64, 64))) > 0).all()  # double precision does not
+
+
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+@pytest.mark.parametrize(("left", "right"), [((700, 700), (3, 3)), ((700, 700), (699, 50)), ((20, 700), (701, 500))])
+def test_large_matrices_that_do_not_fit_are_refused(left, right, dtype):
+    x, y = rg.randn(*left, dtype=dtype), rg.randn(*right, dtype=dtype)
+    calls = [
+        lambda: x @ y,
+        lambda: rg.mm(x, y),
+        lambda: rg.stack([x, x]) @ y,
+        lambda: rg.addmm(rg.zeros(right[1], dtype=dtype), x, y),
+        lambda: y.T @ x.T,
+        lambda: rg.compile(lambda x: x @ y)(x),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match=str(right[0])):
+            call()

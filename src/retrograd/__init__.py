@@ -30,7 +30,7 @@ from .core.dtypes import (
     set_default_dtype,
     uint8,
 )
-from .core.memory import empty_cache, keep_freed_memory
+from .core.memory import empty_cache
 from .core.modes import (
     enable_grad,
     inference_mode,
@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from .serialization import save as save
 
     bool = bool_
-
-keep_freed_memory()
 
 __version__ = "0.1.0"
 

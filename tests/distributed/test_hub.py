@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -130,3 +131,115 @@ def test_waiting_for_a_rank_whose_program_has_ended_is_told_soon():
     began = time.monotonic()
     assert job.end() == "retrograd: rank 1 has ended its program; rank 0 waits in barrier() at train.py:3\n"
     assert time.monotonic() - began < 4
+
+
+DEEP = 100_000
+HOSTILE = [
+    b"[" * DEEP,
+    b'{"do":' * DEEP,
+    b"[" * DEEP + b"]" * DEEP,
+    b'{"do": "hello", "token": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+    b"1" * 10_000,
+    b"\xff\xfe",
+    b"",
+    b"null",
+    b"[]",
+    b'"hello"',
+    b"{}",
+    b'{"do": null}',
+    b'{"do": []}',
+    b'{"do": {"do": "hello"}}',
+    b'{"do": "hello"}',
+    b'{"do": "hello", "token": ["word"], "rank": 0, "pid": 1, "host": ""}',
+    b'{"do": "hello", "token": "word", "rank": [], "pid": 1, "host": ""}',
+    b'{"do": "hello", "token": "word", "rank": 7, "pid": 1, "host": ""}',
+    b'{"do": "hello", "token": "word", "rank": -1, "pid": 1, "host": ""}',
+    b'{"do": "hello", "token": "word", "rank": 0, "pid": -1, "host": ""}',
+    b'{"do": "hello", "token": "word", "rank": 0, "pid": 1, "host": ""}',  # a rank that there is
+    b'{"do": "hello", "token": "\\ud800", "rank": 0, "pid": 1, "host": ""}',
+    b'{"do": "claim", "text": "x", "code": 3}',
+    b'{"do": "left"}',
+    b'{"do": "where"}',
+    b'{"do": "late", "members": [0]}',
+]
+
+
+def closed_by_hub(stranger):
+    stranger.settimeout(10)
+    try:
+        return stranger.recv(1 << 10) == b""
+    except ConnectionError:
+        return True
+
+
+def test_no_line_of_a_stranger_ends_the_hub():
+    job = Job(2)
+    address = job.ranks[0].getpeername()
+    for text in HOSTILE:
+        stranger = socket.create_connection(address)
+        with contextlib.suppress(ConnectionError):  # it was closed before the end
+            stranger.sendall(text + b"\n")
+        assert closed_by_hub(stranger), text[:60]
+        stranger.close()
+    assert job.process.poll() is None
+    for rank in range(2):
+        job.say(rank, "left")
+        job.gone(rank)
+    assert job.end() == ""
+
+
+def test_a_stranger_that_ends_no_line_is_closed_soon():
+    job = Job(1)
+    stranger = socket.create_connection(job.ranks[0].getpeername())
+    sent = 0
+    with pytest.raises(ConnectionError):
+        while sent < 1 << 26:
+            sent += stranger.send(b"x" * (1 << 14))
+            time.sleep(0.001)
+    assert sent < 1 << 24
+    stranger.close()
+    job.say(0, "left")
+    job.gone(0)
+    assert job.end() == ""
+
+
+def test_many_silent_strangers_do_not_keep_a_rank_out():
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    one = hub.Hub(listener, 1, "word")
+    strangers = []
+    for _ in range(3 * hub.STRANGERS):
+        strangers.append(socket.create_connection(listener.getsockname()))
+        one.listen(0.01)
+    assert len(one.peers) <= hub.STRANGERS
+    rank = socket.create_connection(listener.getsockname())
+    rank.sendall(b'{"do": "hello", "token": "word", "rank": 0, "pid": 1, "host": "elsewhere"}\n')
+    while not one.ranks:
+        one.listen(0.1)
+    rank.settimeout(10)
+    assert rank.recv(100) == b"complete\n"
+    for connection in (*strangers, rank, listener, *[peer.connection for peer in one.peers]):
+        connection.close()
+
+
+def test_a_stranger_must_say_soon_who_it_is(monkeypatch):
+    listener = socket.create_server(("127.0.0.1", 0))
+    one = hub.Hub(listener, 1, "word")
+    stranger = socket.create_connection(listener.getsockname())
+    one.listen(1)
+    assert len(one.peers) == 1
+    monkeypatch.setattr(hub, "PATIENCE", 0.01)
+    stranger.sendall(b"{")
+    time.sleep(0.05)
+    one.listen(0.1)
+    assert not one.peers and closed_by_hub(stranger)
+    stranger.close()
+    listener.close()
+
+
+def test_messages_of_a_rank_with_wrong_parts_are_a_rank_that_died_and_no_traceback():
+    spoiled = [{"call": 3}, {"members": [[0]]}, {"members": [None]}, {"members": 3}, {"at": []}]
+    for parts in spoiled:
+        job = Job(2)
+        job.say(1, "waits", **(WAIT | {"at": ""} | parts))
+        text = job.end()
+        assert text.startswith("retrograd: rank 1 died") and text.count("\n") == 1

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from .arguments import path
-from .checkpoints import read_run
+from .checkpoints import load_weights, read_run
 from .console import Table, figure_text, print_table
 from .recipes import RECIPES
 from .tasks import make_task
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     config = saved.config
     task = make_task(config["task"], config["model"], config["batch_size"], config["seed"])
     # The engine runs the weights of manual layers, too.
-    task.model.load_state_dict(saved.weights)
+    load_weights(task.model, saved)
     figures = task.evaluate(EngineTrainer(task, RECIPES[config["task"]][config["model"]]).predict)
     title = f"{config['task']}: {config['model']} after {saved.step} steps"
     rows = [(name.replace("_", " "), figure_text(name, value)) for name, value in figures.items()]

@@ -5,14 +5,18 @@ from typing import Any
 
 import numpy as np
 
+import retrograd as rg
+from retrograd import nn
 from retrograd.models import GPT2, Llama, generate
 from retrograd.weights import load_model, load_tokens
 from retrograd.weights.loading import read_config
 
 from .arguments import path, positive_int, seed, temperature
-from .checkpoints import read_run, require_safetensors
+from .checkpoints import SavedRun, load_weights, read_run, require_safetensors
 from .console import UserError
-from .tasks.language import language_model, sample
+from .tasks.language import END, language_model, sample
+
+LANGUAGES = ("shakespeare", "names")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -43,16 +47,14 @@ def run(options: argparse.Namespace) -> int:
         return 0
     saved = read_run(options.checkpoint)
     task, vocabulary = saved.config["task"], saved.vocabulary
-    if not vocabulary:
+    if task not in LANGUAGES:
         raise UserError(f"{options.checkpoint} is of 'retrograd train {task}', which is no language model")
+    if END not in vocabulary:
+        raise UserError(f"{options.checkpoint} has a vocabulary without the end of a line")
     unknown = sorted(set(options.prompt) - set(vocabulary))
     if unknown:
         raise UserError(f"--prompt has characters the model does not know: {', '.join(map(repr, unknown))}")
-    # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
-    positions = saved.weights.get("position.weight")
-    context = {} if positions is None else {"context": len(positions)}
-    model = language_model(task, saved.config["model"], len(vocabulary), **context)
-    model.load_state_dict(saved.weights)
+    model = _model(saved)
     print(
         sample(
             model,
@@ -66,6 +68,21 @@ def run(options: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def _model(saved: SavedRun) -> nn.Module:
+    """The run's model. UserError where its weights do not fit it, or are not finite: nothing is drawn from these."""
+    # The transformer has an embedding for each position it can look back over; an LSTM has no such limit.
+    positions = saved.weights.get("position.weight")
+    context = {}
+    if isinstance(positions, rg.Tensor) and positions.ndim == 2 and len(positions):
+        context = {"context": len(positions)}
+    model = language_model(saved.config["task"], saved.config["model"], len(saved.vocabulary), **context)
+    load_weights(model, saved)
+    for name, weight in model.state_dict().items():
+        if not rg.isfinite(weight).all():
+            raise UserError(f"{saved.path}: {name} has values that are not finite, so that no text can be drawn")
+    return model
 
 
 def _published(options: argparse.Namespace) -> str:

@@ -1,5 +1,7 @@
 """A run: a task, what trains it, and the loop."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +46,7 @@ def make_run(settings: Settings) -> Run:
         rate = settings.recipe.rate(loop.completed, loop.steps)
         rows, total = processes.part(len(inputs)), task.count(targets)
         inputs, targets = inputs[rows], targets[rows]
-        with processes.own_random():
+        with processes.own_random(), fitting(settings, loop):
             # The mean over all targets is a mean of the processes' means, each weighted by its share of the targets.
             weight = processes.count() * task.count(targets) / total
             loss, output = trainer.step(task.augment(inputs), targets, rate, weight)
@@ -61,4 +63,21 @@ def make_run(settings: Settings) -> Run:
     )
     if settings.checkpoint is not None:
         loop.resume(settings.checkpoint.path)
+        wanted = {"train_loss", f"{task.test.name}_loss", f"{task.test.name}_{task.score}"}
+        if task.score == "accuracy":
+            wanted.add("train_accuracy")
+        if loop.history and not wanted <= loop.history[0].keys():
+            raise UserError(f"{settings.checkpoint.path}: its history is not of 'retrograd train {settings.task}'")
     return Run(task, trainer, loop)
+
+
+@contextmanager
+def fitting(settings: Settings, loop: Loop) -> Iterator[None]:
+    """UserError for whatever the first step of a resumed run raises: the optimizer's state may be anything."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        resumed = settings.checkpoint
+        if resumed is None or loop.completed != resumed.step:
+            raise
+        raise UserError(f"{resumed.path}: the run cannot go on from there: {type(error).__name__}: {error}") from error

@@ -104,7 +104,7 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     if {"epochs", "steps"} <= set(given):
         raise UserError("give --epochs or --steps, not both")
     checkpoint = read_run(options.resume) if options.resume else None
-    values = {} if checkpoint is None else resumed(task, checkpoint.config, given)
+    values = {} if checkpoint is None else resumed(task, checkpoint, given)
     if checkpoint is not None:
         values["out"] = checkpoint.path.parent
         if "epochs" in given or "steps" in given:
@@ -132,10 +132,22 @@ def collect(task: str, options: argparse.Namespace) -> Settings:
     return Settings(values, recipe, checkpoint)
 
 
-def resumed(task: str, saved: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the run to go on with; UserError for one that it cannot change."""
+def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the run to go on with; UserError for one that it cannot change, or that no run can have."""
+    saved, settings = checkpoint.config, {setting.name: setting for setting in settings_of(task)}
     if saved["task"] != task:
         raise UserError(f"the checkpoint is of 'retrograd train {saved['task']}', not of {task}")
+    for name, value in saved.items():
+        if name in ("task", "out") or value is None and name in ("epochs", "steps", "threads"):
+            continue
+        if name not in settings:
+            raise UserError(f"{checkpoint.path}: 'retrograd train {task}' has no setting {name!r}")
+        try:
+            read = settings[name].read(value)
+        except UserError as error:
+            raise UserError(f"{checkpoint.path}: {error}") from None
+        if read != value:
+            raise UserError(f"{checkpoint.path}: {name} = {value!r}: wanted {read!r}")
     for name, value in given.items():
         if name not in FREE_ON_RESUME and value != saved.get(name):
             raise UserError(f"a resumed run cannot change {name} from {saved.get(name)} to {value}")

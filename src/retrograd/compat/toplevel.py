@@ -166,7 +166,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_num_threads(int: int) -> None:
-    """Let so many threads compute: Retrograd's own, which share products, too, and BLAS's where those do not.
+    """Set how many threads compute: those of Retrograd, and those of NumPy's BLAS, for the program's own calls as well.
 
     Raises:
         RuntimeError: the number is not positive.

@@ -2,7 +2,8 @@
 
 glibc maps every array above 128 KiB (at most 32 MiB, as programs run) anew and unmaps it when it is freed, so each new
 one is faulted in page by page, which costs more than the arithmetic on it. With the two thresholds raised, arrays come
-from memory that the process has already.
+from memory that the process has already. The thresholds belong to the process, so they stay as they are until a program
+makes a large array of ours.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import ctypes
 import gc
 import os
 from collections.abc import Callable
+from functools import cache
 
 from .devices import registered_backends
 
 # What else lets go of memory that it keeps to use again.
 caches: list[Callable[[], None]] = []
+
+LARGE = 1 << 15  # elements from which glibc maps an array of float32 by itself, before it has adapted
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -32,6 +36,12 @@ def keep_freed_memory() -> bool:
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
     return bool(_LIBC.mallopt(_M_MMAP_THRESHOLD, 1 << 30) and _LIBC.mallopt(_M_TRIM_THRESHOLD, _LARGEST_INT))
+
+
+@cache
+def large_array_met() -> None:
+    """Keep freed memory from now on: to be called where an array of ``LARGE`` elements or more is met."""
+    keep_freed_memory()
 
 
 def empty_cache() -> None:

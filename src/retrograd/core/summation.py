@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .blas import beside_pool
 from .tracing import whole
 
 BLOCK = 512  # rows per block of a sum over leading dimensions
@@ -72,10 +73,10 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
             out = total(x, axis=dim, keepdims=keepdim)
         return out
     if x.ndim - 1 in dim:
-        out = np.matmul(x, _ones(x.shape[-1], dtype))
+        out = beside_pool(np.matmul, x, _ones(x.shape[-1], dtype))
         return out.reshape((*x.shape[:-1], 1)) if keepdim else out
     if x.ndim == 2 and len(x) <= BLOCK:
-        out = _ones(len(x), dtype).dot(x)
+        out = beside_pool(_ones(len(x), dtype).dot, x)
         return out.reshape((1, x.shape[1])) if keepdim else out
     out = x
     for axis in sorted(dim, reverse=True):
@@ -122,8 +123,8 @@ def _sum_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The sum over the middle one of three dimensions."""
     before, rows, width = x.shape
     if rows <= BLOCK:
-        return np.matmul(_ones(rows, x.dtype), x)
+        return beside_pool(np.matmul, _ones(rows, x.dtype), x)
     blocks, rest = divmod(rows, BLOCK)
     whole = x[:, : rows - rest].reshape(before, blocks, BLOCK, width)
-    total = _sum_rows(np.matmul(_ones(BLOCK, x.dtype), whole))
+    total = _sum_rows(beside_pool(np.matmul, _ones(BLOCK, x.dtype), whole))
     return total + x[:, rows - rest :].sum(axis=1) if rest else total

@@ -198,7 +198,7 @@ class DataLoader(Generic[T_co]):
         """Puts the loader, and the generators it draws from, where ``state_dict`` found them.
 
         The next iteration goes on inside the saved epoch; the one after it begins a new epoch. ValueError where the
-        state is of a loader with another number of batches or generators.
+        state is of a loader with another number of batches or generators, or is none.
         """
         generators = self._generators()
         if state["batches_in_epoch"] != self._length():
@@ -210,10 +210,15 @@ class DataLoader(Generic[T_co]):
             raise ValueError(
                 f"DataLoader: the state holds {len(state['generators'])} generators, this loader has {len(generators)}"
             )
+        given, start = state["batches_given"], state["epoch_start"]
+        if not isinstance(given, int) or given < 0 or (length := self._length()) is not None and given > length:
+            raise ValueError(f"DataLoader: the state is after {given!r:.80} batches of {self._length()}")
+        if start is not None:
+            if not isinstance(start, list) or len(start) != len(generators):
+                raise ValueError(f"DataLoader: the state's epoch_start is not of {len(generators)} generators")
+            _set_states(generators, start)  # refuses what is no state, now and not when the loader is iterated
         _set_states(generators, state["generators"])
-        self._batches_given = state["batches_given"]
-        self._epoch_start = state["epoch_start"]
-        self._resumes = self._epoch_start is not None
+        self._batches_given, self._epoch_start, self._resumes = given, start, start is not None
 
     @property
     def _has_indices(self) -> bool:

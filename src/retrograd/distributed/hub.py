@@ -5,11 +5,15 @@ package: ``python hub.py LISTENER SIZE``, the listener being an inherited socket
 both send lines of JSON. A connection that ends without a farewell is a rank that died. The launcher kills the other
 ranks as soon as it sees that, but the kernel tells which connection ended first: ``epoll`` lists events in the order
 in which they happened.
+
+Any program on the machine can connect to the port. Until a connection has sent the token it may send one short line,
+soon; one that does not, or sends anything but the messages below, is closed, and the job goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import os
 import selectors
@@ -21,6 +25,42 @@ from typing import Any
 
 TOKEN = "RETROGRAD_HUB_TOKEN"  # the variable of the word by which ranks are known
 GRACE = 2.0  # seconds: for an answer, for a farewell that is still on its way, for an exit
+PATIENCE = 20.0  # seconds in which a connection must say who it is
+STRANGERS = 64  # connections that have not; of more, the oldest is closed
+SHORT, LONG = 1 << 12, 1 << 24  # bytes of a line: before a connection has said who it is, and of a rank
+
+# What a message has, by what it does. A key is compared with another one and never read.
+_TEXT_OR_NONE = (str, type(None))
+MESSAGES: dict[str, dict[str, Any]] = {
+    "hello": {"token": str, "rank": int, "pid": int, "host": str},
+    "waits": {"call": str, "members": list, "at": _TEXT_OR_NONE},
+    "goes on": {},
+    "left": {},
+    "where": {"call": _TEXT_OR_NONE, "key": object, "at": _TEXT_OR_NONE, "last": _TEXT_OR_NONE},
+    "late": {"call": str, "key": object, "members": list, "seconds": (int, float), "at": _TEXT_OR_NONE},
+    "claim": {"text": str, "code": int},
+    "fault": {},
+}
+
+
+def checked(line: bytes) -> dict[str, Any]:
+    """The message in a line.
+
+    Raises:
+        ValueError: there is none of those above.
+    """
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(message, dict) or not isinstance(message.get("do"), str):
+        raise ValueError("a message says what it does")
+    fields = MESSAGES.get(message["do"])
+    if fields is None or not all(name in message and isinstance(message[name], kind) for name, kind in fields.items()):
+        raise ValueError(f"a message {message['do']!r:.40} with other parts")
+    if not all(type(rank) is int for rank in message.get("members", [])):
+        raise ValueError("members are ranks")
+    return message
 
 
 def listed(ranks: list[int]) -> str:
@@ -35,7 +75,8 @@ class Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.buffer = b""
+        self.since = time.monotonic()
+        self.buffer = bytearray()
         self.rank = -1
         self.pid = 0
         self.host = ""
@@ -77,38 +118,87 @@ class Hub:
     def listen(self, seconds: float) -> None:
         for key, _ in self.selector.select(seconds):
             if key.data is None:
-                peer = Peer(self.listener.accept()[0])
-                self.peers.append(peer)
-                self.selector.register(peer.connection, selectors.EVENT_READ, peer)
+                self.accept()
                 continue
             peer = key.data
+            if peer.closed:  # by what was heard before in this turn
+                continue
             try:
                 data = peer.connection.recv(1 << 16)
             except OSError:
                 data = b""
-            peer.buffer += data
-            *lines, peer.buffer = peer.buffer.split(b"\n")
             try:
-                for line in lines:
-                    self.hear(peer, json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError):  # somebody else has found the port
+                self.take(peer, data)
+            except ValueError:  # somebody else has found the port
                 data = b""
             if not data:
-                self.selector.unregister(peer.connection)
-                peer.closed = True
+                self.close(peer)
                 if not peer.left and peer.rank >= 0:
                     self.died(peer)
+        now = time.monotonic()
+        for peer in self.strangers():
+            if now - peer.since > PATIENCE:
+                self.close(peer)
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):  # it has gone again, or there are too many
+            peer = Peer(self.listener.accept()[0])
+            peer.connection.settimeout(GRACE)  # for a rank that does not read
+            self.peers.append(peer)
+            self.selector.register(peer.connection, selectors.EVENT_READ, peer)
+        for stranger in self.strangers()[:-STRANGERS]:
+            self.close(stranger)
+
+    def strangers(self) -> list[Peer]:
+        """The connections that have not said who they are, the oldest first."""
+        return [peer for peer in self.peers if peer.rank < 0]
+
+    def close(self, peer: Peer) -> None:
+        if peer.closed:
+            return
+        self.selector.unregister(peer.connection)
+        peer.closed = True
+        peer.buffer.clear()
+        if peer.rank < 0:
+            peer.connection.close()
+            self.peers.remove(peer)
+
+    def take(self, peer: Peer, data: bytes) -> None:
+        """Hear the lines that are whole.
+
+        Raises:
+            ValueError: a line is too long, or is no message.
+        """
+        peer.buffer += data
+        if b"\n" in data:
+            *lines, rest = bytes(peer.buffer).split(b"\n")
+            peer.buffer = bytearray(rest)
+            for line in lines:
+                if len(line) > (SHORT if peer.rank < 0 else LONG):
+                    raise ValueError("a line is too long")
+                self.hear(peer, checked(line))
+        if len(peer.buffer) > (SHORT if peer.rank < 0 else LONG):
+            raise ValueError("a line is too long")
+
+    def welcome(self, peer: Peer, message: dict[str, Any]) -> None:
+        """A connection says that it is a rank's."""
+        rank, before = message["rank"], self.ranks.get(message["rank"])
+        known = hmac.compare_digest(message["token"].encode("utf-8", "replace"), self.token.encode())
+        taken = before is not None and not (before.closed or before.left)
+        if not known or taken or not 0 <= rank < self.size or message["pid"] <= 0:
+            raise ValueError("not a rank of this job")
+        peer.rank, peer.pid, peer.host = rank, message["pid"], message["host"]
+        self.ranks[rank] = peer
+        if len(self.ranks) == self.size:
+            for one in self.ranks.values():
+                one.send("complete")
 
     def hear(self, peer: Peer, message: dict[str, Any]) -> None:
-        if peer.rank < 0 and message["do"] != "hello":
-            raise ValueError(message)
+        if (peer.rank < 0) != (message["do"] == "hello"):
+            raise ValueError("a connection says once who it is, and that first")
         match message["do"]:
-            case "hello" if message["token"] == self.token:
-                peer.rank, peer.pid, peer.host = message["rank"], message["pid"], message["host"]
-                self.ranks[peer.rank] = peer
-                if len(self.ranks) == self.size:
-                    for one in self.peers:
-                        one.send("complete")
+            case "hello":
+                self.welcome(peer, message)
             case "waits":
                 peer.waits = {**message, "since": time.monotonic()}
             case "goes on":
@@ -204,7 +294,7 @@ class Hub:
     def end(self, text: str, code: int = 1) -> None:
         """Say it, ask all ranks to end, and end on this machine those that do not."""
         print(f"retrograd: {' '.join(text.split())}", file=sys.stderr, flush=True)
-        for peer in self.peers:
+        for peer in self.ranks.values():
             peer.send(f"stop {code}")
         own = socket.gethostname()
         until = time.monotonic() + GRACE

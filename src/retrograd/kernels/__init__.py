@@ -21,6 +21,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.devices import Wrapping
+from ..core.memory import large_array_met
 from ..core.modes import watchers
 from ..core.summation import LARGE
 from ..core.tracing import whole
@@ -75,6 +76,7 @@ def compiled() -> Any:
 @cache
 def share() -> None:
     """From now on let all threads work on large arrays: to be called where one is met. Programs without pay nothing."""
+    large_array_met()
     if compiled() is not None:
         for function in at_first_use:
             function()
@@ -109,6 +111,8 @@ def takes(x: Any, *others: Any, least: int = USEFUL) -> bool:
             return False
     if x.size >= LARGE:
         share()
+    elif x.size >= USEFUL:
+        large_array_met()
     return compiled() is not None
 
 

@@ -15,6 +15,11 @@ from . import operators  # noqa: F401  they enter themselves in the table
 from .table import OPERATORS, SETTINGS, Attributes, array_of, constant
 
 rg = _generated.toplevel
+
+MOST_TURNS = 1 << 16  # of all loops of a call: the file may hold one that does not end
+TURNS = ""  # among the values of a call, where no name of a file is: the turns that its loops have made
+MOST_NODES = 1 << 18  # of a graph, with those of the functions that it calls
+DEEPEST = 100  # functions in each other
 Scope = ChainMap[str, Any]
 Enter = Callable[[str, np.ndarray[Any, Any], bool], str]
 
@@ -102,11 +107,15 @@ class Graph:
                     result = step.function(step, values, scope, given)
                 else:
                     result = step.function(step.at, *given)
-            except UnsupportedError:
+            except (UnsupportedError, MemoryError):
                 raise
-            except Exception as error:
-                raise type(error)(_located(step, error)) if type(error) in _PLAIN else error  # noqa: B904
+            except Exception as error:  # the file may give a node any inputs and attributes
+                plain = type(error) in _PLAIN
+                text = _located(step, str(error) if plain else f"{type(error).__name__}: {error}")
+                raise (type(error) if plain else RuntimeError)(text) from error
             results = result if isinstance(result, tuple) else (result,)
+            if any(step.outputs[len(results) :]):
+                raise RuntimeError(_located(step, f"gives {len(results)} outputs, not {len(step.outputs)}"))
             here.update(zip(step.outputs, results, strict=False))
             for name in step.last:
                 here.pop(name, None)
@@ -116,9 +125,67 @@ class Graph:
 _PLAIN = (ValueError, RuntimeError, TypeError, IndexError)
 
 
-def _located(step: Step, error: Exception) -> str:
-    text = str(error)
+def _located(step: Step, text: str) -> str:
     return text if text.startswith("node ") else f"node {step.at.name or step.outputs[0]!r} ({step.at.type}): {text}"
+
+
+def check_functions(model: Any) -> None:
+    """Refuse functions that call themselves, or that make too many nodes when each call is replaced by its nodes.
+
+    Raises:
+        ValueError: a function calls itself.
+        UnsupportedError: there would be too many nodes, or functions in too many others.
+    """
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth, (0, 0) while it is being counted
+
+    def size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
+        if depth > DEEPEST:
+            raise UnsupportedError(f"functions stand in more than {DEEPEST} others")
+        total, deepest = 0, 0
+        for node in nodes:
+            key = node.domain, node.op_type, node.overload
+            if key not in functions:
+                total += 1
+                continue
+            if key not in sizes:
+                sizes[key] = 0, 0
+                sizes[key] = size(nodes_of(functions[key]), depth + 1)
+            elif not sizes[key][1]:
+                raise ValueError(f"the function {node.op_type!r} calls itself")
+            total, deepest = total + sizes[key][0], max(deepest, sizes[key][1])
+            if total > MOST_NODES:
+                raise UnsupportedError(f"the functions make more than {MOST_NODES} nodes")
+        if deepest >= DEEPEST:
+            raise UnsupportedError(f"functions stand in more than {DEEPEST} others")
+        return total, deepest + 1
+
+    size(nodes_of(model.graph), 0)
+
+
+def check_names(proto: Any, around: frozenset[str] = frozenset()) -> None:
+    """Refuse a graph in which something is read before it is given, as in a circle.
+
+    Raises:
+        ValueError: a node has no output, or it or the graph reads a name that nothing before gives.
+    """
+    known = set(around)
+    known.update(value.name for value in proto.input)
+    known.update(value.name for value in proto.initializer)
+    for node in proto.node:
+        if not node.output:
+            raise ValueError(f"node {node.name!r} ({node.op_type}) has no output")
+        what = f"node {node.name or node.output[0]!r} ({node.op_type})"
+        for name in node.input:
+            if name and name not in known:
+                raise ValueError(f"{what} reads {name!r}, which nothing before it gives")
+        for attribute in node.attribute:
+            if attribute.type == 5:
+                check_names(attribute.g, frozenset(known))
+        known.update(name for name in node.output if name)
+    for value in proto.output:
+        if value.name not in known:
+            raise ValueError(f"the graph's output {value.name!r} is given by no node")
 
 
 def nodes_of(proto: Any) -> Iterator[Any]:
@@ -160,7 +227,11 @@ def _loop(step: Step, values: dict[str, Any], scope: Scope, given: list[Any]) ->
     on = True if given[1] is None else bool(given[1].item())
     carried, count = list(given[2:]), 0
     scanned: list[list[Any]] = [[] for _ in body.outputs[len(given) - 1 :]]
+    turns = values[TURNS]
     while on and (limit is None or count < limit):
+        turns[0] += 1
+        if turns[0] > MOST_TURNS:
+            raise RuntimeError(f"the call has made {MOST_TURNS} turns of loops, and goes on; no more are made")
         outputs = body.run(values, scope, [constant(count, np.int64), constant(on, bool), *carried])
         on = bool(outputs[0].item())
         carried = outputs[1 : 1 + len(carried)]

@@ -13,7 +13,7 @@ from ..core.errors import describe
 from ..core.primitive import operand
 from ..core.tensor import Tensor, new_tensor
 from ..files import open_regular
-from .graph import CONTROL, Graph, UnsupportedError, nodes_of
+from .graph import CONTROL, TURNS, Graph, UnsupportedError, check_functions, check_names, nodes_of
 from .table import OPERATORS, dtype_of
 
 __all__ = ["ONNXModule", "UnsupportedError", "load"]
@@ -30,6 +30,9 @@ class ONNXModule(nn.Module):
 
     One output comes alone, several as a tuple. Weights are Parameters under the names that the file gives them, so
     that the graph can be differentiated and trained further. Made by ``load``.
+
+    A call raises TypeError for inputs that do not fit, and where a node cannot be computed an error that names it: a
+    TypeError, ValueError or IndexError of the operator, else a RuntimeError; also where loops have made 2^16 turns.
 
     Attributes:
         input_names, output_names: of the graph.
@@ -49,6 +52,7 @@ class ONNXModule(nn.Module):
         self._wanted = {value.name: _type_of(value) for value in proto.graph.input}
 
     def _check(self, proto: Any) -> None:
+        check_names(proto.graph)
         if self.opset_version < OLDEST:
             raise UnsupportedError(f"the operators are of opset {self.opset_version}; {OLDEST} is the oldest supported")
         unknown = {
@@ -102,6 +106,7 @@ class ONNXModule(nn.Module):
             raise TypeError(f"the graph has {len(names)} inputs ({', '.join(names)}); {missing[0]!r} is missing")
         values = {name: getattr(holder, last) for name, (holder, last) in self._places.items()}
         self._computed_with(values)
+        values[TURNS] = [0]
         checked = [self._checked(name, given.get(name)) for name in names]
         outputs = self.graph.run(values, ChainMap(), checked)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -195,13 +200,27 @@ def load(path: Any) -> ONNXModule:
                 proto = onnx.load(os.fspath(path))
         except DecodeError:
             raise ValueError(f"{where}: no ONNX file") from None
-        except onnx.checker.ValidationError as error:
-            raise ValueError(f"{where}: {str(error).splitlines()[0]}") from None
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # of reading weights from files beside it
+            raise ValueError(f"{where}: {_line(error)}") from None
     if not proto.opset_import or not proto.HasField("graph"):
         raise ValueError(f"{where}: no ONNX file")
-    if proto.functions:
-        proto = onnx.inliner.inline_local_functions(proto)
     try:
+        if proto.functions:
+            check_functions(proto)
+            proto = onnx.inliner.inline_local_functions(proto)
         return ONNXModule(proto)
-    except (UnsupportedError, TypeError, KeyError) as error:
-        raise UnsupportedError(f"{where}: {error}") from None
+    except (UnsupportedError, TypeError) as error:
+        raise UnsupportedError(f"{where}: {_line(error)}") from None
+    except (OSError, MemoryError):
+        raise
+    except ValueError as error:
+        raise ValueError(f"{where}: {_line(error)}") from None
+    except Exception as error:  # a file may hold anything, and the library raise anything
+        raise ValueError(f"{where}: breaks the format's rules: {type(error).__name__}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    """An error's first line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

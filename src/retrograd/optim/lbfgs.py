@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.blas import beside_pool
 from ..core.devices import array_module
 from ..core.modes import enable_grad
 from ..core.quiet import silent
@@ -295,7 +296,7 @@ def _as_real(array: Any) -> Any:
 
 
 def _dot(x: Any, y: Any) -> float:
-    return float(np.dot(x, y))
+    return float(beside_pool(np.dot, x, y))
 
 
 def _largest(x: Any) -> float:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ..core.blas import beside_pool
 from ..core.dtypes import float16, float32, precision
 from ..core.errors import describe
 from ..core.tensor import Tensor, new_tensor
@@ -19,7 +20,7 @@ def _norm(x: Any) -> float:
     flat = x.reshape(-1)
     if flat.dtype == float16:
         flat = flat.astype(float32)  # the squares of most numbers leave float16's range
-    return sqrt(float(np.dot(flat, flat)))
+    return sqrt(float(beside_pool(np.dot, flat, flat)))
 
 
 class Adafactor(Optimizer):

@@ -198,15 +198,39 @@ class Loop:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict()`` gave."""
-        self.completed = state["completed"]
-        self.losses = state["losses"].tolist()
-        self.history = list(state["history"])
-        self._seconds, self._recent_seconds = state["seconds"]
-        self._means = {}
-        for name, (total, count) in state["means"].items():
-            mean = self._means[name] = AverageMeter()
-            mean.sum, mean.count = total, count
+        """Take over what ``state_dict()`` gave.
+
+        Raises:
+            ValueError: the state is not one that a loop of this kind can have.
+        """
+        match state:
+            case {
+                "completed": int(completed),
+                "losses": losses,
+                "history": list(history),
+                "seconds": [int() | float() as seconds, int() | float() as recent],
+                "means": dict(means),
+            }:
+                pass
+            case _:
+                raise ValueError("Loop: expected completed, losses, history, seconds and means as state_dict has them")
+        losses = np.asarray(losses)
+        if completed < 0 or losses.shape != (completed,) or losses.dtype.kind not in "fiu":
+            raise ValueError(f"Loop: the state has {completed} steps and losses of shape {losses.shape}")
+        for row in history:
+            if not isinstance(row, dict) or not all(map(_is_number, row.values())) or row.keys() != history[0].keys():
+                raise ValueError(f"Loop: the state has a row that is none of this history: {row!r:.80}")
+            if not isinstance(step := row.get("step"), int) or not 0 < step <= completed:
+                raise ValueError(f"Loop: the state has {completed} steps and a row of step {row.get('step')!r:.80}")
+        meters = {}
+        for name, mean in means.items():
+            if not isinstance(mean, list) or len(mean) != 2 or not all(map(_is_number, mean)):
+                raise ValueError(f"Loop: the state has a mean that is no sum and count: {mean!r:.80}")
+            meters[name] = AverageMeter()
+            meters[name].sum, meters[name].count = mean
+        self.completed, self.losses, self.history = completed, losses.tolist(), list(history)
+        self._seconds, self._recent_seconds = seconds, recent
+        self._means = meters
 
     def _train(self, batch: Any) -> None:
         start = time.perf_counter()
@@ -237,6 +261,10 @@ class Loop:
             if name.endswith("loss"):
                 _check_finite(name.replace("_", " "), value, self.completed)
         self.history.append(row)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 or value != value
 
 
 def _check_finite(name: str, value: float, step: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from retrograd.kernels.machine import private
 
 HEAD = r"""
 #include <cmath>
@@ -123,8 +126,8 @@ def library(source: str) -> ctypes.CDLL:
             f'extern "C" void launch_{name}(void** args, int x, int y, int threads) '
             f"{{ run(call_{name}, args, x, y, threads, {'true' if '__syncthreads' in text else 'false'}); }}\n"
         )
-    folder = Path(tempfile.gettempdir()) / "retrograd_cuda_on_processor"
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.gettempdir()) / f"retrograd_cuda_on_processor_{os.getuid()}"
+    assert private.may_use(folder, make=True), f"others may have written to {folder}"  # what is in it is executed
     text = "\n".join(parts)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():

@@ -23,6 +23,7 @@ from ...kernels.machine.vectors import wide
 
 HEAD = object.__basicsize__  # bytes before an object's own fields, of which an array's first is where its elements lie
 ITEMS = tuple.__basicsize__  # bytes before a tuple's items
+BLAS = "retrograd_cblas_"  # with which the names of its functions begin, as in kernels/machine/cblas.py
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -153,7 +154,7 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
 
 def gemm(dtype: Any) -> str | None:
     """The name of BLAS's product for float32 or float64, with integers of 64 bits."""
-    return f"retrograd_cblas_{'s' if dtype == np.float32 else 'd'}gemm" if multiplies() else None
+    return f"{BLAS}{'s' if dtype == np.float32 else 'd'}gemm" if multiplies() else None
 
 
 @cache

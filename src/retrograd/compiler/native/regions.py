@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.blas import SEVERAL, one_thread
 from ...kernels import results
 from ...kernels.machine import threads
 from .. import arenas
@@ -61,6 +62,7 @@ class Region:
         self._sure = sure
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
         self._threaded = module.threaded
+        self._multiplies = machine.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL  # by BLAS
         self._places = [lowering.places[value] for value in wanted]
         self.asked: list[Asked] = []  # of the arrays that it makes, the large ones
         self.run = self._made()
@@ -70,7 +72,7 @@ class Region:
         names: dict[str, Any] = {
             "call": self._function.call, "empty": np.empty, "asarray": np.asarray, "Miss": Miss, "keep": self._function,
             "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _laid, "ndarray": np.ndarray,
-            "asked": results.empty,
+            "asked": results.empty, "one_thread": one_thread,
         }  # fmt: skip
         given = [f"a{k}" for k in range(len(self.takes))]
         lines, items, after, at = [], [], [], 0
@@ -111,7 +113,8 @@ class Region:
             items.append("arena")
         if self._threaded:
             items.append("pool()")
-        lines.append(f"status = call(({''.join(item + ', ' for item in items)}))")
+        call = "one_thread(call, " if self._multiplies else "call("
+        lines.append(f"status = {call}({''.join(item + ', ' for item in items)}))")
         if self.arena:
             lines.append("arenas.append(arena)")
         lines += ["if status: raise Miss", *after]

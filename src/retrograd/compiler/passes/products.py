@@ -14,7 +14,7 @@ import numpy as np
 from ...kernels import multiplies
 from ...kernels.machine.ahead import Job
 from ...kernels.machine.interface import kind_of_array
-from ...kernels.machine.threads import launch
+from ...kernels.machine.threads import launch_products
 from ...kernels.matrices.products import USEFUL, add_dot, prepared, prepared_kinds
 from ...kernels.results import empty
 from ..program import Asked, Instruction, Value
@@ -201,7 +201,7 @@ class ProductLoop:
         arrays = [operand.bind(a) for operand, a in zip(self.operands, args, strict=False)]
         written = self.written[1:] if self.inplace else self.written
         outs = [empty(matrix.shape, value.dtype) for value in written]
-        launch(self.loop, blocks, least, *factors, *arrays, *values_of(args[width:]), *outs)
+        launch_products(self.loop, blocks, least, *factors, *arrays, *values_of(args[width:]), *outs)
         first = matrix.reshape(shape)
         found = [out.reshape(shape) for out in outs]
         if self.inplace or self.kept:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from ..drawing.formats.page import json_inside
+from ..drawing.formats.page import filled, json_inside
 from ..record import Record
 
 if TYPE_CHECKING:
@@ -21,11 +21,7 @@ _MOST_LINES = 100
 
 def page_of(p: profile) -> str:
     """The whole page."""
-    page = _asset("flame.html")
-    parts = {"data": json_inside(data_of(p)), "script": _asset("flame.js")}
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text)
-    return page
+    return filled(_asset("flame.html"), {"data": json_inside(data_of(p)), "script": _asset("flame.js")})
 
 
 def data_of(p: profile) -> dict[str, Any]:

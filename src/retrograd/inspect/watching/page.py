@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..drawing.formats.page import json_inside
+from ..drawing.formats.page import filled, json_inside
 from .measures import Activation, Distribution, Record
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ _COLUMNS = 60  # of them with histograms
 
 def page_of(w: watch) -> str:
     """The whole page."""
-    page = _asset("watch.html")
-    parts = {"data": json_inside(data_of(w)), "script": _asset("watch.js")}
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text)
-    return page
+    return filled(_asset("watch.html"), {"data": json_inside(data_of(w)), "script": _asset("watch.js")})
 
 
 def data_of(w: watch, most: int = _MOST) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import loop, multiplies
-from ..machine.threads import launch
+from ..machine.threads import launch_products
 from ..results import empty
 from .windows import Window3, in_three_axes
 
@@ -76,7 +76,7 @@ def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
 
 
 def _launch(name: str, items: int, multiplications: int, *args: Any) -> None:
-    launch(loop("images.convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args)
+    launch_products(loop("images.convolution_loops", name), items, max(1, WORTHWHILE * items // multiplications), *args)
 
 
 def _matrices(w: Any, groups: int, steps: int) -> Any:

@@ -1,9 +1,9 @@
 """Machine code on disk, such that nothing found there can break a call.
 
 A file holds one loop for one kind of arguments, and begins with a digest over its content and all that the content
-depends on: a file that is damaged, old or another's does not match and the loop is compiled again. Files of one state
-of sources, versions and processor lie in a folder of their own. This guards against accidents, not against somebody
-who may write to the folder: as little as for Python's own ``.pyc``.
+depends on: a file that is damaged or old does not match, and the loop is compiled again. Files of one state of sources,
+versions and processor lie in a folder of their own. The digest guards against accidents only; ``private.py`` refuses
+files and folders that another user may have written.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import IO
 
 import numpy as np
 
+from . import private
+
 try:
     import fcntl
 except ImportError:  # where the system has no such locks
@@ -31,13 +33,35 @@ _FILES = 4096  # in a folder; of more, the older half is let go
 _NUMBA = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NUMBA_ENABLE_AVX"  # what changes the code it makes
 
 
-def folder() -> Path:
-    """Where everything compiled is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches."""
+def folder() -> Path | None:
+    """Where everything compiled is kept: ``RETROGRAD_CACHE``, or below the user's folder for caches.
+
+    None, with a warning, where that is not an absolute path, since code in the current folder may be anybody's, and
+    where somebody else may write to it.
+    """
+    found = _named()
+    try:
+        return found if found is None or private.may_use(found) or not found.is_dir() else None
+    except OSError:
+        return None
+
+
+def _named() -> Path | None:
     named = os.environ.get("RETROGRAD_CACHE")
     if named:
-        return Path(named)
-    beside = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return Path(beside or os.path.join(os.path.expanduser("~"), ".cache")) / "retrograd"
+        if os.path.isabs(named):
+            return Path(named)
+        private.refuse(f"RETROGRAD_CACHE is {named!r}, which is not an absolute path")
+        return None
+    shared = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "")
+    if os.path.isabs(shared):  # a relative one is to be ignored, as the XDG specification says
+        return Path(shared, "retrograd")
+    home = os.path.expanduser("~")
+    if os.path.isabs(home):
+        return Path(home, ".cache", "retrograd")
+    relative = f"HOME is {home!r}, which is not an absolute path"
+    private.refuse(relative if os.environ.get("HOME") else "this user has no home folder")
+    return None
 
 
 @cache
@@ -66,18 +90,21 @@ def _sources() -> str:
 
 
 @cache
-def _place() -> Path:
-    return folder() / "loops" / _DIGEST(_state()).hexdigest()[:24]
+def _place() -> Path | None:
+    found = folder()
+    return None if found is None else found / "loops" / _DIGEST(_state()).hexdigest()[:24]
 
 
 def lock() -> IO[bytes]:
     """A file that one process at a time can have open.
 
     Raises:
-        OSError: another one has.
+        OSError: another one has, or there is no folder for it.
     """
-    folder().mkdir(parents=True, exist_ok=True)
-    file = open(folder() / "lock", "ab")  # noqa: SIM115
+    found = folder()
+    if found is None or not private.may_use(found, make=True):
+        raise OSError("there is no folder in which compiled code is kept")
+    file = open(private.open_lock(found / "lock"), "ab")  # noqa: SIM115
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,36 +116,37 @@ def lock() -> IO[bytes]:
 
 def known() -> bool:
     """Whether loops were compiled before in this state, by a Numba that works."""
+    place = _place()
     try:
-        return _place().is_dir()
+        return place is not None and private.may_use(place)
     except OSError:
         return False
 
 
 def read(name: str, kinds: str) -> bytes | None:
     """What was kept of a loop for a kind of arguments."""
-    try:
-        content = _file(name, kinds).read_bytes()
-    except OSError:
-        return None
+    content = _content(_file(name, kinds))
     digest, payload = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
-    return payload if digest == _seal(name, kinds, payload) else None
+    return payload if payload and digest == _seal(name, kinds, payload) else None
 
 
 def holds(name: str, kinds: str) -> bool:
     """Whether something was kept of a loop for a kind of arguments."""
+    path = _file(name, kinds)
     try:
-        return _file(name, kinds).is_file()
+        return path is not None and private.may_use(path.parent) and path.is_file()
     except OSError:
         return False
 
 
 def write(name: str, kinds: str, payload: bytes) -> bool:
     """Keep a loop for a kind of arguments, if that can be done: whether it is."""
+    path = _file(name, kinds)
     try:
-        path = _file(name, kinds)
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
+        new = path is not None and not path.parent.is_dir()
+        if path is None or not private.may_use(path.parent, make=True):
+            return False
+        if new:
             _forget_oldest(path.parent.parent, _STATES, _STATES)
         _write(path, _seal(name, kinds, payload) + payload)
     except OSError:
@@ -128,32 +156,37 @@ def write(name: str, kinds: str, payload: bytes) -> bool:
 
 def read_region(key: str) -> bytes | None:
     """What was kept of a part of a program, whose key says all that its code depends on."""
-    try:
-        content = _region(key).read_bytes()
-    except OSError:
-        return None
+    content = _content(_region(key))
     digest, code = content[: _DIGEST().digest_size], content[_DIGEST().digest_size :]
-    return code if digest == _DIGEST(key.encode() + code).digest() else None
+    return code if code and digest == _DIGEST(key.encode() + code).digest() else None
 
 
 def write_region(key: str, code: bytes) -> None:
     """Keep a part of a program, if that can be done."""
+    path = _region(key)
     with suppress(OSError):
-        path = _region(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, _DIGEST(key.encode() + code).digest() + code)
+        if path is not None and private.may_use(path.parent, make=True):
+            _write(path, _DIGEST(key.encode() + code).digest() + code)
 
 
-def _region(key: str) -> Path:
-    return folder() / "regions" / f"{key[:32]}.o"
+def _region(key: str) -> Path | None:
+    found = folder()
+    return None if found is None else found / "regions" / f"{key[:32]}.o"
+
+
+def _content(path: Path | None) -> bytes:
+    """What a file holds; nothing where there is none that may be used."""
+    try:
+        return (path is not None and private.may_use(path.parent) and private.read(path)) or b""
+    except OSError:
+        return b""
 
 
 def _write(path: Path, content: bytes) -> None:
     """Another process reads a whole file or none."""
     new = path.with_suffix(f".{os.urandom(8).hex()}")
     try:
-        with open(new, "xb") as file:
-            file.write(content)
+        private.write_new(new, content)
         os.replace(new, path)
     finally:
         with suppress(OSError):
@@ -169,8 +202,9 @@ def _forget_oldest(folder: Path, most: int, keep: int) -> None:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _file(name: str, kinds: str) -> Path:
-    return _place() / f"{name}.{_DIGEST(kinds.encode()).hexdigest()[:16]}.loop"
+def _file(name: str, kinds: str) -> Path | None:
+    place = _place()
+    return None if place is None else place / f"{name}.{_DIGEST(kinds.encode()).hexdigest()[:16]}.loop"
 
 
 def _seal(name: str, kinds: str, payload: bytes) -> bytes:

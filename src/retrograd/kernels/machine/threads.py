@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core import blas
 from .cores import count, wanted
-from .openblas import limit
 from .words import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
 AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
@@ -28,9 +28,9 @@ SHORT = 8  # times the least that is worth sharing, for each thread: below that 
 
 
 def set_count(number: int) -> None:
-    """Let so many threads work, and BLAS's where the pool does not share products."""
+    """Let so many threads work, and so many of BLAS's, which multiplies where the pool does not."""
     wanted[:] = [number]
-    limit(number if _pool.serve is None else 1)
+    blas.set_threads(number)
 
 
 class _Job:
@@ -93,7 +93,7 @@ class _Pool:
 
         self.words[YIELD // 8], self.words[SLEEP // 8], self.words[CLOCK // 8] = functions
         self.words[SPIN // 8] = AWAKE
-        limit(1)
+        blas.pool_begins()
         # Here: a helper that compiles would hold locks when programs fork.
         self.serve = loops("machine.native").serve.entry(0)
         return True
@@ -181,6 +181,11 @@ def launch(loop: Callable[..., object], total: int, least: int, *args: Any) -> N
         return
     parts = size if least > 1 and total <= SHORT * size * least else PARTS * size
     loop(address, size, 0, total, max(least, -(-total // parts)), *args)
+
+
+def launch_products(loop: Callable[..., object], total: int, least: int, *args: Any) -> None:
+    """``launch`` for a loop that calls BLAS, which uses one thread in each of the pool's meanwhile."""
+    blas.one_thread(launch, loop, total, least, *args)
 
 
 def _awake(size: int) -> int:

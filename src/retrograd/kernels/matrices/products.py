@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.blas import SEVERAL, beside_pool, openblas
 from ...core.layout import broadcast_shapes, place_of
 from ...core.summation import LARGE
 from .. import loop, multiplies, share
 from ..machine.cores import count
 from ..machine.interface import Kind, kind_of_array
-from ..machine.openblas import openblas
-from ..machine.threads import PARTS, launch
+from ..machine.threads import PARTS, launch_products
 from ..machine.vectors import width as vector
 from ..results import empty
 
@@ -49,30 +49,34 @@ def _shares() -> bool:
 
 def dot(x: Any, y: Any) -> Any:
     """``x @ y`` of two matrices, of NumPy or CuPy."""
-    if type(x) is not ndarray or x.size * y.shape[1] < USEFUL:
+    if type(x) is not ndarray or (work := x.size * y.shape[1]) < SEVERAL:
         return x.dot(y)
+    if work < USEFUL:
+        return beside_pool(x.dot, y) if len(x) == 1 or y.shape[1] == 1 else x.dot(y)
     return _shared_dot(x, y)
 
 
 def stack(x: Any, y: Any) -> Any:
     """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
-    if type(x) is type(y) is ndarray and x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= USEFUL:
-        return _shared_stack(x, y)
+    if type(x) is type(y) is ndarray and y.ndim and (work := x.size * y.shape[-1]) >= SEVERAL:
+        if work >= USEFUL and x.ndim > 1 < y.ndim:
+            return _shared_stack(x, y)
+        return beside_pool(np.matmul, x, y)
     return np.matmul(x, y)
 
 
 def _shared_stack(x: Any, y: Any) -> Any:
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or not _shares() or x.shape[-1] != y.shape[-2]:
-        return np.matmul(x, y)
+        return beside_pool(np.matmul, x, y)
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x_form, y_form = _form(x, lead), _form(y, lead)
     (m, k), n = x.shape[-2:], y.shape[-1]
     if x_form is None or y_form is None or min(m, n, k) == 1:
-        return np.matmul(x, y)
+        return beside_pool(np.matmul, x, y)
     out = empty((*lead, m, n), x.dtype)
     given = m, n, k, place_of(x), *x_form, place_of(y), *y_form, out
-    launch(loop("matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
+    launch_products(loop("matrices.product_loops", "stack"), prod(lead), max(1, USEFUL // (m * n * k)), *given)
     return out
 
 
@@ -98,9 +102,9 @@ def _form(x: Any, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
 def _shared_dot(x: Any, y: Any) -> Any:
     given = prepared(x, y)
     if given is None:
-        return x.dot(y)
+        return beside_pool(x.dot, y)
     blocks, least, args = given
-    launch(loop("matrices.product_loops", "product"), blocks, least, *args)
+    launch_products(loop("matrices.product_loops", "product"), blocks, least, *args)
     return args[4]
 
 
@@ -108,21 +112,22 @@ def add_dot(out: Any, x: Any, y: Any) -> None:
     """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
     given = prepared(x, y, out)
     if given is None:
-        np.add(out, x.dot(y), out=out)
+        np.add(out, beside_pool(x.dot, y), out=out)
     else:
         blocks, least, args = given
-        launch(loop("matrices.product_loops", "add_product"), blocks, least, *args)
+        launch_products(loop("matrices.product_loops", "add_product"), blocks, least, *args)
 
 
 def prepared(x: Any, y: Any, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
     """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
-    loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's.
+    loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's:
+    also where the shapes do not fit, which is an error of NumPy's.
 
     OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it
     lies, or gathers it where it is given turned.
     """
     kind = x.dtype.char
-    if kind not in "fd" or y.dtype.char != kind or not _shares():
+    if kind not in "fd" or y.dtype.char != kind or x.shape[1] != len(y) or not _shares():
         return None
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     rows, columns = x.T if x_turned else x, y.T if y_turned else y

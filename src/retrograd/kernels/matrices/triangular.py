@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.blas import beside_pool, openblas
 from ...core.layout import broadcast_shapes, place_of
-from ..machine.openblas import openblas
 
 LEAST = 8  # rows from which a call for each matrix gains; below, NumPy solves all in one
 ROW_MAJOR, LEFT = 101, 141  # CBLAS's numbers
@@ -55,5 +55,5 @@ def solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:
         half = UPPER if upper != turned else LOWER
         way, diagonal = TURNED if turned else AS_IS, UNIT if unit else READ
         places = place_of(matrix), n, place_of(out[place]), columns
-        trsm(ROW_MAJOR, LEFT, half, way, diagonal, n, columns, one, *places)
+        beside_pool(trsm, ROW_MAJOR, LEFT, half, way, diagonal, n, columns, one, *places)
     return out

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import USEFUL, loop, multiplies
-from ..machine.threads import launch
+from ..machine.threads import launch_products
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
 
@@ -133,7 +133,7 @@ def _run(
     least = max(1, USEFUL // (form[0] * form[1]))
     number = q.dtype.type
     work = loop("sequences.attention_loops", name)
-    launch(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
+    launch_products(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
 
 
 Axes = tuple[tuple[int, ...], tuple[int, ...]]  # of an array: the lengths, and how many bytes neighbours lie apart

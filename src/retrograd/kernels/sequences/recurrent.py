@@ -12,7 +12,7 @@ import numpy as np
 from .. import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
 from ..layout.copies import LARGE, copied
 from ..machine.cores import count
-from ..machine.threads import launch
+from ..machine.threads import launch, launch_products
 from ..machine.vectors import width
 from ..results import empty
 
@@ -84,4 +84,4 @@ def _run(name: str, *args: Any) -> None:
     steps, batch, size = args[0].shape
     blocks = -(-batch // BLOCK)
     least = max(-(-blocks // count()), USEFUL // (steps * BLOCK * size))
-    launch(loop("sequences.recurrent_loops", name), blocks, least, *args)
+    launch_products(loop("sequences.recurrent_loops", name), blocks, least, *args)

@@ -114,6 +114,8 @@ def compress(at: Attributes, x: Tensor, condition: Tensor) -> Tensor:
 @operator("TopK")
 def top_k(at: Attributes, x: Tensor, k: Tensor) -> Any:
     axis, count = at("axis", -1) % x.ndim, int(k.item())
+    if not 0 <= count <= x.shape[axis]:
+        raise ValueError(f"TopK: wanted {count} of {x.shape[axis]} elements")
     array = x.array
     # Of equal elements the first comes first, whichever way is up.
     keys = array if not at("largest", 1) else -array.astype(np.float64 if array.dtype.kind == "f" else np.int64)

@@ -165,6 +165,8 @@ def constant_of_shape(at: Attributes, wanted: Tensor) -> Tensor:
 
 @operator("Range")
 def range_(at: Attributes, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    if not delta.item():
+        raise ValueError("Range: delta must not be 0")
     return new_tensor(np.arange(start.item(), limit.item(), delta.item()).astype(start.dtype))
 
 

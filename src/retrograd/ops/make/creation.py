@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core import memory
 from ...core.devices import Device, Wrapping, backend_for, is_array
 from ...core.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.errors import InvalidValue, describe
@@ -35,9 +36,16 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
             array = make(xp)
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
-    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
-        share()
+    if array.size >= memory.LARGE and type(array) is np.ndarray:
+        _meet(array)
     return with_grad(new_tensor(array), requires_grad)
+
+
+def _meet(array: Any) -> None:
+    """Prepare for work on large arrays, when the first one is made."""
+    memory.large_array_met()
+    if array.size >= LARGE and array.dtype.kind == "f":
+        share()
 
 
 def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
@@ -114,8 +122,8 @@ def tensor(
             [3., 4.]])
     """
     array = to_array(data, dtype, device, copy=True)
-    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
-        share()
+    if array.size >= memory.LARGE and type(array) is np.ndarray:
+        _meet(array)
     return with_grad(new_tensor(array), requires_grad)
 
 
@@ -213,8 +221,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
-    if array.size >= LARGE and type(array) is np.ndarray and array.dtype.kind == "f":
-        share()
+    if array.size >= memory.LARGE and type(array) is np.ndarray:
+        _meet(array)
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ...core.blas import beside_pool
 from ...core.devices import array_module
 from ...core.dtypes import FLOATING, result_type
 from ...core.errors import InvalidValue, describe
@@ -130,7 +131,7 @@ def _squared_distances(x: Any, y: Any) -> Any:
 def _cdist_expanded(x: Any, y: Any) -> Any:
     """By ``|x|^2 + |y|^2 - 2 x.y``: one matrix product."""
     squares = np.square(x).sum(axis=-1)[..., :, None] + np.square(y).sum(axis=-1)[..., None, :]
-    squares -= 2 * np.matmul(x, np.swapaxes(y, -1, -2))
+    squares -= 2 * beside_pool(np.matmul, x, np.swapaxes(y, -1, -2))
     return np.sqrt(np.maximum(squares, 0))
 
 

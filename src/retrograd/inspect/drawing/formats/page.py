@@ -7,6 +7,7 @@ page as escaped text or inside JSON, and the script puts it there as text, never
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -45,7 +46,12 @@ def page_of(scene: Scene, below: str = "", more: str = "") -> str:
         "more": more,
         "script": _asset("place.js") + _asset("page.js"),
     }
-    head, *pieces = _asset("page.html").split("{{")
+    return filled(_asset("page.html"), parts)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """The template with ``{{name}}`` replaced by each part, in one pass: a part may hold such marks itself."""
+    head, *pieces = template.split("{{")
     page = [head]
     for piece in pieces:
         name, _, rest = piece.partition("}}")
