@@ -15,6 +15,7 @@ import numpy as np
 from .devices import is_array
 from .errors import call_error, describe
 from .fallback import is_bfloat16
+from .numbers import check_64_bits, wrapped
 
 DType = np.dtype[Any]
 
@@ -254,15 +255,12 @@ def _cast(value: Any, dtype: DType) -> Any:
     kind = scalar_dtype(value).kind
     if isinstance(value, np.generic):
         value = value.item()
-    if (
-        kind == dtype.kind
-        or kind in "iuf"
-        and dtype.kind == "V"
-        or kind in "iu"
-        and dtype.kind in "iufc"
-        or kind == "b"
-        or kind == "f"
-        and dtype.kind == "c"
-    ):
+    if kind == "i":
+        if dtype.kind in "iu":
+            return wrapped(value, dtype)
+        check_64_bits(value)
+    if kind in "if" and dtype.kind == "V":
+        return float(dtype.type(value))
+    if kind == dtype.kind or kind == "i" and dtype.kind in "fc" or kind == "b" or kind == "f" and dtype.kind == "c":
         return value
     return dtype.type(value)

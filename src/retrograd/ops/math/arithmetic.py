@@ -24,8 +24,16 @@ from ..table.types import Number, Operand
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: NEG(g), promote="no bool", compiled="fd")
-MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True)
-DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
+MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True, wide=True)
+DIV = binary(
+    "div",
+    np.true_divide,
+    lambda g, y: g / y,
+    lambda g, ans, y: -g * ans / y,
+    promote="float",
+    signals=True,
+    wide=True,
+)
 
 
 @at_first_use.append
@@ -192,9 +200,9 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 
 
 FLOOR_DIV = binary(
-    "floor_divide", of_pairs("floor_divide")(_integer_safe(np.floor_divide)), zero_rule, zero_rule, signals=True
+    "floor_divide", of_pairs("floor_divide")(_integer_safe(np.floor_divide)), zero_rule, zero_rule, signals=True, wide=True
 )
-TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True)
+TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True, wide=True)
 
 
 @operator(inplace=True, numpy=np.true_divide, aliases=("divide",))

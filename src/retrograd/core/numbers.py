@@ -1,0 +1,116 @@
+"""Python's numbers beside arrays of a dtype that may not hold them, converted as PyTorch does.
+
+Arithmetic wraps integers around (``wrapped``); what is written into a Tensor must fit (``converted``); products and
+quotients of float16 and bfloat16 with a number are computed in float32 (``in_float32``).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .quiet import silenced
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+    from .tensor import Tensor
+
+_LARGEST_BFLOAT16 = 255 * 2.0**120
+
+
+@lru_cache(maxsize=32)
+def bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The smallest and the largest finite number of a dtype; for complex dtypes, of the real and imaginary parts."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    largest = _LARGEST_BFLOAT16 if dtype.kind == "V" else float(np.finfo(dtype).max)
+    return -largest, largest
+
+
+def wrapped(value: int, dtype: np.dtype[Any]) -> int:
+    """An operand of integer arithmetic, modulo 2 to the number of bits: 200 is -56 beside int8.
+
+    Raises:
+        RuntimeError: the number has more than 64 bits.
+    """
+    low, high = bounds(dtype)
+    if low <= value <= high:
+        return value
+    check_64_bits(value)
+    return (value - low) % (high - low + 1) + low
+
+
+def check_64_bits(value: int) -> None:
+    """Refuse an integer that int64 does not hold.
+
+    Raises:
+        RuntimeError: it has more than 64 bits.
+    """
+    if not -(2**63) <= value < 2**63:
+        raise RuntimeError(f"the integer {value} does not fit in 64 bits")
+
+
+def converted(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number to be written into elements of a dtype, as a Python number that NumPy converts without a warning.
+
+    Unsigned integers take the negatives of their own range, modulo 2 to the number of bits, as in PyTorch.
+
+    Raises:
+        RuntimeError: the number is beyond the dtype's range, or complex where the dtype is real.
+    """
+    if dtype.kind == "b":
+        return bool(value)
+    if isinstance(value, complex):
+        if dtype.kind == "c":
+            converted(value.real, dtype)
+            converted(value.imag, dtype)
+            return value
+        if value.imag:
+            raise _overflow(value, dtype)
+        value = value.real
+    low, high = bounds(dtype)
+    if dtype.kind not in "iu":
+        if low <= value <= high or not isfinite(value):
+            return value
+        raise _overflow(value, dtype)
+    if dtype.kind == "u" and isinstance(value, int) and -high <= value < 0:
+        return value % (high + 1)
+    if not low <= value <= high:
+        raise _overflow(value, dtype)
+    return int(value)
+
+
+def _overflow(value: Any, dtype: np.dtype[Any]) -> RuntimeError:
+    return RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
+
+
+def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
+    """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
+
+    The number is a Python number, or a 0-d array beside one with dimensions. PyTorch computes ``x / 1e5`` in float32 and
+    rounds the result, where 1e5 in float16 is infinite.
+    """
+    x, y = [getattr(value, "array", value) for value in (a, b)]
+    if _is_half(x):
+        half, number = x, y
+    elif _is_half(y):
+        half, number = y, x
+    else:
+        return None
+    if not isinstance(number, (int, float)) and (
+        getattr(number, "ndim", 1) or not half.ndim or number.dtype.char not in "fd"
+    ):
+        return None
+    number = float(number)
+    if number == float(silenced(half.dtype.type, number)):
+        return None
+    wide = [value.astype(np.float32) if array is half else value for value, array in ((a, x), (b, y))]
+    return primitive(*wide).astype(half.dtype)
+
+
+def _is_half(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"
