@@ -15,7 +15,7 @@ import numpy as np
 from .devices import is_array
 from .errors import call_error, describe
 from .fallback import is_bfloat16
-from .numbers import check_64_bits, wrapped
+from .numbers import wrapped
 
 DType = np.dtype[Any]
 
@@ -255,10 +255,8 @@ def _cast(value: Any, dtype: DType) -> Any:
     kind = scalar_dtype(value).kind
     if isinstance(value, np.generic):
         value = value.item()
-    if kind == "i":
-        if dtype.kind in "iu":
-            return wrapped(value, dtype)
-        check_64_bits(value)
+    if kind == "i" and dtype.kind in "iu":
+        return wrapped(value, dtype)
     if kind in "if" and dtype.kind == "V":
         return float(dtype.type(value))
     if kind == dtype.kind or kind == "i" and dtype.kind in "fc" or kind == "b" or kind == "f" and dtype.kind == "c":

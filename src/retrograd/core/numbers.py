@@ -34,23 +34,14 @@ def wrapped(value: int, dtype: np.dtype[Any]) -> int:
     """An operand of integer arithmetic, modulo 2 to the number of bits: 200 is -56 beside int8.
 
     Raises:
-        RuntimeError: the number has more than 64 bits.
+        OverflowError: the number has more than 64 bits.
     """
     low, high = bounds(dtype)
     if low <= value <= high:
         return value
-    check_64_bits(value)
+    if not -(2**63) <= value < 2**64:
+        raise OverflowError(f"the integer {value} has more than 64 bits")
     return (value - low) % (high - low + 1) + low
-
-
-def check_64_bits(value: int) -> None:
-    """Refuse an integer that int64 does not hold.
-
-    Raises:
-        RuntimeError: it has more than 64 bits.
-    """
-    if not -(2**63) <= value < 2**63:
-        raise RuntimeError(f"the integer {value} does not fit in 64 bits")
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -90,8 +81,8 @@ def _overflow(value: Any, dtype: np.dtype[Any]) -> RuntimeError:
 def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
     """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
 
-    The number is a Python number, or a 0-d array beside one with dimensions. PyTorch computes ``x / 1e5`` in float32 and
-    rounds the result, where 1e5 in float16 is infinite.
+    The number is a Python number, or a 0-d array beside an array with dimensions. PyTorch computes ``x / 1e5`` in
+    float32 and rounds the result; 1e5 is infinite in float16.
     """
     x, y = [getattr(value, "array", value) for value in (a, b)]
     if _is_half(x):

@@ -22,7 +22,8 @@ from ..table.arguments import number
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
 from . import batching
-from .indexing import GETITEM, written_value
+from .indexing import GETITEM
+from .writing import written_value
 
 # What writes over memory, which is NumPy's alone until there is a use for threads.
 _fill_memory: Callable[[Any, Any], None] = np.ndarray.fill

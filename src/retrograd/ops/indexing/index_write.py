@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.numbers import converted
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..shape.shape import flatten, reshape
@@ -19,9 +20,9 @@ from ..shape.views import narrow
 from ..table.arguments import dimension, number
 from ..table.registry import operator
 from ..table.types import Number, Operand
-from .indexing import Index, adding, index_of, setting, written_value
+from .indexing import Index, adding, index_of, setting
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
-from .writing import Write, in_place, result
+from .writing import Write, in_place, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
@@ -33,7 +34,8 @@ INDEX_ADD = adding("index_add", contiguous=True)
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
     x = operand(input)
     source, place = _slices(x, dim, index, source, RuntimeError)
-    return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
+    factor = converted(alpha, x.array.dtype)
+    return Write(INDEX_ADD, x, source if factor == 1 else source * factor, {"index": _or_whole(place, x)})
 
 
 def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:

@@ -26,7 +26,7 @@ from ...core.modes import modes, watchers
 from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
-from ...core.tensor import Tensor, new_tensor, to_array
+from ...core.tensor import Tensor, to_array
 from ...kernels import SEVERAL, USEFUL
 from ...kernels.layout import copies, lanes
 from ...kernels.results import empty
@@ -36,6 +36,7 @@ from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
 from .lists import is_read_as_tuple
+from .writing import written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -499,31 +500,6 @@ def adding(name: str, *, contiguous: bool = False) -> Primitive:
 
 
 SETITEM: Primitive = setting("setitem")
-
-
-def written_value(x: Tensor, value: Any) -> Any:
-    """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
-
-    Raises:
-        RuntimeError: the value is complex and x is not.
-    """
-    if isinstance(value, (bool, int, float, complex)):
-        if type(value) is complex and x.array.dtype.kind != "c":
-            raise RuntimeError(f"the complex value {value} can't be written to {describe(x)}")
-        return value
-    if not isinstance(value, Tensor):
-        value = new_tensor(to_array(value, copy=False))
-    array = value.array
-    if array.dtype.kind == "c" and x.array.dtype.kind != "c":
-        raise RuntimeError(f"the complex value {describe(value)} can't be written to {describe(x)}")
-    if backend_of(array).name != backend_of(x.array).name:
-        if array.ndim:
-            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
-        return array.item()
-    if array.ndim and array.shape[0] == 1:
-        ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
-        value = value.reshape(array.shape[ones:])
-    return value
 
 
 @operator(namespace="Tensor", name="__setitem__", differentiable=False)

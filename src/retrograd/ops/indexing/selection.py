@@ -6,9 +6,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from ...core.dtypes import result_type
+from ...core.dtypes import DType, result_type
 from ...core.mutation import apply_inplace
+from ...core.numbers import converted, wrapped
 from ...core.primitive import Primitive, apply, operand
+from ...core.quiet import silenced
 from ...core.tensor import Tensor, new_tensor, tensor_method
 from ...kernels import USEFUL
 from ...kernels.elementwise import chosen, filled
@@ -72,9 +74,13 @@ def where(
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 
 
-def _in_dtype(value: Any, dtype: Any) -> Any:
+def _in_dtype(value: Any, dtype: DType) -> Any:
     if not isinstance(value, Tensor):
-        return dtype.type(value)
+        if isinstance(value, int) and dtype.kind in "iu":
+            value = wrapped(value, dtype)
+        elif dtype.char in "fF":
+            value = converted(value, dtype)
+        return silenced(dtype.type, value)
     return value if value.array.dtype == dtype else apply(CAST, (value,), {"dtype": dtype})
 
 
@@ -130,8 +136,10 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
             raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
     elif not isinstance(value, (int, float, complex)):
         raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
-    elif isinstance(value, complex) and dtype.kind != "c":
-        raise RuntimeError(f"value {value!r} cannot be converted to {dtype}")
+    else:
+        value = converted(value, dtype)
+    if isinstance(value, Tensor) and value.array.dtype is not dtype and type(value.array) is np.ndarray:
+        converted(value.array.item(), dtype)
     return _in_dtype(value, dtype)
 
 
@@ -149,7 +157,8 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
         value: a number or a 0-d Tensor.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, or is complex and the input is not.
+        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
+            the input is not.
         TypeError: the value is no number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
