@@ -78,6 +78,30 @@ def _overflow(value: Any, dtype: np.dtype[Any]) -> RuntimeError:
     return RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
 
 
+def whole_number(value: Any, dtype: np.dtype[Any]) -> int:
+    """A number as an element of a Tensor of integers that is made of Python's numbers.
+
+    Raises:
+        RuntimeError: it is beyond the dtype's range.
+        TypeError: it is complex.
+    """
+    if isinstance(value, complex):
+        raise TypeError(f"the complex number {value} cannot be an element of {dtype}")
+    return int(converted(value, dtype))
+
+
+def check_elements(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
+    """Refuse an array of Python's numbers, of which one is no ``whole_number`` of the dtype.
+
+    Raises:
+        RuntimeError: a number is beyond the dtype's range.
+        TypeError: the numbers are complex.
+    """
+    if array.size and array.dtype.kind != "b":
+        for value in (array.min(), array.max()) if array.dtype.kind != "c" else (complex(0),):
+            whole_number(value.item() if isinstance(value, np.generic) else value, dtype)
+
+
 def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
     """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
 
@@ -92,7 +116,7 @@ def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
     else:
         return None
     if not isinstance(number, (int, float)) and (
-        getattr(number, "ndim", 1) or not half.ndim or number.dtype.char not in "fd"
+        getattr(number, "ndim", 1) or not half.ndim or number.dtype.kind not in "fiu"
     ):
         return None
     number = float(number)

@@ -89,7 +89,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
 
 def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
     kind = type(value)
-    if (kind is float or kind is int) and not watchers and self.array.dtype.kind == "f":
+    if (kind is float or kind is int) and not watchers and self.array.dtype.char in "fd" and -3e38 < value < 3e38:  # type: ignore[operator]
         array = memory_of_its_own(self)
         if array is not None:
             _fill_memory(array, value)

@@ -49,13 +49,14 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     """The source, which must have a slice of x's shape for every position, and the index of these."""
     found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
+    copies = error is IndexError  # index_copy, which takes more shapes than index_add
     if not x.array.ndim:
-        if source.array.size != 1 or count != 1:
+        if source.array.size != 1 or count != 1 or source.array.ndim > copies:
             raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
         return reshape(source, ()), found
     place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
-    if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
+    if copies and source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
         return reshape(source, wanted), found
     if source.array.shape != wanted:
         raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")

@@ -36,7 +36,7 @@ from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
 from .lists import is_read_as_tuple
-from .writing import written_value
+from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -161,6 +161,8 @@ def _position(array: Any, x: Tensor) -> Any:
     kind = array.dtype.kind
     if kind not in "iub":
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
+    if array.dtype == np.uint8:
+        array = byte_mask(array)
     if array.ndim == 0 and not getattr(array, "mapped", False):  # by vmap: another for each example
         return array.item()
     backend = backend_of(x.array)
@@ -537,7 +539,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
                 number = None
             else:
                 number = value.array
-        elif dtype.kind != "f" or type(value) is not float and type(value) is not int:
+        elif dtype.char not in "fd" or type(value) is not float and type(value) is not int or not -3e38 < value < 3e38:
             number = None
         array = None if number is None else memory_of_its_own(self)
         if array is not None and array.ndim:
@@ -553,7 +555,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         return
     if place.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
-    apply_inplace(SETITEM, self, written_value(self, value), index=place)
+    apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:

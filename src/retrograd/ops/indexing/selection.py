@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.dtypes import DType, result_type
 from ...core.mutation import apply_inplace
-from ...core.numbers import converted, wrapped
+from ...core.numbers import converted
 from ...core.primitive import Primitive, apply, operand
 from ...core.quiet import silenced
 from ...core.tensor import Tensor, new_tensor, tensor_method
@@ -19,6 +19,7 @@ from ..shape.conversion import CAST
 from ..table.masks import KEEP, WHERE
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
+from .writing import byte_mask
 
 
 def _check_mask(argument: str, mask: Operand) -> Tensor:
@@ -64,6 +65,9 @@ def where(
         if array.ndim == 0:
             array = array.reshape(1)
         return tuple([new_tensor(index) for index in array.nonzero()])
+    condition = operand(condition, "condition")
+    if condition.array.dtype == np.uint8:
+        condition = new_tensor(byte_mask(condition.array))
     condition = _check_mask("condition", condition)
     if input is None or other is None:
         raise TypeError("wanted where(condition) or where(condition, input, other)")
@@ -76,9 +80,7 @@ def where(
 
 def _in_dtype(value: Any, dtype: DType) -> Any:
     if not isinstance(value, Tensor):
-        if isinstance(value, int) and dtype.kind in "iu":
-            value = wrapped(value, dtype)
-        elif dtype.char in "fF":
+        if dtype.kind in "iu" or dtype.char in "fF":
             value = converted(value, dtype)
         return silenced(dtype.type, value)
     return value if value.array.dtype == dtype else apply(CAST, (value,), {"dtype": dtype})

@@ -13,6 +13,7 @@ from ...core.errors import describe
 from ...core.mutation import apply_inplace
 from ...core.numbers import converted
 from ...core.primitive import Primitive, apply
+from ...core.quiet import silenced
 from ...core.tensor import Tensor, new_tensor, to_array
 from ..table.registry import inplace_method
 
@@ -26,16 +27,28 @@ class Write(NamedTuple):
     params: dict[str, Any]
 
 
-def written_value(x: Tensor, value: Any) -> Any:
+def byte_mask(array: Any) -> Any:
+    """An array of uint8 as the mask that PyTorch takes it for, where NumPy would read positions."""
+    warn(
+        "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
+    )
+    return array != 0
+
+
+def written_value(x: Tensor, value: Any, item: bool = False) -> Any:
     """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
 
+    An ``item`` that is assigned may overflow to an infinity in half precision, where PyTorch refuses other writes.
     Of complex Tensors the real part is written into real ones, with a warning.
 
     Raises:
         RuntimeError: a number is beyond the range of x, or complex and x is not.
     """
     if isinstance(value, (bool, int, float, complex)):
-        return converted(value, x.array.dtype)
+        dtype = x.array.dtype
+        if item and dtype.kind in "fV" and dtype.itemsize == 2 and not isinstance(value, complex):
+            return float(silenced(dtype.type, value))
+        return converted(value, dtype)
     if not isinstance(value, Tensor):
         value = new_tensor(to_array(value, copy=False))
     array = value.array

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.dtypes import FLOATING, result_type
+from ...core.dtypes import FLOATING, float32, result_type
 from ...core.errors import InvalidValue, describe
 from ...core.modes import watchers
 from ...core.numbers import converted
@@ -411,7 +411,8 @@ def _scaled_sum(input: Operand, product: Tensor, beta: Number, alpha: Number) ->
         raise RuntimeError(f"input {describe(input)} cannot be broadcast to the product, {describe(product)}")
     if alpha is not beta or alpha != 1:
         dtype = result_type(input.array, product.array)
-        beta, alpha = converted(beta, dtype), converted(alpha, dtype)
+        wide = float32 if dtype.itemsize == 2 and dtype.kind in FLOATING else dtype
+        beta, alpha = converted(beta, wide), converted(alpha, wide)
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included

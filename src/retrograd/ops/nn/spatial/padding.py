@@ -10,6 +10,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.layout import row_major
+from ....core.numbers import converted
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -152,7 +153,7 @@ def _check_crop(x: Tensor, widths: Widths) -> None:
 def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
     if min(map(min, widths), default=0) < 0:
         _check_crop(x, widths)
-    return apply(PAD, (x,), {"widths": widths, "value": number(value, "value")})
+    return apply(PAD, (x,), {"widths": widths, "value": converted(number(value, "value"), x.array.dtype)})
 
 
 @operator(method=False)

@@ -120,6 +120,24 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     return x.astype(dtype, copy=not axes)
 
 
+def in_fixed_point(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
+    """The maps applied to an image of uint8 as Pillow and PyTorch do: the rows first, each pass rounded to uint8."""
+    xp = array_module(x)
+    for axis, linear in reversed(list(zip(range(x.ndim - len(maps), x.ndim), maps))):
+        if linear is None or linear.weight is None:
+            continue
+        bits, largest = 0, float(linear.weight.max())
+        while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+            bits += 1
+        weights = np.trunc(linear.weight * (1 << bits) + np.copysign(0.5, linear.weight)).astype(np.int64)
+        shape = (linear.out,) + (1,) * (x.ndim - 1 - axis)
+        total: Any = 1 << (bits - 1)
+        for index, weight in zip(linear.index, weights):
+            total = total + xp.take(x, xp.asarray(index), axis=axis) * xp.asarray(weight.reshape(shape))
+        x = xp.clip(total >> bits, 0, 255).astype(np.uint8)
+    return x.copy() if all(linear is None for linear in maps) else x
+
+
 RESAMPLE: Primitive = Primitive(
     "resample",
     resampled,
