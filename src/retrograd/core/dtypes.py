@@ -258,7 +258,7 @@ def _cast(value: Any, dtype: DType) -> Any:
     if kind == "i" and dtype.kind in "iu":
         return wrapped(value, dtype)
     if kind in "if" and dtype.kind == "V":
-        return float(dtype.type(value))
+        return float(dtype.type(float(value)))
     if kind == dtype.kind or kind == "i" and dtype.kind in "fc" or kind == "b" or kind == "f" and dtype.kind == "c":
         return value
     return dtype.type(value)

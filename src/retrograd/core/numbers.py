@@ -75,7 +75,8 @@ def converted(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _overflow(value: Any, dtype: np.dtype[Any]) -> RuntimeError:
-    return RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
+    kind = "complex value" if isinstance(value, complex) else "value"
+    return RuntimeError(f"{kind} {value} cannot be converted to {dtype} without overflow")
 
 
 def whole_number(value: Any, dtype: np.dtype[Any]) -> int:
@@ -97,16 +98,18 @@ def check_elements(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
         RuntimeError: a number is beyond the dtype's range.
         TypeError: the numbers are complex.
     """
-    if array.size and array.dtype.kind != "b":
-        for value in (array.min(), array.max()) if array.dtype.kind != "c" else (complex(0),):
-            whole_number(value.item() if isinstance(value, np.generic) else value, dtype)
+    if array.dtype.kind == "c":
+        raise TypeError(f"complex numbers cannot be elements of {dtype}")
+    if array.size and array.dtype.kind != "b" and array.dtype != dtype:
+        whole_number(array.min().item(), dtype)
+        whole_number(array.max().item(), dtype)
 
 
 def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
     """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
 
-    The number is a Python number, or a 0-d array beside an array with dimensions. PyTorch computes ``x / 1e5`` in
-    float32 and rounds the result; 1e5 is infinite in float16.
+    The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions. PyTorch computes
+    ``x / 1e5`` in float32 and rounds the result; 1e5 is infinite in float16.
     """
     x, y = [getattr(value, "array", value) for value in (a, b)]
     if _is_half(x):
@@ -115,12 +118,10 @@ def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
         half, number = y, x
     else:
         return None
-    if not isinstance(number, (int, float)) and (
-        getattr(number, "ndim", 1) or not half.ndim or number.dtype.kind not in "fiu"
-    ):
-        return None
-    number = float(number)
-    if number == float(silenced(half.dtype.type, number)):
+    if isinstance(number, (int, float)):
+        if float(number) == float(silenced(half.dtype.type, float(number))):
+            return None
+    elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
         return None
     wide = [value.astype(np.float32) if array is half else value for value, array in ((a, x), (b, y))]
     return primitive(*wide).astype(half.dtype)

@@ -207,7 +207,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
     """
     input = operand(input)
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind in FLOATING:
-        if not (min >= -65504 and max <= 65504):
+        if not (-65504 <= min <= 65504 and -65504 <= max <= 65504):
             min, max = converted(min, input.array.dtype), converted(max, input.array.dtype)
         return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
     primitive, inputs = _clamp_call(input, min, max)

@@ -7,7 +7,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ...core.dtypes import FLOATING, complex128, float64, get_default_dtype
+from ...core.dtypes import FLOATING, complex128, float64
+from ...core.errors import call_error
 from ...core.layout import order_like
 from ...core.modes import watchers
 from ...core.mutation import COPY, apply_inplace
@@ -142,10 +143,11 @@ def _checked_exponent(self: Tensor, exponent: float) -> float:
     if dtype.kind in "biu":
         if isinstance(exponent, int):
             if exponent < 0:
-                raise RuntimeError(f"integers to negative integer powers are not allowed, got {exponent}")
+                reason = "integers to negative integer powers are not allowed; convert them to a floating dtype"
+                raise call_error(RuntimeError, "pow", (self, exponent), None, reason)
             return exponent if dtype.kind == "b" else converted(exponent, dtype)
-        return converted(exponent, get_default_dtype())
-    return exponent if -65504 <= exponent <= 65504 else converted(exponent, dtype)
+        return exponent
+    return converted(exponent, dtype) if dtype.itemsize == 2 else exponent
 
 
 def _pow_(self: Tensor, exponent: Operand) -> Tensor:
@@ -195,6 +197,8 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
     """
     base, power = operand(input), operand(exponent, "exponent")
     wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
+    if isinstance(input, (int, float, complex)):
+        return apply2(POW, input, power.to(wide))
     return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
 
 

@@ -160,7 +160,7 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     x = floating(input)
     if x.array.ndim < 2:
         raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
-    if p <= 0 or maxnorm < 0:
+    if not (p > 0 and maxnorm >= 0):
         raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension(dim, x.array.ndim)
     size = p_norm(x, p, tuple(axis for axis in range(x.array.ndim) if axis != dim), True)

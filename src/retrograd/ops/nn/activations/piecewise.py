@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         lambd: by how much; not negative.
 
     Raises:
-        RuntimeError: ``lambd`` is negative.
+        RuntimeError: ``lambd`` is negative or infinite.
         NotImplementedError: the input is not real floating.
 
     >>> F.softshrink(rg.tensor([-1.0, 0.3]))
@@ -167,8 +168,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     x = floating_operand(input)
     lambd = converted(lambd, x.array.dtype)
-    if not lambd >= 0:
-        raise RuntimeError(f"lambd must not be negative, got {lambd}")
+    if not 0 <= lambd < inf:
+        raise RuntimeError(f"lambd must be finite and not negative, got {lambd}")
     return activate(SOFTSHRINK, x, False, lambd=lambd)
 
 
@@ -240,5 +241,7 @@ def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fa
     if dtype.kind == "b":
         raise NotImplementedError(f"is not defined for bools, got {describe(x)}")
     threshold, value = number(threshold, "threshold"), number(value, "value")
-    params = {"threshold": converted(threshold, dtype), "value": converted(value, dtype)}
+    if dtype.itemsize > 2 or dtype.kind in "iu":
+        threshold = converted(threshold, dtype)
+    params = {"threshold": threshold, "value": converted(value, dtype)}
     return apply_inplace(THRESHOLD, input, **params) if inplace else apply(THRESHOLD, (x,), params)
