@@ -223,6 +223,8 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     if alike is not None and (alike.kind in INEXACT or rule != "float"):
         for value in arrays:
             if type(value) is not kind or value.dtype is not alike:
+                if alike.kind == "f" and (type(value) is float or type(value) is int) and len(arrays) == 2:
+                    return arrays
                 break
         else:
             return arrays

@@ -36,6 +36,8 @@ def wrapped(value: int, dtype: np.dtype[Any]) -> int:
     Raises:
         OverflowError: the number has more than 64 bits.
     """
+    if 0 <= value < 128:
+        return value
     low, high = bounds(dtype)
     if low <= value <= high:
         return value
@@ -105,12 +107,23 @@ def check_elements(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
         whole_number(array.max().item(), dtype)
 
 
-def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
+@lru_cache(maxsize=1024)
+def _holds(dtype: np.dtype[Any], number: float) -> bool:
+    return bool(float(number) == float(silenced(dtype.type, float(number))))
+
+
+def in_float32(primitive: Primitive, a: Any, b: Any, *dtypes: np.dtype[Any]) -> Tensor | None:
     """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
 
     The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions. PyTorch computes
     ``x / 1e5`` in float32 and rounds the result; 1e5 is infinite in float16.
     """
+    for dtype in dtypes:  # those of the operands, where the caller knows them
+        if dtype.itemsize == 2:
+            break
+    else:
+        if dtypes:
+            return None
     x, y = [getattr(value, "array", value) for value in (a, b)]
     if _is_half(x):
         half, number = x, y
@@ -119,7 +132,7 @@ def in_float32(primitive: Primitive, a: Any, b: Any) -> Tensor | None:
     else:
         return None
     if isinstance(number, (int, float)):
-        if float(number) == float(silenced(half.dtype.type, float(number))):
+        if _holds(half.dtype, number):
             return None
     elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
         return None

@@ -24,7 +24,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy import ndarray
 
-from .devices import backend_of, is_array
+from .devices import as_array_like, backend_of, is_array
 from .dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, new_node, next_sequence
@@ -368,13 +368,13 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
                     right = b
             dtype = x.dtype
             if dtype is not y.dtype or primitive.floats and dtype.kind not in "fcV":
-                if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
+                if primitive.wide and (wide := in_float32(primitive, a, b, dtype, y.dtype)) is not None:
                     return wide
                 x, y = promoted(primitive.name, primitive.promote, (a, b), (x, y))
         elif (type(b) is float or type(b) is int) and x.dtype.char in "fd":
             y = b
         else:
-            if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
+            if primitive.wide and (wide := in_float32(primitive, a, b, x.dtype)) is not None:
                 return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
     else:
@@ -389,7 +389,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         if (type(a) is float or type(a) is int) and y.dtype.char in "fd":
             x = a
         else:
-            if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
+            if primitive.wide and (wide := in_float32(primitive, a, b, y.dtype)) is not None:
                 return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (a, y))
     try:
@@ -593,12 +593,3 @@ def _operand_of(primitive: Primitive, value: Any) -> Tensor:
         return operand(value)
     except TypeError as error:
         raise call_error(TypeError, primitive.name, (value,), None, str(error)) from None
-
-
-def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
-    for array in arrays:
-        if type(array) is ndarray:
-            return np.asarray(value)
-        if is_array(array):
-            return backend_of(array).asarray(value)
-    return np.asarray(value)

@@ -571,7 +571,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
         ) from None
     if not is_number_dtype(array.dtype):
         raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
-    if dtype is not None and (dtype.kind in "iu" or dtype.kind != "c" and array.dtype.kind == "c"):
+    if dtype is not None and (dtype.kind in "iu" or dtype.kind not in "bc" and array.dtype.kind == "c"):
         check_elements(array, dtype)
     if dtype is None:
         if python_numbers and array.dtype.kind == "u":

@@ -123,7 +123,11 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
     place, count = vector(x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
         raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
-    value = written_value(x, number(value, "value"))
+    value = number(value, "value")
+    is_complex = isinstance(value, complex) or getattr(value, "dtype", x.array.dtype).kind == "c"
+    if is_complex and x.array.dtype.kind != "c":
+        raise RuntimeError(f"the complex value {value!r} can't be written to {describe(x)}")
+    value = written_value(x, value)
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
 

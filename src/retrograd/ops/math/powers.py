@@ -11,7 +11,7 @@ from ...core.dtypes import FLOATING, complex128, float64
 from ...core.errors import call_error
 from ...core.layout import order_like
 from ...core.modes import watchers
-from ...core.mutation import COPY, apply_inplace
+from ...core.mutation import apply_inplace
 from ...core.numbers import converted
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
@@ -19,7 +19,7 @@ from ...kernels.elementwise import in_one_pass, of_pairs
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
-from ..table.registry import inplace_method, operator
+from ..table.registry import assign, inplace_method, operator
 from ..table.types import Operand
 from .exponential import LOG
 
@@ -206,7 +206,7 @@ def _float_power_(self: Tensor, exponent: Operand) -> Tensor:
     wide = float_power(self, exponent)
     if wide.array.dtype != self.array.dtype:
         raise RuntimeError(f"the result is of {wide.dtype}, which can't be written to the Tensor's {self.dtype}")
-    return apply_inplace(COPY, self, wide)
+    return assign("float_power", self, wide)
 
 
 tensor_method(inplace_method("float_power", _float_power_), "float_power_")

@@ -50,10 +50,13 @@ def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> 
     if x.dtype.char == "e":
         return _mean(x.astype(np.float32), dim, keepdim).astype(np.float16)
     total = _sum(x, dim, keepdim)
+    if x.dtype.kind == "c":  # part by part: a complex quotient makes NaN of infinities
+        parts = array_module(x).ascontiguousarray(total[..., None]).view(x.real.dtype)
+        return (parts / parts.dtype.type(count(x.shape, dim))).view(x.dtype)[..., 0]
     if total.__class__ is np.ndarray:
         total /= count(x.shape, dim)  # stays an array where it has no dimensions
         return total
-    return total / x.real.dtype.type(count(x.shape, dim))
+    return total / x.dtype.type(count(x.shape, dim))
 
 
 SUM = Primitive(

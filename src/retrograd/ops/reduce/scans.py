@@ -127,6 +127,8 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
     if dtype is None and x.array.dtype.kind in "biu":
         dtype = int64
     x = converted(x, dtype)
+    if x.array.dtype.kind == "b" and x.array.size:
+        raise NotImplementedError("is not defined for bools; ask for a dtype of numbers")
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 

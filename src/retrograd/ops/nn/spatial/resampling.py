@@ -43,6 +43,18 @@ class AxisMap:
         return self.out * self.size <= DENSE
 
     @cached_property
+    def merged_weights(self) -> np.ndarray:
+        """The weights, those of an input that an output names twice, at a border, added to the first of them."""
+        assert self.weight is not None
+        weights = self.weight.copy()
+        for later in range(1, len(weights)):
+            for earlier in range(later):
+                same = self.index[later] == self.index[earlier]
+                weights[earlier] += np.where(same, weights[later], 0)
+                weights[later][same] = 0
+        return weights
+
+    @cached_property
     def matrix(self) -> np.ndarray:
         """The map as a matrix ``(outputs, inputs)``."""
         matrix = np.zeros((self.out, self.size))
@@ -126,10 +138,11 @@ def in_fixed_point(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     for axis, linear in reversed(list(zip(range(x.ndim - len(maps), x.ndim), maps))):
         if linear is None or linear.weight is None:
             continue
-        bits, largest = 0, float(linear.weight.max())
+        merged = linear.merged_weights
+        bits, largest = 0, float(merged.max())
         while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
             bits += 1
-        weights = np.trunc(linear.weight * (1 << bits) + np.copysign(0.5, linear.weight)).astype(np.int64)
+        weights = np.trunc(merged * (1 << bits) + np.copysign(0.5, merged)).astype(np.int64)
         shape = (linear.out,) + (1,) * (x.ndim - 1 - axis)
         total: Any = 1 << (bits - 1)
         for index, weight in zip(linear.index, weights):
