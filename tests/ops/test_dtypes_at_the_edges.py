@@ -92,7 +92,7 @@ def test_parts_of_complex_tensors_are_written():
 def test_random_numbers_like_complex_ones_are_complex():
     x = rg.rand_like(rg.zeros(100, dtype=rg.complex128))
     assert x.dtype == rg.complex128
-    assert 0 <= x.real.min() and x.imag.max() < 1 and x.imag.max() > 0.5
+    assert x.real.min() >= 0 and x.imag.max() < 1 and x.imag.max() > 0.5
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import retrograd.nn.functional as F
 
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 DTYPES = ["bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-NUMBERS = [0, -1, 1, 3, 200, -200, 300, 1e5, 1e-5, 1e10, 3.5, -0.5, 0.1, float("inf"), float("nan"), True, 2**40, 1 + 2j]
+INFINITY, NAN = float("inf"), float("nan")
+NUMBERS = [0, -1, 1, 3, 200, -200, 300, 1e5, 1e-5, 1e10, 3.5, -0.5, 0.1, INFINITY, NAN, True, 2**40, 1 + 2j]
 
 
 # Half precision
@@ -196,8 +197,12 @@ def _written(lib, x, s):
     return x
 
 
-CALLS = dict(_functions("add sub mul div floor_divide remainder fmod pow eq lt ge bitwise_and".split()))
-CALLS |= dict(_operators("add sub mul mod eq lt gt and_ xor lshift".split()))
+CALLS = dict(
+    _functions(
+        ["add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "eq", "lt", "ge", "bitwise_and"]
+    )
+)
+CALLS |= dict(_operators(["add", "sub", "mul", "mod", "eq", "lt", "gt", "and_", "xor", "lshift"]))
 CALLS |= {
     "add alpha": lambda lib, x, s: lib.add(x, x, alpha=s),
     "sub alpha": lambda lib, x, s: lib.sub(x, x, alpha=s),
@@ -244,7 +249,7 @@ def _answer(lib, call, dtype, number):
             warnings.simplefilter("ignore")
             result = call(lib, _made(lib, dtype), number)
             name = str(result.dtype).removeprefix("torch.")
-            return name, result.to(dtype=getattr(lib, "float32")).numpy() if name == "bfloat16" else result.numpy()
+            return name, result.to(dtype=lib.float32).numpy() if name == "bfloat16" else result.numpy()
     except Exception as error:
         return error
 
@@ -259,7 +264,7 @@ def test_values_dtypes_and_errors_of_numbers_beside_tensors_are_pytorchs(name):
             wanted, got = (_answer(lib, CALLS[name], dtype, number) for lib in (torch, rg))
             if isinstance(wanted, Exception) and ("not implemented" in str(wanted) or "ComplexHalf" in str(wanted)):
                 continue  # PyTorch has no kernel
-            if name in COMPLEX_SUMS and dtype.startswith("complex") and number == float("inf"):
+            if name in COMPLEX_SUMS and dtype.startswith("complex") and number == INFINITY:
                 continue
             if isinstance(wanted, Exception) or isinstance(got, Exception):
                 same = isinstance(wanted, Exception) and isinstance(got, type(wanted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
 
 
 def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
+    @wraps(scan)
     def write(self: Tensor, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         own = self.array.dtype
         if dtype is not None and as_dtype(dtype) != own:
