@@ -8,20 +8,8 @@ import pytest
 import retrograd as rg
 from retrograd.autograd.gradcheck import gradcheck
 
-DTYPES = [
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+INTEGERS = ["bool", "uint8", "int8", "int16", "int32", "int64"]
+DTYPES = [*INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 SAMPLES = {
     "small": [100.0, 100.0, 3.0],
     "fractions": [300.0, -2.5, 1000.0],
@@ -52,11 +40,11 @@ def _made(lib, torch, sample, dtype):
 
 
 def _answer(lib, torch, call, sample, dtype, wanted):
+    x, kind = _made(lib, torch, sample, dtype), {} if wanted is None else {"dtype": getattr(lib, wanted)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            kind = {} if wanted is None else {"dtype": getattr(lib, wanted)}
-            result = call(lib, _made(lib, torch, sample, dtype), kind)
+            result = call(lib, x, kind)
             name = str(result.dtype).removeprefix("torch.")
             return name, (result.to(dtype=lib.float32) if name == "bfloat16" else result).numpy()
     except Exception as error:

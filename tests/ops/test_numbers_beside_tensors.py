@@ -151,6 +151,11 @@ def test_factors_of_sums_follow_the_dtype_of_the_sum():
         rg.addmm(x.float(), x.float(), x.float(), alpha=1e300)
 
 
+def test_full_writes_into_an_out_of_another_dtype():
+    out = rg.zeros(2, dtype=rg.int64)
+    assert rg.full((2,), 3.5, out=out) is out and out.tolist() == [3, 3]
+
+
 def test_negative_powers_of_integers_are_cut_to_integers():
     x = rg.tensor([1, -1, 2, 0])
     assert (x ** rg.tensor(-1)).tolist() == [1, -1, 0, 0]
@@ -244,10 +249,11 @@ def _made(lib, dtype):
 
 
 def _answer(lib, call, dtype, number):
+    x = _made(lib, dtype)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = call(lib, _made(lib, dtype), number)
+            result = call(lib, x, number)
             name = str(result.dtype).removeprefix("torch.")
             return name, result.to(dtype=lib.float32).numpy() if name == "bfloat16" else result.numpy()
     except Exception as error:
