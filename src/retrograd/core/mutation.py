@@ -19,9 +19,9 @@ from .devices import backend_of
 from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import call_error, describe, operator_error
 from .graph import NOTHING, Node, edge_of, new_node
+from .halves import in_float32
 from .layout import broadcast_shapes
 from .modes import modes, watchers
-from .numbers import in_float32
 from .plan import Plan
 from .primitive import Primitive
 from .quiet import silenced

@@ -1,22 +1,15 @@
 """Python's numbers beside arrays of a dtype that may not hold them, converted as PyTorch does.
 
-Arithmetic wraps integers around (``wrapped``); what is written into a Tensor must fit (``converted``); products and
-quotients of float16 and bfloat16 with a number are computed in float32 (``in_float32``).
+Arithmetic wraps integers around (``wrapped``); what is written into a Tensor must fit (``converted``).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from .quiet import silenced
-
-if TYPE_CHECKING:
-    from .primitive import Primitive
-    from .tensor import Tensor
 
 _LARGEST_BFLOAT16 = 255 * 2.0**120
 
@@ -54,6 +47,8 @@ def converted(value: Any, dtype: np.dtype[Any]) -> Any:
     Raises:
         RuntimeError: the number is beyond the dtype's range, or complex where the dtype is real.
     """
+    if type(value) is float and dtype.char in "fd" and -3e38 < value < 3e38:
+        return value
     if dtype.kind == "b":
         return bool(value)
     if isinstance(value, complex):
@@ -105,41 +100,3 @@ def check_elements(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
     if array.size and array.dtype.kind != "b" and array.dtype != dtype:
         whole_number(array.min().item(), dtype)
         whole_number(array.max().item(), dtype)
-
-
-@lru_cache(maxsize=1024)
-def _holds(dtype: np.dtype[Any], number: float) -> bool:
-    return bool(float(number) == float(silenced(dtype.type, float(number))))
-
-
-def in_float32(primitive: Primitive, a: Any, b: Any, *dtypes: np.dtype[Any]) -> Tensor | None:
-    """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
-
-    The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions. PyTorch computes
-    ``x / 1e5`` in float32 and rounds the result; 1e5 is infinite in float16.
-    """
-    for dtype in dtypes:  # those of the operands, where the caller knows them
-        if dtype.itemsize == 2:
-            break
-    else:
-        if dtypes:
-            return None
-    x, y = [getattr(value, "array", value) for value in (a, b)]
-    if _is_half(x):
-        half, number = x, y
-    elif _is_half(y):
-        half, number = y, x
-    else:
-        return None
-    if isinstance(number, (int, float)):
-        if _holds(half.dtype, number):
-            return None
-    elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
-        return None
-    wide = [value.astype(np.float32) if array is half else value for value, array in ((a, x), (b, y))]
-    return primitive(*wide).astype(half.dtype)
-
-
-def _is_half(x: Any) -> bool:
-    dtype = getattr(x, "dtype", None)
-    return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"

@@ -28,9 +28,9 @@ from .devices import as_array_like, backend_of, is_array
 from .dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, new_node, next_sequence
+from .halves import in_float32
 from .layout import in_row_major
 from .modes import modes, unrecorded, watchers
-from .numbers import in_float32
 from .plan import Plan, Rule, bind, rule_arguments
 from .quiet import silently
 from .record import record_node, saved_of
@@ -67,7 +67,7 @@ class Primitive:
             same, with a derivative of zero, as PyTorch's.
         signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
         contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
-        wide: half-precision inputs beside numbers are computed in float32 (see core.numbers).
+        wide: half-precision inputs beside numbers are computed in float32 (see core.halves).
         batch: the batching rule (see core.batching), which elementwise primitives need not name.
     """
 
@@ -368,13 +368,13 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
                     right = b
             dtype = x.dtype
             if dtype is not y.dtype or primitive.floats and dtype.kind not in "fcV":
-                if primitive.wide and (wide := in_float32(primitive, a, b, dtype, y.dtype)) is not None:
+                if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
                     return wide
                 x, y = promoted(primitive.name, primitive.promote, (a, b), (x, y))
         elif (type(b) is float or type(b) is int) and x.dtype.char in "fd":
             y = b
         else:
-            if primitive.wide and (wide := in_float32(primitive, a, b, x.dtype)) is not None:
+            if primitive.wide and x.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
                 return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
     else:
@@ -389,7 +389,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
         if (type(a) is float or type(a) is int) and y.dtype.char in "fd":
             x = a
         else:
-            if primitive.wide and (wide := in_float32(primitive, a, b, y.dtype)) is not None:
+            if primitive.wide and y.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
                 return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (a, y))
     try:

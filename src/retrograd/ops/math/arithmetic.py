@@ -57,8 +57,10 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
     """``alpha * other``, the second operand of a sum with input, in whose dtype alpha must fit."""
     if alpha == 1 and alpha is not True:
         return other
-    x, y = (value.array if isinstance(value, Tensor) else value for value in (input, other))
-    alpha = factor(alpha, result_type(x, y))
+    fits = type(alpha) is float and isinstance(input, Tensor) and input.array.dtype.char in "fd" and abs(alpha) < 3e38
+    if not fits:
+        x, y = (value.array if isinstance(value, Tensor) else value for value in (input, other))
+        alpha = factor(alpha, result_type(x, y))
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 
