@@ -254,7 +254,10 @@ def nanmean(
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)
     """
-    x = floating(floating(input), dtype)
+    x = floating(input)
+    if x.array.dtype.kind == "c":
+        raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
+    x = floating(x, dtype)
     axes = reduced(dim, x.array.ndim)
     numbers = (x.array == x.array).sum(axis=axes, keepdims=keepdim, dtype=x.array.dtype)
     return nansum(x, dim, keepdim) / array_module(x).asarray(numbers)
