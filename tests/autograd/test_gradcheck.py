@@ -144,13 +144,20 @@ def test_inputs_are_restored_and_may_be_read_from_elsewhere():
     ("function", "inputs", "message"),
     [
         (lambda x: x, (Tensor(np.ones(2)),), "at least one input must be a Tensor that requires grad"),
-        (lambda x: x, (Tensor(np.ones(2, np.float32), requires_grad=True),), "need float64 or complex128"),
         (lambda x: x.detach(), (Tensor(np.ones(2), requires_grad=True),), "no output of the function requires grad"),
     ],
 )
 def test_what_cannot_be_checked_is_refused(function, inputs, message):
     with pytest.raises(ValueError, match=message):
         gradcheck(function, inputs)
+
+
+def test_single_precision_is_checked_with_a_warning():
+    x = Tensor(np.ones(2, np.float32), requires_grad=True)
+    with pytest.warns(UserWarning, match="float64 or complex128"):
+        assert gradcheck(lambda x: x * x, (x,), eps=1e-2, atol=1e-2)
+    with pytest.warns(UserWarning, match="float64 or complex128"), pytest.raises(GradcheckError):
+        gradcheck(rg.exp, (x,))
 
 
 def test_an_expanded_input_is_refused():

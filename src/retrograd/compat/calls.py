@@ -96,7 +96,8 @@ def _into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs
 
 def _in_dtype_of(out: Tensor, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Operators that make Tensors make them in the dtype of ``out``."""
-    if "dtype" not in kwargs and not any(isinstance(value, (Tensor, tuple, list)) for value in args):
+    flat = [item for value in args for item in (value if isinstance(value, (tuple, list)) else [value])]
+    if "dtype" not in kwargs and not any(isinstance(item, (Tensor, tuple, list)) for item in flat):
         with suppress(TypeError):
             return function(*args, dtype=out.dtype, **kwargs)
     return function(*args, **kwargs)

@@ -185,9 +185,14 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of the elements of a vector, one per column; the highest first unless ``increasing``."""
+    if x.ndim != 1:
+        raise RuntimeError(f"vander: x must be a one-dimensional Tensor, got {tuple(x.shape)}")
     count = x.shape[0] if N is None else N
-    powers = np.arange(count) if increasing else np.arange(count)[::-1]
-    return _toplevel.stack([x ** int(power) for power in powers], 1)
+    if count < 0:
+        raise RuntimeError(f"vander: N must not be negative, got {count}")
+    x = x.long() if x.dtype.kind in "biu" else x
+    powers = [x ** int(power) for power in range(count)]
+    return _toplevel.stack(powers if increasing else powers[::-1], 1) if powers else x.new_empty((len(x), 0))
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .batched import Batched, snapshot, snapshot_of
-from .devices import is_array
+from .devices import as_array_like, is_array
 from .dtypes import promoted
 from .errors import describe
 from .graph import Node
@@ -36,7 +36,7 @@ from .mutation import (
     apply_inplace,
     rewrite_history,
 )
-from .primitive import Primitive, apply, apply1, apply2, as_array_like
+from .primitive import Primitive, apply, apply1, apply2
 from .record import record_node
 from .storage import storage_of
 from .tensor import Tensor, new_tensor

@@ -71,7 +71,19 @@ def _narrow(value: Any) -> Any:
 
 
 # What only moves numbers, or converts them, does so as it is: views must share memory.
-_MOVES = {"attach", "cast", "clone", "contiguous", "embed", "erase", "move", "output", "overwrite", "transfer"}
+_MOVES = {
+    "attach",
+    "cast",
+    "clone",
+    "contiguous",
+    "embed",
+    "erase",
+    "move",
+    "nextafter",
+    "output",
+    "overwrite",
+    "transfer",
+}
 
 
 def _widen(primitive: Primitive) -> None:

@@ -414,3 +414,13 @@ def backend_for(device: str | Device | None) -> Backend:
     """The backend whose arrays live on the device (the default device for None)."""
     place = get_default_device() if device is None else Device(device)
     return NUMPY if place.type == "cpu" else cupy_backend()
+
+
+def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
+    """A result as an array of the library that the first array among the inputs is of."""
+    for array in arrays:
+        if type(array) is np.ndarray:
+            return np.asarray(value)
+        if is_array(array):
+            return backend_of(array).asarray(value)
+    return np.asarray(value)

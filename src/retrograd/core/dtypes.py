@@ -15,6 +15,7 @@ import numpy as np
 from .devices import is_array
 from .errors import call_error, describe
 from .fallback import is_bfloat16
+from .numbers import wrapped
 
 DType = np.dtype[Any]
 
@@ -222,6 +223,8 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     if alike is not None and (alike.kind in INEXACT or rule != "float"):
         for value in arrays:
             if type(value) is not kind or value.dtype is not alike:
+                if alike.kind == "f" and (type(value) is float or type(value) is int) and len(arrays) == 2:
+                    return arrays
                 break
         else:
             return arrays
@@ -254,15 +257,10 @@ def _cast(value: Any, dtype: DType) -> Any:
     kind = scalar_dtype(value).kind
     if isinstance(value, np.generic):
         value = value.item()
-    if (
-        kind == dtype.kind
-        or kind in "iuf"
-        and dtype.kind == "V"
-        or kind in "iu"
-        and dtype.kind in "iufc"
-        or kind == "b"
-        or kind == "f"
-        and dtype.kind == "c"
-    ):
+    if kind == "i" and dtype.kind in "iu":
+        return wrapped(value, dtype)
+    if kind in "if" and dtype.kind == "V":
+        return float(dtype.type(float(value)))
+    if kind == dtype.kind or kind == "i" and dtype.kind in "fc" or kind == "b" or kind == "f" and dtype.kind == "c":
         return value
     return dtype.type(value)

@@ -19,6 +19,7 @@ from .devices import backend_of
 from .dtypes import INEXACT, DType, can_cast, get_default_dtype, promoted, result_type
 from .errors import call_error, describe, operator_error
 from .graph import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
+from .halves import in_float32
 from .layout import broadcast_shapes
 from .modes import modes, watchers
 from .plan import Plan
@@ -264,7 +265,11 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         return x
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     check_writable(name, x)
+    if fitting is not None and x.array.dtype.kind in "iu":
+        fitting = None  # a number beyond the dtype's range wraps around
     inputs = (x, *others)
+    if primitive.wide and fitting is None and (wide := in_float32(primitive, *inputs)) is not None:
+        return apply_inplace(COPY, x, wide)
     observers = modes.observers if watchers else ()
     for observer in observers:
         observer.calling(primitive, inputs, params)
@@ -393,7 +398,7 @@ def _fitting(primitive: Primitive, x: Tensor, others: tuple[Any, ...]) -> list[A
                 return None
             if primitive.elementwise and value.ndim and value.shape != x.array.shape and not _stretches(value, x.array):
                 return None
-        elif dtype.kind not in ("f" if type(value) is float else "fiu" if type(value) is int else ""):
+        elif dtype.char not in ("fd" if type(value) is float else "fdbBhHiIlLqQ" if type(value) is int else ""):
             return None
         values.append(value)
     return values

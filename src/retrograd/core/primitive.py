@@ -24,10 +24,11 @@ from weakref import WeakSet
 import numpy as np
 from numpy import ndarray
 
-from .devices import backend_of, is_array
+from .devices import as_array_like, backend_of, is_array
 from .dtypes import INEXACT, get_default_dtype, is_array_or_number, is_differentiable, promoted
 from .errors import call_error, operator_error
 from .graph import NOTHING, Node, new_node, next_sequence
+from .halves import in_float32
 from .layout import in_row_major
 from .modes import modes, unrecorded, watchers
 from .plan import Plan, Rule, bind, rule_arguments
@@ -66,6 +67,7 @@ class Primitive:
             same, with a derivative of zero, as PyTorch's.
         signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
         contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
+        wide: half-precision inputs beside numbers are computed in float32 (see core.halves).
         batch: the batching rule (see core.batching), which elementwise primitives need not name.
     """
 
@@ -96,6 +98,7 @@ class Primitive:
         "ufunc",
         "variadic",
         "view",
+        "wide",
         "write",
         "__weakref__",
     )
@@ -119,6 +122,7 @@ class Primitive:
         signals: bool = False,
         piecewise_linear: bool = False,
         contiguous: bool = False,
+        wide: bool = False,
         batch: Callable[[Any], Any] | None = None,
     ) -> None:
         self.name = name
@@ -146,6 +150,7 @@ class Primitive:
         if contiguous:
             forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
+        self.wide = wide
         self.signals = signals or promote is None  # of the write in place: it may convert what it is given
         self.plain = outputs == 1 and not view  # what the fast path of ``apply`` takes
         self.plans: dict[Any, Plan] = {}
@@ -363,10 +368,14 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
                     right = b
             dtype = x.dtype
             if dtype is not y.dtype or primitive.floats and dtype.kind not in "fcV":
+                if primitive.wide and (wide := in_float32(primitive, a, b)) is not None:
+                    return wide
                 x, y = promoted(primitive.name, primitive.promote, (a, b), (x, y))
-        elif (type(b) is float or type(b) is int) and x.dtype.kind == "f":
+        elif (type(b) is float or type(b) is int) and x.dtype.char in "fd":
             y = b
         else:
+            if primitive.wide and x.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
+                return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (x, b))
     else:
         if not isinstance(b, Tensor):
@@ -377,9 +386,11 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
             right = b._node
             if right is None:
                 right = b
-        if (type(a) is float or type(a) is int) and y.dtype.kind == "f":
+        if (type(a) is float or type(a) is int) and y.dtype.char in "fd":
             x = a
         else:
+            if primitive.wide and y.dtype.itemsize == 2 and (wide := in_float32(primitive, a, b)) is not None:
+                return wide
             x, y = promoted(primitive.name, primitive.promote, (a, b), (a, y))
     try:
         out = primitive.forward(x, y)
@@ -502,6 +513,8 @@ def _apply(
 ) -> Any:
     """The general path of ``apply``."""
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
+    if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:
+        return wide
     for observer in observers:
         observer.calling(primitive, inputs, params)
     forward = primitive.forward
@@ -580,12 +593,3 @@ def _operand_of(primitive: Primitive, value: Any) -> Tensor:
         return operand(value)
     except TypeError as error:
         raise call_error(TypeError, primitive.name, (value,), None, str(error)) from None
-
-
-def as_array_like(value: Any, arrays: tuple[Any, ...]) -> Any:
-    for array in arrays:
-        if type(array) is ndarray:
-            return np.asarray(value)
-        if is_array(array):
-            return backend_of(array).asarray(value)
-    return np.asarray(value)

@@ -27,6 +27,7 @@ from .graph import edge_of
 from .hooks import LeafHooks
 from .layout import Size as Size
 from .modes import modes, watchers
+from .numbers import check_elements, whole_number
 from .observers import tell_departed
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers
@@ -450,6 +451,8 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
             raise TypeError(f"tensor: wanted numbers, got {dtype}")
     elif isinstance(data, (bool, int, float, complex)):
         dtype = scalar_dtype(data) if dtype is None else dtype
+        if dtype.kind in "iu":
+            data = whole_number(data, dtype)
     else:
         data, dtype = _nested(data, dtype)
     place = None if device is None else Device(device)
@@ -462,6 +465,8 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
         raise TypeError(
             f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
         )
+    if isinstance(data, bytearray):
+        data = list(data)
     python_numbers = True
     has_tensors = False
     dtypes: set[Any] = set()  # of Tensors and arrays; and the types of Python's numbers
@@ -492,7 +497,11 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
         ) from None
     if not is_number_dtype(array.dtype):
         raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
+    if dtype is not None and (dtype.kind in "iu" or dtype.kind not in "bc" and array.dtype.kind == "c"):
+        check_elements(array, dtype)
     if dtype is None:
+        if python_numbers and array.dtype.kind == "u":
+            raise call_error(ValueError, "tensor", (data,), None, f"the integer {array.max()} does not fit in int64")
         if python_numbers and (array.dtype.kind == "f" or array.size == 0):
             dtype = get_default_dtype()
         elif python_numbers and array.dtype.kind == "c":

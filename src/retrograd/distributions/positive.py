@@ -118,6 +118,10 @@ class Gamma(Distribution):
         x = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
         return x.clamp(min=tiny_of(x))
 
+    def log_prob(self, value: Tensor | Number) -> Tensor:
+        """The logarithm of the density at ``value``, which may be a Python number here, as in PyTorch."""
+        return super().log_prob(value if isinstance(value, Tensor) else full_like(self.rate.sum(), value))
+
     def _log_prob(self, value: Tensor) -> Tensor:
         a = self.concentration
         return a.xlogy(self.rate) + (a - 1).xlogy(value) - self.rate * value - a.lgamma()

@@ -22,7 +22,8 @@ from ..table.arguments import number
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
 from . import batching
-from .indexing import GETITEM, written_value
+from .indexing import GETITEM
+from .writing import written_value
 
 # What writes over memory, which is NumPy's alone until there is a use for threads.
 _fill_memory: Callable[[Any, Any], None] = np.ndarray.fill
@@ -88,7 +89,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
 
 def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
     kind = type(value)
-    if (kind is float or kind is int) and not watchers and self.array.dtype.kind == "f":
+    if (kind is float or kind is int) and not watchers and self.array.dtype.char in "fd" and -3e38 < value < 3e38:  # type: ignore[operator]
         array = memory_of_its_own(self)
         if array is not None:
             _fill_memory(array, value)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.errors import describe
+from ...core.numbers import converted
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..shape.shape import flatten, reshape
@@ -19,9 +20,9 @@ from ..shape.views import narrow
 from ..table.arguments import dimension, number
 from ..table.registry import operator
 from ..table.types import Number, Operand
-from .indexing import Index, adding, index_of, setting, written_value
+from .indexing import Index, adding, index_of, setting
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
-from .writing import Write, in_place, result
+from .writing import Write, in_place, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
@@ -33,7 +34,8 @@ INDEX_ADD = adding("index_add", contiguous=True)
 def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Write:
     x = operand(input)
     source, place = _slices(x, dim, index, source, RuntimeError)
-    return Write(INDEX_ADD, x, source if alpha == 1 else source * alpha, {"index": _or_whole(place, x)})
+    factor = converted(alpha, x.array.dtype)
+    return Write(INDEX_ADD, x, source if factor == 1 else source * factor, {"index": _or_whole(place, x)})
 
 
 def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
@@ -47,13 +49,14 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     """The source, which must have a slice of x's shape for every position, and the index of these."""
     found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
+    copies = error is IndexError  # index_copy, which takes more shapes than index_add
     if not x.array.ndim:
-        if source.array.size != 1 or count != 1:
+        if source.array.size != 1 or count != 1 or source.array.ndim > copies:
             raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
         return reshape(source, ()), found
     place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
-    if source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
+    if copies and source.array.ndim == 0 and count == 1 and prod(wanted) == 1:
         return reshape(source, wanted), found
     if source.array.shape != wanted:
         raise error(f"source must have shape {wanted} for {count} positions in {describe(x)}, got {describe(source)}")
@@ -120,7 +123,11 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
     place, count = vector(x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
         raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
-    value = written_value(x, number(value, "value"))
+    value = number(value, "value")
+    is_complex = isinstance(value, complex) or getattr(value, "dtype", x.array.dtype).kind == "c"
+    if is_complex and x.array.dtype.kind != "c":
+        raise RuntimeError(f"the complex value {value!r} can't be written to {describe(x)}")
+    value = written_value(x, value)
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
 

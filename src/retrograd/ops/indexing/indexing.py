@@ -26,7 +26,7 @@ from ...core.modes import modes, watchers
 from ...core.mutation import apply_inplace, memory_of_its_own
 from ...core.primitive import Primitive, apply
 from ...core.storage import Storage, overlaps_itself, storage_of
-from ...core.tensor import Tensor, new_tensor, to_array
+from ...core.tensor import Tensor, to_array
 from ...kernels import SEVERAL, USEFUL
 from ...kernels.layout import copies, lanes
 from ...kernels.results import empty
@@ -36,6 +36,7 @@ from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
 from .lists import is_read_as_tuple
+from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -160,6 +161,8 @@ def _position(array: Any, x: Tensor) -> Any:
     kind = array.dtype.kind
     if kind not in "iub":
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
+    if array.dtype == np.uint8:
+        array = byte_mask(array)
     if array.ndim == 0 and not getattr(array, "mapped", False):  # by vmap: another for each example
         return array.item()
     backend = backend_of(x.array)
@@ -501,31 +504,6 @@ def adding(name: str, *, contiguous: bool = False) -> Primitive:
 SETITEM: Primitive = setting("setitem")
 
 
-def written_value(x: Tensor, value: Any) -> Any:
-    """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
-
-    Raises:
-        RuntimeError: the value is complex and x is not.
-    """
-    if isinstance(value, (bool, int, float, complex)):
-        if type(value) is complex and x.array.dtype.kind != "c":
-            raise RuntimeError(f"the complex value {value} can't be written to {describe(x)}")
-        return value
-    if not isinstance(value, Tensor):
-        value = new_tensor(to_array(value, copy=False))
-    array = value.array
-    if array.dtype.kind == "c" and x.array.dtype.kind != "c":
-        raise RuntimeError(f"the complex value {describe(value)} can't be written to {describe(x)}")
-    if backend_of(array).name != backend_of(x.array).name:
-        if array.ndim:
-            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
-        return array.item()
-    if array.ndim and array.shape[0] == 1:
-        ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
-        value = value.reshape(array.shape[ones:])
-    return value
-
-
 @operator(namespace="Tensor", name="__setitem__", differentiable=False)
 def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> None:
     """``self[index] = value``, with every index that NumPy takes.
@@ -561,7 +539,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
                 number = None
             else:
                 number = value.array
-        elif dtype.kind != "f" or type(value) is not float and type(value) is not int:
+        elif dtype.char not in "fd" or type(value) is not float and type(value) is not int or not -3e38 < value < 3e38:
             number = None
         array = None if number is None else memory_of_its_own(self)
         if array is not None and array.ndim:
@@ -577,7 +555,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         return
     if place.basic and overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
-    apply_inplace(SETITEM, self, written_value(self, value), index=place)
+    apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:

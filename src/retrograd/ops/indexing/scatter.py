@@ -16,10 +16,10 @@ from ...core.tensor import Tensor, new_tensor
 from ..shape.shape import reshape
 from ..table.registry import operator
 from ..table.types import Number, Operand
-from .indexing import ERASE, Index, add_at, adding, setting, written_value
+from .indexing import ERASE, Index, add_at, adding, setting
 from .positions import along, at_least_vector, same_dtype
 from .scatter_reductions import SCATTER_AMAX, SCATTER_AMIN, SCATTER_PROD
-from .writing import Write, in_place, result
+from .writing import Write, in_place, result, written_value
 
 SCATTER, SCATTER_ADD = setting("scatter", contiguous=True), adding("scatter_add", contiguous=True)
 

@@ -6,9 +6,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from ...core.dtypes import result_type
+from ...core.dtypes import DType, result_type
 from ...core.mutation import apply_inplace
+from ...core.numbers import converted
 from ...core.primitive import Primitive, apply, operand
+from ...core.quiet import silenced
 from ...core.tensor import Tensor, new_tensor, tensor_method
 from ...kernels import USEFUL
 from ...kernels.elementwise import chosen, filled
@@ -17,6 +19,7 @@ from ..shape.conversion import CAST
 from ..table.masks import KEEP, WHERE
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
+from .writing import byte_mask
 
 
 def _check_mask(argument: str, mask: Operand) -> Tensor:
@@ -62,6 +65,9 @@ def where(
         if array.ndim == 0:
             array = array.reshape(1)
         return tuple([new_tensor(index) for index in array.nonzero()])
+    condition = operand(condition, "condition")
+    if condition.array.dtype == np.uint8:
+        condition = new_tensor(byte_mask(condition.array))
     condition = _check_mask("condition", condition)
     if input is None or other is None:
         raise TypeError("wanted where(condition) or where(condition, input, other)")
@@ -72,9 +78,11 @@ def where(
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 
 
-def _in_dtype(value: Any, dtype: Any) -> Any:
+def _in_dtype(value: Any, dtype: DType) -> Any:
     if not isinstance(value, Tensor):
-        return dtype.type(value)
+        if dtype.kind in "iu" or dtype.char in "fF":
+            value = converted(value, dtype)
+        return silenced(dtype.type, value)
     return value if value.array.dtype == dtype else apply(CAST, (value,), {"dtype": dtype})
 
 
@@ -130,8 +138,10 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
             raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
     elif not isinstance(value, (int, float, complex)):
         raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
-    elif isinstance(value, complex) and dtype.kind != "c":
-        raise RuntimeError(f"value {value!r} cannot be converted to {dtype}")
+    else:
+        value = converted(value, dtype)
+    if isinstance(value, Tensor) and value.array.dtype is not dtype and type(value.array) is np.ndarray:
+        converted(value.array.item(), dtype)
     return _in_dtype(value, dtype)
 
 
@@ -149,7 +159,8 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
         value: a number or a 0-d Tensor.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, or is complex and the input is not.
+        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
+            the input is not.
         TypeError: the value is no number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)

@@ -6,10 +6,15 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from typing import Any, NamedTuple
+from warnings import warn
 
+from ...core.devices import backend_of
+from ...core.errors import describe
 from ...core.mutation import apply_inplace
+from ...core.numbers import converted
 from ...core.primitive import Primitive, apply
-from ...core.tensor import Tensor
+from ...core.quiet import silenced
+from ...core.tensor import Tensor, new_tensor, to_array
 from ..table.registry import inplace_method
 
 
@@ -20,6 +25,45 @@ class Write(NamedTuple):
     x: Tensor
     value: Any
     params: dict[str, Any]
+
+
+def byte_mask(array: Any) -> Any:
+    """An array of uint8 as the mask that PyTorch takes it for, where NumPy would read positions."""
+    warn(
+        "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
+    )
+    return array != 0
+
+
+def written_value(x: Tensor, value: Any, item: bool = False) -> Any:
+    """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
+
+    An ``item`` that is assigned may overflow to an infinity in half precision, where PyTorch refuses other writes.
+    Of complex Tensors the real part is written into real ones, with a warning.
+
+    Raises:
+        RuntimeError: a number is beyond the range of x, or complex and x is not.
+    """
+    if isinstance(value, (bool, int, float, complex)):
+        dtype = x.array.dtype
+        if item and dtype.kind in "fV" and dtype.itemsize == 2 and not isinstance(value, complex):
+            return float(silenced(dtype.type, value))
+        return converted(value, dtype)
+    if not isinstance(value, Tensor):
+        value = new_tensor(to_array(value, copy=False))
+    array = value.array
+    if array.dtype.kind == "c" and x.array.dtype.kind not in "cb":
+        warn("casting complex values to real discards the imaginary part", stacklevel=2)
+        value = value.real
+        array = value.array
+    if backend_of(array).name != backend_of(x.array).name:
+        if array.ndim:
+            raise RuntimeError(f"the value {describe(value)} is on {value.device}, the written Tensor on {x.device}")
+        return array.item()
+    if array.ndim and array.shape[0] == 1:
+        ones = next((place for place, length in enumerate(array.shape) if length != 1), array.ndim)
+        value = value.reshape(array.shape[ones:])
+    return value
 
 
 def result(write: Write) -> Tensor:

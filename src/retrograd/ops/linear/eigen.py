@@ -14,6 +14,7 @@ from ..table.batching import in_front
 from ..table.registry import also_named, operator
 from .matmul import MATMUL
 from .matrices import matrices, transposed
+from .spectral import check_phases
 from .systems import SOLVE
 
 
@@ -39,6 +40,7 @@ def _eig_rule(g: Any, x: Any, ans: Any) -> Any:
     eye = array_module(v).eye(v.shape[-1], dtype=v.dtype)
     vt = transposed(v)
     inner = MATMUL(vt, gv)
+    check_phases("eigenvectors", inner)
     lengths = (inner * eye).sum(axis=-2).real
     inner = inner - MATMUL(vt, v.conj()) * np.expand_dims(lengths, -2)
     gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ...core.dtypes import FLOATING
+from ...core.dtypes import FLOATING, float32, result_type
 from ...core.errors import InvalidValue, describe
 from ...core.modes import watchers
+from ...core.numbers import converted
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ...kernels import USEFUL, compiled, suits
 from ...kernels.matrices import rows as row_kernels
 from ...kernels.matrices.products import dot as product
 from ...kernels.matrices.products import stack
+from ..table.arguments import factor
 from ..table.python_operators import deferring
 from ..table.registry import also_named, operator
 from ..table.types import Number, Operand
@@ -407,6 +409,10 @@ def _scaled_sum(input: Operand, product: Tensor, beta: Number, alpha: Number) ->
     shape, own = product.array.shape, input.array.shape
     if own != shape and (len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1]))):
         raise RuntimeError(f"input {describe(input)} cannot be broadcast to the product, {describe(product)}")
+    if alpha is not beta or alpha != 1:
+        dtype = result_type(input.array, product.array)
+        wide = float32 if dtype.itemsize == 2 and dtype.kind in FLOATING else dtype
+        beta, alpha = converted(beta, wide), converted(alpha, wide)
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included
@@ -485,7 +491,11 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
     tensor([[1., 2.],
             [1., 2.]])
     """
-    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
+    x, product = operand(input), outer(vec1, vec2)
+    if alpha is not beta or type(alpha) is bool or alpha != 1:
+        dtype = result_type(x.array, product.array)
+        beta, alpha = factor(beta, dtype, "beta"), factor(alpha, dtype)
+    return _scaled_sum(x, product, beta, alpha)
 
 
 @operator(inplace=True)

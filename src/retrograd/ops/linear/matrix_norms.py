@@ -11,7 +11,7 @@ from ...core.errors import describe
 from ...core.primitive import operand
 from ...core.tensor import Tensor
 from ..indexing.selection import where
-from ..reduce.common import floating
+from ..reduce.common import for_norm
 from ..reduce.norms import p_norm
 from ..table.arguments import dimensions
 from ..table.registry import also_named, operator
@@ -71,7 +71,7 @@ def matrix_norm(
             ``inf``, ``-inf``: of a row's.
         dim: the dimensions of the rows and columns.
         keepdim: keep them with length 1.
-        dtype: converts the input first.
+        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
@@ -81,7 +81,7 @@ def matrix_norm(
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
-    x = matrices(A if dtype is None else operand(A, "A").to(dtype))
+    x = matrices(A if dtype is None else for_norm(A, dtype))
     return _matrix_norm(x, "fro" if ord is None else ord, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
@@ -107,7 +107,7 @@ def linalg_norm(
         dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
             have one or two dimensions.
         keepdim: keep the dimensions with length 1.
-        dtype: converts the input first.
+        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds other numbers, has more than two dimensions and there is ``ord`` but no ``dim``,
@@ -118,7 +118,7 @@ def linalg_norm(
     tensor(5.)
     """
     x = operand(A, "A")
-    x = x if dtype is None else x.to(dtype)
+    x = x if dtype is None else for_norm(x, dtype)
     if x.dtype.kind not in INEXACT:
         raise RuntimeError(f"expected floating or complex numbers, got {describe(x)}")
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
@@ -190,7 +190,7 @@ def norm(
             ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
         dim: the dimensions, all by default.
         keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
+        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds integers, ``p`` is another word, or the norm of no elements does not exist.
@@ -199,7 +199,7 @@ def norm(
     >>> rg.norm(rg.tensor([3.0, 4.0])), rg.norm(rg.tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
-    x = floating(input, dtype)
+    x = for_norm(input, dtype)
     if p == "nuc":
         return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if p in ("fro", None):

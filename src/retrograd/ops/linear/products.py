@@ -241,7 +241,7 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
     """``y_ij = x_i^j`` for ``j = 0, ..., N-1``: the Vandermonde matrix of each vector.
 
     Derivative: ``sum_j g_ij j x_i^(j-1)``.
-    Shape: (..., n) to (..., n, N).
+    Shape: (..., n) to (..., n, N); a 0-d Tensor counts as a vector of one element.
     Dtype: any; kept.
 
     Args:
@@ -249,15 +249,17 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
         N: the number of powers, by default n.
 
     Raises:
-        RuntimeError: x is 0-d, or ``N`` is not greater than 1.
+        RuntimeError: x is of bools, or ``N`` is not greater than 1.
 
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
     """
     v = operand(x, "x")
+    if v.array.dtype.kind == "b":
+        raise RuntimeError("expected floating, complex or integer numbers, got bool")
     if v.array.ndim == 0:
-        raise RuntimeError("expected at least one dimension")
+        v = v.reshape(1)
     count = v.array.shape[-1] if N is None else N
     if count <= 1:
         raise RuntimeError(f"N must be greater than 1, got {count} for {describe(v)}")

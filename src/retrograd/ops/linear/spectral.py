@@ -2,7 +2,7 @@
 
 The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
 convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's. The phases of complex vectors
-are free; a function of them must not depend on these.
+are free; a function of them must not depend on these, which backward checks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.devices import array_module
+from ...core.devices import Wrapping, array_module
+from ...core.modes import modes
 from ...core.primitive import Primitive, apply
 from ...core.tensor import Tensor
 from ..table.batching import in_front
@@ -28,8 +29,31 @@ def _eigh_rule(g: Any, ans: Any) -> Any:
     w, v = ans
     gw, gv = g
     inner = MATMUL(transposed(v), gv)
+    check_phases("eigenvectors", inner)
     gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
     return hermitian(MATMUL(MATMUL(v.conj(), _diagonal(gw) + _over(inner, gaps)), transposed(v)))
+
+
+def check_phases(vectors: str, turned: Any, others: Any = None) -> None:
+    """Refuse the gradient of a function that changes with the phases of complex vectors, which are arbitrary.
+
+    Args:
+        vectors: what they are.
+        turned: a matrix whose diagonal has the derivatives by the phases as imaginary parts.
+        others: the same of the other vectors that share these phases.
+
+    Raises:
+        RuntimeError: a derivative is not 0, by more than PyTorch's tolerance.
+    """
+    arrays = [getattr(value, "array", value) for value in (turned, others) if value is not None]
+    if arrays[0].dtype.kind != "c" or modes.tracer is not None or isinstance(arrays[0], Wrapping):
+        return
+    diagonals = [array.diagonal(axis1=-2, axis2=-1).imag for array in arrays]
+    if bool((abs(sum(diagonals)) > 1e-2 * (1 + abs(diagonals[-1] if others is not None else 0))).any()):
+        raise RuntimeError(
+            f"complex {vectors} are determined up to a factor exp(i phi), and the function that is differentiated "
+            "depends on phi: its gradient is not defined; use only what does not depend on it, such as abs()"
+        )
 
 
 def _diagonal(x: Any) -> Any:
@@ -133,6 +157,7 @@ def _svd_rule(g: Any, ans: Any) -> Any:
     columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
     gaps = (columns - rows) * (columns + rows)
     left, right = MATMUL(transposed(u), gu), MATMUL(vh.conj(), adjoint(gvh))
+    check_phases("singular vectors", left, right)
     turn, turn_back = left - adjoint(left), right - adjoint(right)
     inner = _over(turn, gaps) * columns + rows * _over(turn_back, gaps) + _diagonal(gs)
     if u.dtype.kind == "c":

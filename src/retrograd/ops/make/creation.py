@@ -177,18 +177,23 @@ def asarray(
     Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
-        obj: a number, nested sequences of numbers, an array or a Tensor.
-        dtype: the dtype, by default as above.
+        obj: a number, nested sequences of numbers, an array, a Tensor, or bytes, whose memory is read as numbers.
+        dtype: the dtype, by default as above; of bytes the default dtype.
         device: the device, by default the data's, or the default device.
         copy: True never shares memory, False always, None where it can.
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        ValueError: ``copy=False`` and the memory cannot be shared.
+        ValueError: ``copy=False`` and the memory cannot be shared, or bytes are no whole number of elements.
 
     >>> rg.asarray([1, 2])
     tensor([1, 2])
     """
+    if isinstance(obj, (bytes, bytearray)) or isinstance(obj, memoryview) and obj.format == "B":
+        try:
+            obj = np.frombuffer(obj, dtype_or_default(dtype))
+        except ValueError as error:
+            raise InvalidValue(f"the buffer of {len(obj)} bytes does not hold whole numbers: {error}") from None
     if copy:
         x = new_tensor(to_array(obj, dtype, device, copy=True))
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.devices import Device, Wrapping, all_examples, array_module
 from ...core.dtypes import DType, as_dtype, scalar_dtype
 from ...core.layout import order_like
+from ...core.numbers import converted
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
 from ...kernels.layout import copies
@@ -27,7 +28,8 @@ def _filled(
         return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
     if type(fill) is int and fill == 0:
         return create(lambda xp: xp.zeros(shape, dtype), device, requires_grad)
-    return create(lambda xp: _full(xp, shape, fill, dtype), device, requires_grad)
+    value = converted(fill, dtype)
+    return create(lambda xp: _full(xp, shape, value, dtype), device, requires_grad)
 
 
 def _full(xp: Any, shape: tuple[int, ...], fill: Number, dtype: DType) -> Any:
@@ -48,6 +50,8 @@ def _filled_like(
 ) -> Tensor:
     """As ``_filled``, with the dtype and the device of x by default, and its order in memory where the shape is its."""
     kind = x.array.dtype if dtype is None else as_dtype(dtype)
+    if fill is not None:
+        fill = converted(fill, kind)
     if isinstance(x.array, Wrapping) and (device is None or x.device == Device(device)):
         mapped: Any = np.empty_like(x.array, kind, shape=shape)
         if fill is not None:

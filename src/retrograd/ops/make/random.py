@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, DType
+from ...core.dtypes import INEXACT, DType, as_dtype
 from ...core.layout import broadcast_shapes
 from ...core.primitive import operand
 from ...core.tensor import Tensor, new_tensor
@@ -16,7 +16,7 @@ from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Operand, Size
 from .creation import create, dtype_or_default, shape_of, with_grad
 from .generators import Generator
-from .random_arrays import integers, permutation, standard_normal, uniform
+from .random_arrays import check_within, integers, permutation, standard_normal, uniform
 
 Draw = Callable[[Any, tuple[int, ...], DType, Generator | None], Any]
 
@@ -99,7 +99,7 @@ def randn(
     return _random(standard_normal, shape_of(size, keywords), dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False)
 def rand_like(
     input: Tensor,
     *,
@@ -112,7 +112,7 @@ def rand_like(
 
     Derivative: none.
     Shape: any; the result has the input's.
-    Dtype: floating; by default the input's.
+    Dtype: floating, or complex with both parts drawn; by default the input's.
 
     Args:
         input: the Tensor after which it is formed.
@@ -192,7 +192,7 @@ def randint(
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: ``low`` is not less than ``high``.
+        RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
 
     >>> rg.randint(5, (2,)).dtype
     dtype('int64')
@@ -207,7 +207,8 @@ def randint(
     if start >= stop:
         raise RuntimeError(f"expected low to be less than high, got low={start} and high={stop}")
     shape = shape_of((size,))
-    kind = np.dtype(np.int64 if dtype is None else dtype)
+    kind = np.dtype(np.int64) if dtype is None else as_dtype(dtype)
+    check_within(kind, start, stop)
     return create(
         lambda xp: integers(xp, start, stop, shape, generator).astype(kind, copy=False), device, requires_grad
     )
@@ -240,7 +241,7 @@ def randint_like(
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: ``low`` is not less than ``high``.
+        RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.dtypes import DType
 from ...core.modes import modes
+from ...core.numbers import bounds
 from .generators import Generator, default_generator
 
 Draw = Callable[..., Any]
@@ -92,6 +93,21 @@ def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Ge
     radius = xp.sqrt(-2 * xp.log1p(-uniform(xp, (half,), np.dtype(np.float64), generator)))
     angle = 2 * pi * uniform(xp, (half,), np.dtype(np.float64), generator)
     return xp.concatenate((radius * xp.cos(angle), radius * xp.sin(angle)))[:count].astype(dtype).reshape(shape)
+
+
+def check_within(dtype: DType, low: int, high: int) -> None:
+    """Refuse integers in [low, high) that a dtype does not hold.
+
+    Raises:
+        RuntimeError: an end is beyond the dtype's range, or the dtype is complex.
+    """
+    if dtype.kind == "c":
+        raise RuntimeError(f"random integers are not defined for complex numbers, got {dtype}")
+    least, most = (0, 1) if dtype.kind == "b" else bounds(dtype)
+    if low < least:
+        raise RuntimeError(f"the smallest integer, {low}, is out of bounds for {dtype}")
+    if high - 1 > most:
+        raise RuntimeError(f"the largest integer, {high - 1}, is out of bounds for {dtype}")
 
 
 @per_example(2)

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType, complex_of
+from ...core.numbers import converted
+from ...core.quiet import silenced, silent
 from ...core.tensor import Tensor
 from ..table.arguments import integer
 from ..table.registry import operator
@@ -100,7 +103,7 @@ def linspace(
 
     Derivative: none.
     Shape: (steps).
-    Dtype: any, by default the default dtype.
+    Dtype: any but bool, by default the default dtype, or the complex one for complex ends.
 
     Args:
         start: the first number.
@@ -111,14 +114,43 @@ def linspace(
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: ``steps`` is negative.
+        RuntimeError: ``steps`` is negative, or an end is beyond the dtype's range, or complex where the dtype is real.
+        NotImplementedError: the dtype is bool.
 
     >>> rg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     (count,) = shape_of((integer(steps, "steps"),))
+    first, last, kind = _ends(start, end, dtype)
+    return create(lambda xp: _spaced(xp, first, last, count).astype(kind), device, requires_grad)
+
+
+def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[complex, complex, DType]:
+    """Both ends of a range as numbers of the result's dtype, and that dtype: the default one by default.
+
+    Raises:
+        RuntimeError: an end is beyond the dtype's range, or complex and the dtype is not.
+    """
     first, last = python_number(start, "start"), python_number(end, "end")
-    return create(lambda xp: xp.linspace(first, last, count).astype(dtype_or_default(dtype)), device, requires_grad)
+    complex_ends = isinstance(first, complex) or isinstance(last, complex)
+    kind = dtype_or_default(dtype)
+    if complex_ends and dtype is None:
+        kind = complex_of(kind)
+    if kind.kind == "b":
+        raise NotImplementedError("is not defined for bools")
+    if complex_ends and kind.kind != "c":
+        raise RuntimeError(f"complex ends need a complex dtype, got {first}, {last} and {kind}")
+    return converted(first, kind), converted(last, kind), kind
+
+
+def _spaced(xp: Any, first: complex, last: complex, count: int) -> Any:
+    """Numbers in double precision, the first half counted from the first one and the other half from the last one."""
+    if count < 2:
+        return xp.full(count, first)
+    number = xp.arange(count, dtype=np.float64)
+    step = (last - first) / (count - 1)
+    with silent():
+        return xp.where(number < count // 2, first + step * number, last - step * (count - 1 - number))
 
 
 @operator(method=False, differentiable=False)
@@ -136,7 +168,7 @@ def logspace(
 
     Derivative: none.
     Shape: (steps).
-    Dtype: any, by default the default dtype.
+    Dtype: any but bool, by default the default dtype, or the complex one for complex ends.
 
     Args:
         start: the first exponent.
@@ -148,15 +180,25 @@ def logspace(
         requires_grad: whether gradients with respect to the result are wanted.
 
     Raises:
-        RuntimeError: ``steps`` is negative.
+        RuntimeError: ``steps`` is negative, or an end is beyond the dtype's range, or complex where the dtype is real.
+        NotImplementedError: the dtype is bool.
 
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
     (count,) = shape_of((integer(steps, "steps"),))
-    first, last = python_number(start, "start"), python_number(end, "end")
-    kind = dtype_or_default(dtype)
-    return create(lambda xp: (float(base) ** xp.linspace(first, last, count)).astype(kind), device, requires_grad)
+    first, last, kind = _ends(start, end, dtype)
+    return create(
+        lambda xp: silenced(_power, float(base), _spaced(xp, first, last, count), kind), device, requires_grad
+    )
+
+
+def _power(base: float, exponents: Any, kind: DType) -> Any:
+    """``base`` to the exponents; of integers that the dtype does not hold the lowest bits."""
+    powers = base**exponents
+    if kind.kind in "iu":
+        powers = powers.astype(np.int64)
+    return powers.astype(kind)
 
 
 def _index_grid(

@@ -19,7 +19,7 @@ from ..table.masks import ZEROS
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .generators import Generator
-from .random_arrays import integers, standard_normal, uniform
+from .random_arrays import check_within, integers, standard_normal, uniform
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -249,14 +249,25 @@ def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = 
     return _write(self, lambda xp: uniform(xp, self.array.shape, _DOUBLE, generator) < array)
 
 
+def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | None]) -> tuple[int | None, int | None]:
+    """The arguments ``from`` and ``to`` of ``random_``; a single positional one is ``to``."""
+    named = {"from" if name == "from_" else name: value for name, value in keywords.items()}
+    if set(named) - {"from", "to"}:
+        raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")
+    if len(bounds) + len(named) > 2:
+        raise TypeError(f"wanted from and to at most, got {bounds} and {named}")
+    if bounds:
+        places = ("to",) if len(bounds) == 1 and "to" not in named else ("from", "to")
+        named |= dict(zip(places, bounds))
+    return named.get("from"), named.get("to")
+
+
 @operator(namespace="Tensor", name="random_", differentiable=False)
 def random_(
     self: Tensor,
-    from_: int | None = None,
-    to: int | None = None,
-    *,
+    *bounds: int | None,
     generator: Generator | None = None,
-    **keywords: Number,
+    **keywords: int | None,
 ) -> Tensor:
     """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
     ``random_(from, to)``.
@@ -266,27 +277,28 @@ def random_(
     Dtype: any.
 
     Args:
-        from_: the smallest, by default 0; PyTorch's name of it, ``from``, is taken, too.
-        to: one more than the largest; by default the largest that the dtype represents with all smaller ones.
+        bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
+            ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
+            ones.
         generator: where the numbers come from, by default the default generator.
 
     Raises:
-        RuntimeError: ``from`` is not less than ``to``.
+        RuntimeError: ``from`` is not less than ``to``, or the dtype does not hold the integers between them.
 
     >>> rg.zeros(2).random_(1)
     tensor([0., 0.])
     """
-    low = _lower_bound(from_, keywords)
+    low, to = _integer_bounds(bounds, keywords)
     dtype = self.array.dtype
     if to is None:
         if dtype.kind in FLOATING:
             most = round(2 / precision(dtype))
         else:
             most = 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
-        # One number is the bound; none, the dtype's.
-        low, to = (0, most + (most < 2**63 - 1)) if low is None else (0, low)
+        to = most if low is None and most == 2**63 - 1 else most + 1
     low, to = integer(low or 0, "from"), integer(to, "to")
     if low >= to:
         raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
+    check_within(dtype, low, to)
     bound = to
     return _write(self, lambda xp: integers(xp, low, bound, self.array.shape, generator))

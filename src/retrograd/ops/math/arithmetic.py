@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, is_bool, result_type
+from ...core.dtypes import is_bool, result_type
 from ...core.mutation import apply_inplace
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.summation import adding
 from ...core.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
 from ...kernels.elementwise import in_one_pass, of_pairs
+from ..table.arguments import factor
 from ..table.elementwise import binary, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
@@ -24,8 +25,16 @@ from ..table.types import Number, Operand
 
 ADD = binary("add", np.add, lambda g: g, lambda g: g)
 SUB = binary("sub", np.subtract, lambda g: g, lambda g: NEG(g), promote="no bool", compiled="fd")
-MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True)
-DIV = binary("div", np.true_divide, lambda g, y: g / y, lambda g, ans, y: -g * ans / y, promote="float", signals=True)
+MUL = binary("mul", np.multiply, lambda g, y: g * y, lambda g, x: g * x, products=True, wide=True)
+DIV = binary(
+    "div",
+    np.true_divide,
+    lambda g, y: g / y,
+    lambda g, ans, y: -g * ans / y,
+    promote="float",
+    signals=True,
+    wide=True,
+)
 
 
 @at_first_use.append
@@ -44,17 +53,14 @@ NEG: Primitive = unary(
 )
 
 
-def scaled(other: Operand, alpha: Number, input: Operand | None = None) -> Operand:
-    """``alpha * other``, as the second operand of input, whose integers no floating alpha makes floating."""
-    if alpha == 1:
+def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
+    """``alpha * other``, the second operand of a sum with input, in whose dtype alpha must fit."""
+    if alpha == 1 and alpha is not True:
         return other
-    if (
-        isinstance(alpha, float)
-        and input is not None
-        and not (isinstance(input, Tensor) and input.array.dtype.kind in INEXACT)
-        and result_type(input, other).kind not in INEXACT
-    ):
-        raise RuntimeError(f"alpha must not be a floating number where input and other are integers, got {alpha}")
+    fits = type(alpha) is float and isinstance(input, Tensor) and input.array.dtype.char in "fd" and abs(alpha) < 3e38
+    if not fits:
+        x, y = (value.array if isinstance(value, Tensor) else value for value in (input, other))
+        alpha = factor(alpha, result_type(x, y))
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 
@@ -192,9 +198,14 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 
 
 FLOOR_DIV = binary(
-    "floor_divide", of_pairs("floor_divide")(_integer_safe(np.floor_divide)), zero_rule, zero_rule, signals=True
+    "floor_divide",
+    of_pairs("floor_divide")(_integer_safe(np.floor_divide)),
+    zero_rule,
+    zero_rule,
+    signals=True,
+    wide=True,
 )
-TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True)
+TRUNC_DIV = binary("div_trunc", _truncated_quotient, zero_rule, zero_rule, signals=True, wide=True)
 
 
 @operator(inplace=True, numpy=np.true_divide, aliases=("divide",))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import FLOATING
+from ...core.dtypes import FLOATING, result_type
 from ...core.layout import order_like, row_major
 from ...core.mutation import apply_inplace
+from ...core.numbers import bounds, converted
 from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ...kernels.elementwise import in_one_pass
@@ -172,6 +173,10 @@ CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], comp
 def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tuple[Primitive, tuple[Any, ...]]:
     if low is None and high is None:
         raise RuntimeError("at least one of min and max must not be None")
+    if isinstance(low, (int, float)) or isinstance(high, (int, float)):
+        given = [value for value in (input, low, high) if value is not None]
+        dtype = result_type(*[value.array if isinstance(value, Tensor) else value for value in given])
+        low, high = [converted(bound, dtype) if isinstance(bound, (int, float)) else bound for bound in (low, high)]
     if high is None:
         return CLAMP_MIN, (input, low)
     if low is None:
@@ -194,7 +199,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
         max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
 
     Raises:
-        RuntimeError: neither bound is given, or the shapes do not broadcast.
+        RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
         NotImplementedError: a number is complex.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
@@ -202,6 +207,8 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
     """
     input = operand(input)
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and input.array.dtype.kind in FLOATING:
+        if not (-65504 <= min <= 65504 and -65504 <= max <= 65504):
+            min, max = converted(min, input.array.dtype), converted(max, input.array.dtype)
         return apply(CLAMP_TO_NUMBERS, (input,), {"low": min, "high": max})
     primitive, inputs = _clamp_call(input, min, max)
     return apply2(primitive, *inputs) if len(inputs) == 2 else apply(primitive, inputs, {})
@@ -234,7 +241,8 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
     >>> rg.clamp_min(rg.tensor([-2.0, 0.5]), 0)
     tensor([0. , 0.5])
     """
-    return apply2(CLAMP_MIN, input, min)
+    primitive, inputs = _clamp_call(input, min, None)
+    return apply2(primitive, *inputs)
 
 
 @operator(inplace=CLAMP_MAX, real=True)
@@ -256,7 +264,8 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
     >>> rg.clamp_max(rg.tensor([0.5, 3.0]), 1)
     tensor([0.5, 1. ])
     """
-    return apply2(CLAMP_MAX, input, max)
+    primitive, inputs = _clamp_call(input, None, max)
+    return apply2(primitive, *inputs)
 
 
 def _nan_to_num(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
@@ -295,8 +304,14 @@ def nan_to_num(
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
+    x = operand(input)
+    if x.array.dtype.kind == "V":  # computed in float32, whose largest number bfloat16 does not hold
+        low, high = bounds(x.array.dtype)
+        posinf, neginf = high if posinf is None else posinf, low if neginf is None else neginf
     values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
-    return apply(NAN_TO_NUM, (operand(input),), values)
+    if any(isinstance(value, complex) for value in values.values()):
+        raise TypeError(f"wanted real numbers for nan, posinf and neginf, got {values}")
+    return apply(NAN_TO_NUM, (x,), values)
 
 
 COPYSIGN = binary("copysign", np.copysign, lambda g, x, ans: g * (SIGN(x) * SIGN(ans)), zero_rule, promote="float")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, new_tensor
+from ..table.arguments import number
 from ..table.elementwise import elementwise
 from ..table.registry import operator
 from ..table.types import Operand
@@ -332,7 +333,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
         raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
-    if rtol < 0 or atol < 0:
+    rtol, atol = float(number(rtol, "rtol")), float(number(atol, "atol"))
+    if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")
     return new_tensor(CLOSE(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
 

@@ -18,6 +18,7 @@ from ..table.batching import in_front
 from ..table.elementwise import unary
 from ..table.masks import WHERE, ZEROS
 from ..table.registry import operator
+from ..table.types import Operand
 
 REAL = Primitive("real", lambda x: x.real, "x", [lambda g: g], view=True, batch=in_front)
 IMAG = Primitive("imag", lambda x: x.imag, "x", [lambda g: g * -1j], view=True, batch=in_front)
@@ -68,8 +69,16 @@ def imag(input: Tensor) -> Tensor:
     return apply(IMAG, (input,), {})
 
 
-tensor_method(property(real), "real")
-tensor_method(property(imag), "imag")
+def _set_real(self: Tensor, value: Operand) -> None:
+    real(self)[...] = value
+
+
+def _set_imag(self: Tensor, value: Operand) -> None:
+    imag(self)[...] = value
+
+
+tensor_method(property(real, _set_real), "real")
+tensor_method(property(imag, _set_imag), "imag")
 
 
 @operator(aliases=("conjugate",))

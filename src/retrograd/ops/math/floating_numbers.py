@@ -18,8 +18,6 @@ from ..table.types import Operand
 
 
 def _heaviside(x: Any, values: Any) -> Any:
-    if x.dtype != values.dtype:
-        raise RuntimeError(f"wanted two Tensors of one dtype, got {x.dtype} and {values.dtype}")
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
@@ -42,7 +40,12 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     >>> rg.heaviside(rg.tensor([-1.5, 0.0, 2.0]), rg.tensor(0.5))
     tensor([0. , 0.5, 1. ])
     """
-    return apply(HEAVISIDE, (operand(input), operand(values, "values")), {})
+    if isinstance(values, (int, float)):
+        raise TypeError(f"argument 'values' must be a Tensor, not {type(values).__name__}")
+    x, y = operand(input), operand(values, "values")
+    if x.array.dtype != y.array.dtype:
+        raise RuntimeError(f"wanted two Tensors of one dtype, got {x.dtype} and {y.dtype}")
+    return apply(HEAVISIDE, (x, y), {})
 
 
 NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same")

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import INEXACT
-from ...core.primitive import apply, apply2, operand
+from ...core.dtypes import FLOATING, INEXACT, can_cast, float32, result_type
+from ...core.numbers import converted
+from ...core.primitive import Primitive, apply, apply2, operand
 from ...core.tensor import Tensor
 from ...kernels.elementwise import in_one_pass
 from ..table.elementwise import elementwise
 from ..table.registry import operator
 from ..table.types import Number, Operand
-from .arithmetic import ADD, DIV, MUL, scaled
+from .arithmetic import ADD, DIV, MUL
 
 
 @operator(inplace=True)
@@ -32,12 +33,23 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
 
     Raises:
         TypeError: ``input`` is no Tensor, array or number.
-        RuntimeError: the shapes do not broadcast.
+        RuntimeError: the shapes do not broadcast, or ``value`` is beyond the range of the result.
 
     >>> rg.addcmul(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([3.0]), value=10)
     tensor([61.])
     """
-    return apply2(ADD, input, scaled(apply2(MUL, tensor1, tensor2), value))
+    return _sum_with(MUL, operand(input), operand(tensor1, "tensor1"), operand(tensor2, "tensor2"), value)
+
+
+def _sum_with(primitive: Primitive, x: Tensor, y: Tensor, z: Tensor, value: Number) -> Tensor:
+    """``x + value * primitive(y, z)``, of halves in float32 and rounded once."""
+    dtype = result_type(x.array, y.array, z.array)
+    if dtype.itemsize == 2 and dtype.kind in FLOATING:
+        return _sum_with(primitive, x.to(float32), y.to(float32), z.to(float32), value).to(dtype)
+    if dtype.kind == "b":
+        raise NotImplementedError("is not defined for bools")
+    term, factor = apply2(primitive, y, z), converted(value, dtype)
+    return apply2(ADD, x, term if factor == 1 else apply2(MUL, term, factor))
 
 
 @operator(inplace=True)
@@ -56,7 +68,7 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
         value: a factor for the quotient.
 
     Raises:
-        RuntimeError: tensor1 and tensor2 are both of integers.
+        RuntimeError: tensor1 and tensor2 are both of integers, or ``value`` is beyond the range of the result.
 
     >>> rg.addcdiv(rg.tensor([1.0]), rg.tensor([2.0]), rg.tensor([4.0]), value=10)
     tensor([6.])
@@ -67,7 +79,7 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
             f"division of integers is not supported: tensor1 is {dividend.dtype}, tensor2 {divisor.dtype}; convert one "
             "to a floating dtype"
         )
-    return apply2(ADD, input, scaled(apply2(DIV, dividend, divisor), value))
+    return _sum_with(DIV, operand(input), dividend, divisor, value)
 
 
 @in_one_pass("lerp", 3, 1, 0.5)
@@ -115,14 +127,23 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
         weight: how far from ``input`` to ``end``; any number.
 
     Raises:
-        RuntimeError: the dtypes differ, or are not floating.
+        RuntimeError: the dtypes differ, or the number ``weight`` is beyond their range.
+        NotImplementedError: the Tensors are not floating.
 
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
     tensor([ 2.5, 12.5])
     """
     start, stop = operand(input), operand(end, "end")
-    if start.array.dtype.kind not in INEXACT:
-        raise RuntimeError(f"wanted floating Tensors, got {start.dtype}")
-    if isinstance(weight, (int, float)):
-        return apply(LERP_NUMBER, (start, stop), {"weight": weight})
-    return apply(LERP, (start, stop, operand(weight, "weight")), {})
+    dtype = start.array.dtype
+    if dtype.kind not in INEXACT:
+        raise NotImplementedError(f"wanted floating Tensors, got {dtype}")
+    if isinstance(weight, (int, float, complex)):
+        if dtype.itemsize == 2 and stop.array.dtype == dtype:
+            return lerp(start.to(float32), stop.to(float32), weight).to(dtype)
+        weight = converted(weight, dtype)
+        if not isinstance(weight, complex):
+            return apply(LERP_NUMBER, (start, stop), {"weight": weight})
+    fraction = operand(weight, "weight")
+    if not fraction.array.ndim and can_cast(fraction.array.dtype, dtype):
+        fraction = fraction.to(dtype)
+    return apply(LERP, (start, stop, fraction), {})

@@ -8,15 +8,18 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from ...core.dtypes import FLOATING, complex128, float64
+from ...core.errors import call_error
 from ...core.layout import order_like
 from ...core.modes import watchers
+from ...core.mutation import apply_inplace
+from ...core.numbers import converted
 from ...core.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor import Tensor, tensor_method
 from ...kernels.elementwise import in_one_pass, of_pairs
 from ..table.elementwise import binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
-from ..table.registry import operator
+from ..table.registry import assign, inplace_method, operator
 from ..table.types import Operand
 from .exponential import LOG
 
@@ -49,6 +52,12 @@ def _is_number(x: Any) -> TypeGuard[complex]:
 
 
 def _power(x: Any, y: Any) -> Any:
+    kind = (x if hasattr(x, "dtype") else y).dtype.kind
+    if kind in "iu" and not _is_number(y) and (y < 0).any():
+        # 1 / x^|y| cut to an integer: 0, but for bases of 1 and -1.
+        return np.where(
+            y < 0, np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)), np.power(x, abs(y) * (y >= 0))
+        )
     if _is_number(y):
         # Products round better than pow, and take a tenth of its time.
         if y == 1:
@@ -97,7 +106,7 @@ def pow_(input: Operand, exponent: Operand) -> Tensor:
         exponent: the power it is raised to.
 
     Raises:
-        RuntimeError: an integer is raised to a negative integer.
+        RuntimeError: integers are raised to a negative Python integer, or the exponent is beyond the dtype's range.
 
     >>> rg.pow(rg.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
@@ -120,7 +129,34 @@ def _tensor_power(self: Tensor, exponent: Operand) -> Tensor:
                 return apply1(RECIPROCAL, self)
             if exponent == -0.5:
                 return apply1(RSQRT, self)
+        exponent = _checked_exponent(self, exponent)
     return apply2(POW, self, exponent)
+
+
+def _checked_exponent(self: Tensor, exponent: float) -> float:
+    """The number as an exponent in the dtype of the power.
+
+    Raises:
+        RuntimeError: it is beyond the dtype's range, or negative where the power is an integer.
+    """
+    dtype = self.array.dtype
+    if dtype.kind in "biu":
+        if isinstance(exponent, int):
+            if exponent < 0:
+                reason = "integers to negative integer powers are not allowed; convert them to a floating dtype"
+                raise call_error(RuntimeError, "pow", (self, exponent), None, reason)
+            return exponent if dtype.kind == "b" else converted(exponent, dtype)
+        return exponent
+    return converted(exponent, dtype) if dtype.itemsize == 2 else exponent
+
+
+def _pow_(self: Tensor, exponent: Operand) -> Tensor:
+    if exponent.__class__ is int or exponent.__class__ is float:
+        exponent = _checked_exponent(self, exponent)
+    return apply_inplace(POW, self, exponent)
+
+
+tensor_method(inplace_method("pow", _pow_), "pow_")
 
 
 def _power_operator(self: Tensor, exponent: Operand) -> Tensor:
@@ -161,7 +197,19 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
     """
     base, power = operand(input), operand(exponent, "exponent")
     wide = complex128 if "c" in (base.array.dtype.kind, power.array.dtype.kind) else float64
+    if isinstance(input, (int, float, complex)):
+        return apply2(POW, input, power.to(wide))
     return _tensor_power(base.to(wide), exponent if isinstance(exponent, (int, float)) else power.to(wide))
+
+
+def _float_power_(self: Tensor, exponent: Operand) -> Tensor:
+    wide = float_power(self, exponent)
+    if wide.array.dtype != self.array.dtype:
+        raise RuntimeError(f"the result is of {wide.dtype}, which can't be written to the Tensor's {self.dtype}")
+    return assign("float_power", self, wide)
+
+
+tensor_method(inplace_method("float_power", _float_power_), "float_power_")
 
 
 @operator(direct=True, inplace=SQUARE, numpy=np.square)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import INEXACT, as_dtype
+from ...core.dtypes import INEXACT, as_dtype, promote_types
 from ...core.errors import describe
 from ...core.primitive import Primitive, apply, operand
 from ...core.tensor import Tensor
@@ -71,6 +71,25 @@ def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}")
     return x
+
+
+def for_norm(input: Operand, dtype: DTypeLike | None) -> Tensor:
+    """The input of a norm, converted to ``dtype``, which must not be narrower and must be complex where the input is.
+
+    Raises:
+        RuntimeError: the input holds integers, or the dtype does not fit.
+    """
+    x = floating(input)
+    if dtype is None:
+        return x
+    wanted, own = as_dtype(dtype), x.array.dtype
+    if wanted.kind not in INEXACT:
+        raise RuntimeError(f"dtype must be floating or complex, got {wanted}")
+    if (wanted.kind == "c") != (own.kind == "c"):
+        raise RuntimeError(f"dtype must be complex for complex inputs and real for real ones, got {wanted} for {own}")
+    if promote_types(own, wanted) != wanted:
+        raise RuntimeError(f"dtype {wanted} is narrower than that of the input, {own}")
+    return converted(x, wanted)
 
 
 def reduce_(primitive: Primitive, x: Tensor, dim: Dims | None, keepdim: bool, **params: Any) -> Tensor:

@@ -19,7 +19,7 @@ from ..table import batching
 from ..table.arguments import dimension
 from ..table.registry import also_named, operator
 from ..table.types import Dim, Dims, DTypeLike, Operand
-from .common import count, floating, kept, reduced
+from .common import count, floating, for_norm, kept, reduced
 
 INFINITY = float("inf")
 
@@ -101,16 +101,16 @@ def vector_norm(
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
         dim: the dimensions, all by default.
         keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
+        dtype: converts the input first, to one that is not narrower.
 
     Raises:
-        RuntimeError: the input holds integers, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
         IndexError: a dimension is out of range.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
     """
-    return p_norm(floating(x, dtype), ord, dim, keepdim)
+    return p_norm(for_norm(x, dtype), ord, dim, keepdim)
 
 
 @operator()
@@ -160,7 +160,7 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     x = floating(input)
     if x.array.ndim < 2:
         raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
-    if p <= 0 or maxnorm < 0:
+    if not (p > 0 and maxnorm >= 0):
         raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension(dim, x.array.ndim)
     size = p_norm(x, p, tuple(axis for axis in range(x.array.ndim) if axis != dim), True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.dtypes import FLOATING, int64
+from ...core.dtypes import FLOATING, as_dtype, float16, float32, int64
 from ...core.errors import describe
 from ...core.layout import row_major
 from ...core.primitive import Primitive, apply, apply1, operand
@@ -50,6 +50,9 @@ def _mean(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> 
     if x.dtype.char == "e":
         return _mean(x.astype(np.float32), dim, keepdim).astype(np.float16)
     total = _sum(x, dim, keepdim)
+    if x.dtype.kind == "c":  # part by part: a complex quotient makes NaN of infinities
+        parts = array_module(x).ascontiguousarray(total[..., None]).view(x.real.dtype)
+        return (parts / parts.dtype.type(count(x.shape, dim))).view(x.dtype)[..., 0]
     if total.__class__ is np.ndarray:
         total /= count(x.shape, dim)  # stays an array where it has no dimensions
         return total
@@ -89,7 +92,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
         input: the summands.
         dim: a dimension or several; all of them by default, and for ``()``.
         keepdim: keep the reduced dimensions with length 1.
-        dtype: converts the input first.
+        dtype: converts the input first; sums of integers wrap around in it.
 
     Raises:
         IndexError: a dimension is out of range.
@@ -101,7 +104,9 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
             [7.]]))
     """
     x = input if isinstance(input, Tensor) else operand(input)
-    return reduce_(SUM, x if dtype is None else converted(x, dtype), dim, keepdim)
+    if dtype is None:
+        return reduce_(SUM, x, dim, keepdim)
+    return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # of integers the sum is of int64
 
 
 @operator()
@@ -125,6 +130,8 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
     """
+    if dtype is not None and as_dtype(dtype) == float16:  # which may not hold the elements
+        return converted(mean(input, dim, keepdim, dtype=float32), dtype)
     return reduce_(MEAN, floating(input, dtype), dim, keepdim)
 
 
@@ -182,7 +189,7 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype
     if dim is not None:
         dim = dimension(dim, x.array.ndim)
         dim = dim if x.array.ndim else None
-    return apply(PROD, (x,), {"dim": dim, "keepdim": keepdim})
+    return converted(apply(PROD, (x,), {"dim": dim, "keepdim": keepdim}), dtype)
 
 
 # Sums that leave NaN out
@@ -217,10 +224,11 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    x = converted(operand(input), dtype)
+    x = operand(input)
     if x.array.dtype.kind == "c":
         raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
-    return reduce_(SUM, apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind in FLOATING else x, dim, keepdim)
+    x = converted(apply1(ZERO_FOR_NAN, x) if x.array.dtype.kind in FLOATING else x, dtype)
+    return converted(reduce_(SUM, x, dim, keepdim), dtype)
 
 
 @operator()
@@ -240,13 +248,16 @@ def nanmean(
         dtype: converts the input first.
 
     Raises:
-        RuntimeError: the input is complex, or holds integers and no floating ``dtype`` is given.
+        RuntimeError: the input is complex or holds integers.
         IndexError: a dimension is out of range.
 
     >>> rg.nanmean(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5)
     """
-    x = floating(input, dtype)
+    x = floating(input)
+    if x.array.dtype.kind == "c":
+        raise RuntimeError(f"complex numbers are not supported, got {describe(x)}")
+    x = floating(x, dtype)
     axes = reduced(dim, x.array.ndim)
     numbers = (x.array == x.array).sum(axis=axes, keepdims=keepdim, dtype=x.array.dtype)
     return nansum(x, dim, keepdim) / array_module(x).asarray(numbers)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from ...core.devices import array_module
-from ...core.dtypes import FLOATING, get_default_dtype, int64
+from ...core.dtypes import FLOATING, as_dtype, get_default_dtype, int64
 from ...core.primitive import Primitive, apply, operand
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, tensor_method
 from ...kernels.statistics.scans import latest, of_others, scanning
 from ..table import batching
 from ..table.arguments import dimension
-from ..table.registry import operator
+from ..table.registry import assign, inplace_method, operator
 from ..table.types import Dim, DTypeLike, Operand
 from .common import along, converted
 from .sorting import ValuesIndices, picking, selected
@@ -83,7 +84,7 @@ def _accumulated(ufunc: np.ufunc, x: Any, dim: int) -> Any:
     method = getattr(x, "cumsum" if ufunc is np.add else "cumprod")
     if x.dtype.kind in FLOATING and x.dtype.itemsize < 8:
         return method(axis=dim, dtype=np.float64).astype(x.dtype)
-    return method(axis=dim)
+    return method(axis=dim, dtype=x.dtype)  # of small integers NumPy would give wider ones
 
 
 @scanning("sums", "fdl")
@@ -127,6 +128,8 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
     if dtype is None and x.array.dtype.kind in "biu":
         dtype = int64
     x = converted(x, dtype)
+    if x.array.dtype.kind == "b" and x.array.size:
+        raise NotImplementedError("is not defined for bools; ask for a dtype of numbers")
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
@@ -154,6 +157,17 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
     return _scan(CUMSUM, input, dim, dtype)
 
 
+def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
+    @wraps(scan)
+    def write(self: Tensor, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
+        own = self.array.dtype
+        if dtype is not None and as_dtype(dtype) != own:
+            raise RuntimeError(f"the dtype of the result, {as_dtype(dtype)}, must be that of the written Tensor, {own}")
+        return assign(name, self, scan(self, dim, dtype=own))
+
+    tensor_method(inplace_method(name, write), name + "_")
+
+
 @operator(inplace=True)
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
@@ -177,6 +191,10 @@ def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tens
     tensor([1., 8., 0.])
     """
     return _scan(CUMPROD, input, dim, dtype)
+
+
+_scan_in_place("cumsum", cumsum)
+_scan_in_place("cumprod", cumprod)
 
 
 # Extremes
@@ -265,8 +283,17 @@ def _logcumsumexp_vjp(g: Any, x: Any, ans: Any, dim: int) -> Any:
     return np.where(undefined, np.nan, weights * RECURRENCE(factors, g, dim=dim, backward=True))
 
 
+def _complex_logaddexp(x: Any, y: Any) -> Any:
+    """``log(exp(x) + exp(y))`` of complex numbers, from the one with the larger real part."""
+    larger, smaller = np.where(x.real < y.real, y, x), np.where(x.real < y.real, x, y)
+    nothing = smaller.real == -np.inf
+    return np.where(nothing, larger, larger + np.log1p(np.exp(np.where(nothing, 0, smaller - larger))))
+
+
 @scanning("log_sums")
 def _logcumsumexp(x: Any, dim: int, backward: bool) -> Any:
+    if x.dtype.kind == "c":
+        return running(_complex_logaddexp, x.astype(np.complex128), dim).astype(x.dtype)
     return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
 
 
@@ -282,7 +309,7 @@ def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
     Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
     at ``inf`` and at a ``-inf`` that no number precedes.
     Shape: any; the result has the input's.
-    Dtype: floating; integers become the default dtype.
+    Dtype: floating and complex; integers become the default dtype.
 
     Args:
         input: the exponents.

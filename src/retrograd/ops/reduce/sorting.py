@@ -125,6 +125,8 @@ def argsorted(x: Any, dim: int, descending: bool = False) -> Any:
     xp = array_module(x)
     if not x.ndim:
         return xp.zeros((), np.int64)
+    if x.dtype.kind == "V":  # in whose order NaN has no place
+        x = x.astype(np.float32)
     if ordering.takes(x, dim):
         return ordering.order(x, dim, descending)
     if descending:
@@ -251,6 +253,8 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
 
 def _leading(x: Any, dim: int, k: int, largest: bool) -> Any:
     """The reference of ``leading``, for any array and number."""
+    if x.dtype.kind == "V":
+        x = x.astype(np.float32)
     if ordering.takes(x, dim):
         return ordering.first(x, dim, k, largest)
     length = x.shape[dim]

@@ -99,7 +99,8 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
         raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
     parts = of_one_dtype(xs)
     if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
-        parts = tuple([x for x in parts if x.array.shape != (0,)]) or parts[:1]
+        others = tuple([x for x in parts if x.array.shape != (0,)])
+        parts, dim = (others, dim) if others else (parts[:1], 0)
     return apply(CAT, parts, {"dim": dimension(dim, parts[0].array.ndim)})
 
 

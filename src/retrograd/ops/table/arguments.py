@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from operator import index as as_integer
 from typing import Any
 
-from ...core.dtypes import FLOATING
+from ...core.dtypes import FLOATING, INEXACT, DType
 from ...core.errors import describe
+from ...core.numbers import converted
 from ...core.primitive import operand
 from ...core.tensor import Tensor
-from .types import Operand
+from .types import Number, Operand
 
 
 def dimension(dim: Any, ndim: int) -> int:
@@ -67,6 +68,19 @@ def number(value: Any, argument: str) -> Any:
     if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
         return value
     raise TypeError(f"argument {argument!r} must be a number, not {type(value).__name__}")
+
+
+def factor(alpha: Number, dtype: DType, argument: str = "alpha") -> Number:
+    """A factor of what is added up in a dtype: no bool, floating or complex number where the sum is not of these.
+
+    Raises:
+        RuntimeError: it is of another kind, or beyond the dtype's range.
+    """
+    if isinstance(alpha, bool) and dtype.kind != "b":
+        raise RuntimeError(f"{argument} may be a bool only where the result is of bools, got {alpha} for {dtype}")
+    if isinstance(alpha, (float, complex)) and dtype.kind not in INEXACT:
+        raise RuntimeError(f"{argument} must not be a floating number where input and other are integers, got {alpha}")
+    return converted(alpha, dtype)
 
 
 def floating_operand(value: Operand, argument: str = "input") -> Tensor:

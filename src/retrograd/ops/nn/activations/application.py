@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ....core.mutation import apply_inplace
+from ....core.dtypes import float32
+from ....core.mutation import COPY, apply_inplace
+from ....core.numbers import converted
 from ....core.primitive import Primitive, apply, apply1
 from ....core.tensor import Tensor
 from ...table.arguments import floating_operand
@@ -10,8 +12,19 @@ from ...table.types import Number, Operand
 
 
 def activate(primitive: Primitive, input: Operand, inplace: bool, **params: Number) -> Tensor:
-    """The primitive of a floating input: a new Tensor, or written over the input."""
+    """The primitive of a floating input: a new Tensor, or written over the input.
+
+    Numbers beside float16 are kept in float32, in which the function is then computed, and must fit there.
+    """
     x = floating_operand(input)
+    if params:
+        dtype = x.array.dtype
+        for name, value in params.items():
+            if isinstance(value, complex) or not -3e38 < value < 3e38:
+                params[name] = converted(value, float32 if dtype.itemsize == 2 else dtype)
+        if dtype.char == "e":
+            y = apply(primitive, (x.astype(float32),), params).astype(dtype)
+            return apply_inplace(COPY, x, y) if inplace else y
     if inplace:
         return apply_inplace(primitive, x, **params)
     return apply(primitive, (x,), params) if params else apply1(primitive, x)

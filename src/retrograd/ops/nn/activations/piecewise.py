@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ....core.errors import describe
 from ....core.mutation import apply_inplace
+from ....core.numbers import converted
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
 from ....kernels.elementwise import in_one_pass
-from ...table.arguments import number
+from ...table.arguments import floating_operand, number
 from ...table.elementwise import elementwise, unary
 from ...table.masks import KEEP, WHERE
 from ...table.registry import operator
@@ -141,7 +143,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
-    return activate(HARDSHRINK, input, False, lambd=lambd)
+    x = floating_operand(input)
+    return activate(HARDSHRINK, x, False, lambd=converted(lambd, x.array.dtype))
 
 
 @operator(namespace="nn.functional", method=False)
@@ -157,15 +160,17 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         lambd: by how much; not negative.
 
     Raises:
-        RuntimeError: ``lambd`` is negative.
+        RuntimeError: ``lambd`` is negative or infinite.
         NotImplementedError: the input is not real floating.
 
     >>> F.softshrink(rg.tensor([-1.0, 0.3]))
     tensor([-0.5,  0. ])
     """
-    if lambd < 0:
-        raise RuntimeError(f"lambd must not be negative, got {lambd}")
-    return activate(SOFTSHRINK, input, False, lambd=lambd)
+    x = floating_operand(input)
+    lambd = converted(lambd, x.array.dtype)
+    if not 0 <= lambd < inf:
+        raise RuntimeError(f"lambd must be finite and not negative, got {lambd}")
+    return activate(SOFTSHRINK, x, False, lambd=lambd)
 
 
 @in_one_pass("threshold", 1)
@@ -231,8 +236,12 @@ def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fa
     >>> F.threshold(rg.tensor([-1.0, 2.0]), 0.5, -9.0)
     tensor([-9.,  2.])
     """
-    params = {"threshold": number(threshold, "threshold"), "value": number(value, "value")}
     x = operand(input)
-    if x.array.dtype.kind == "b":
+    dtype = x.array.dtype
+    if dtype.kind == "b":
         raise NotImplementedError(f"is not defined for bools, got {describe(x)}")
+    threshold, value = number(threshold, "threshold"), number(value, "value")
+    if dtype.itemsize > 2 or dtype.kind in "iu":
+        threshold = converted(threshold, dtype)
+    params = {"threshold": threshold, "value": converted(value, dtype)}
     return apply_inplace(THRESHOLD, input, **params) if inplace else apply(THRESHOLD, (x,), params)

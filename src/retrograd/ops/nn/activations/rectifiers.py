@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue
 from ....core.mutation import apply_inplace
+from ....core.numbers import converted
 from ....core.primitive import apply, apply1, operand
 from ....core.tensor import Tensor
 from ....kernels import SLOW, mapped
@@ -122,6 +124,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     >>> F.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
     """
+    x = operand(input)
+    if x.array.dtype.kind in FLOATING:
+        min_val, max_val = converted(min_val, x.array.dtype), converted(max_val, x.array.dtype)
     if min_val > max_val:
         raise InvalidValue(f"min_val must not be greater than max_val, got {min_val} and {max_val}")
     return _within(input, min_val, max_val, inplace)

@@ -86,7 +86,7 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
     if beta == 1:
         return select(x > threshold, x, log1p_exp(x))
     z = beta * x
-    return select(z > threshold, x, log1p_exp(z) * (1 / beta))
+    return select(z > threshold, x, log1p_exp(z) * (1 / beta if beta else np.inf))
 
 
 def _softplus_rule(g: Any, x: Any, beta: float, threshold: float) -> Any:

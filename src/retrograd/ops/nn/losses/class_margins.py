@@ -6,6 +6,7 @@ score, and the rule is a product with it.
 
 from __future__ import annotations
 
+from math import prod
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def _rows(hinge: Any, slopes: Any, weight: Any, reduction: str) -> tuple[Any, Any]:
     """The losses of the rows reduced, and the slopes of what that gives: both of terms without the factor ``1 / C``."""
     n, classes = slopes.shape
-    rows = accurate_sum(hinge.reshape(n, -1), (1,)) / hinge.dtype.type(classes)
+    rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)
     slopes /= slopes.dtype.type(classes * n if reduction == "mean" else classes)
     if weight is not None:
         rows *= weight
@@ -84,6 +85,7 @@ MULTI_MARGIN, MULTILABEL_MARGIN = (
         "x",
         [_vjp],
         residuals="slopes",
+        signals=True,
         piecewise_linear=True,
         batch=_examples,
     )

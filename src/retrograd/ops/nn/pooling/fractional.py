@@ -67,7 +67,8 @@ def _corners(drawn: Any, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Any, A
         along = starts[:, :, end - count : end]
         along[:, :, -1] = last
         if corner is not None:
-            along = (corner[:, :, :, None] * length + along[:, :, None, :]).reshape((*corner.shape[:2], -1))
+            along = corner[:, :, :, None] * length + along[:, :, None, :]
+            along = along.reshape((*corner.shape[:2], prod(along.shape[2:])))
         corner = along
     return corner, xp.asarray(sequences.offsets)
 

@@ -12,12 +12,12 @@ import numpy as np
 from ....core.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, new_tensor
 from ...table.arguments import number
 from ...table.registry import operator
 from ...table.types import Size
 from ..pooling.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .resampling import RESAMPLE, AxisMap
+from .resampling import RESAMPLE, AxisMap, in_fixed_point
 from .windows import Ints
 
 CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as PyTorch has it
@@ -111,7 +111,7 @@ def interpolate(
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating, kept; uint8, too, for the nearest modes.
+    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
         input: the Tensor.
@@ -154,7 +154,8 @@ def interpolate(
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[axes - 1](x, out)
     if min(out) < 1 or 0 in shape[1:]:
         raise RuntimeError(f"input and output sizes should be greater than 0, got {describe(x)} and size {out}")
-    if x.dtype.kind not in FLOATING and (x.dtype != np.uint8 or not mode.startswith("nearest")):
+    bytes_ = x.dtype == np.uint8
+    if x.dtype.kind not in FLOATING and not (bytes_ and (mode.startswith("nearest") or axes == 2)):
         raise NotImplementedError(f"mode {mode!r} is not implemented for {x.dtype}, got {describe(x)}")
     # A window of the cubic filter may leave the image even where the size stays.
     maps = tuple(
@@ -163,6 +164,8 @@ def interpolate(
             for length, t, factor in zip(shape[2:], out, factors)
         ]
     )
+    if bytes_ and not mode.startswith("nearest"):
+        return new_tensor(in_fixed_point(x.array, maps))
     return apply(RESAMPLE, (x,), {"maps": maps})
 
 
@@ -206,7 +209,7 @@ def upsample(
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
-    Dtype: real floating, kept; uint8, too, for the nearest modes.
+    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
         input: the Tensor.

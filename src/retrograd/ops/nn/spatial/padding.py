@@ -10,6 +10,7 @@ import numpy as np
 from ....core.devices import array_module
 from ....core.errors import describe
 from ....core.layout import row_major
+from ....core.numbers import converted
 from ....core.primitive import Primitive, apply, operand
 from ....core.tensor import Tensor
 from ...indexing.indexing import GETITEM
@@ -149,10 +150,17 @@ def _check_crop(x: Tensor, widths: Widths) -> None:
             raise RuntimeError(f"widths {widths} leave a negative length of {describe(x)}")
 
 
+def _filling(value: Number, x: Tensor) -> Number:
+    value = number(value, "value")
+    if isinstance(value, complex) and x.array.dtype.kind != "c":
+        raise TypeError(f"argument 'value' must be a real number, not {value}")
+    return converted(float(value) if isinstance(value, (bool, int)) and value < 0 else value, x.array.dtype)
+
+
 def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
     if min(map(min, widths), default=0) < 0:
         _check_crop(x, widths)
-    return apply(PAD, (x,), {"widths": widths, "value": number(value, "value")})
+    return apply(PAD, (x,), {"widths": widths, "value": _filling(value, x)})
 
 
 @operator(method=False)

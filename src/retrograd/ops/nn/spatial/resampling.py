@@ -43,6 +43,18 @@ class AxisMap:
         return self.out * self.size <= DENSE
 
     @cached_property
+    def merged_weights(self) -> np.ndarray:
+        """The weights, those of an input that an output names twice, at a border, added to the first of them."""
+        assert self.weight is not None
+        weights = self.weight.copy()
+        for later in range(1, len(weights)):
+            for earlier in range(later):
+                same = self.index[later] == self.index[earlier]
+                weights[earlier] += np.where(same, weights[later], 0)
+                weights[later][same] = 0
+        return weights
+
+    @cached_property
     def matrix(self) -> np.ndarray:
         """The map as a matrix ``(outputs, inputs)``."""
         matrix = np.zeros((self.out, self.size))
@@ -118,6 +130,25 @@ def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     for axis, linear in axes:
         x = linear.by_terms(x, axis)
     return x.astype(dtype, copy=not axes)
+
+
+def in_fixed_point(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
+    """The maps applied to an image of uint8 as Pillow and PyTorch do: the rows first, each pass rounded to uint8."""
+    xp = array_module(x)
+    for axis, linear in reversed(list(zip(range(x.ndim - len(maps), x.ndim), maps))):
+        if linear is None or linear.weight is None:
+            continue
+        merged = linear.merged_weights
+        bits, largest = 0, float(merged.max())
+        while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+            bits += 1
+        weights = np.trunc(merged * (1 << bits) + np.copysign(0.5, merged)).astype(np.int64)
+        shape = (linear.out,) + (1,) * (x.ndim - 1 - axis)
+        total: Any = 1 << (bits - 1)
+        for index, weight in zip(linear.index, weights):
+            total = total + xp.take(x, xp.asarray(index), axis=axis) * xp.asarray(weight.reshape(shape))
+        x = xp.clip(total >> bits, 0, 255).astype(np.uint8)
+    return x.copy() if all(linear is None for linear in maps) else x
 
 
 RESAMPLE: Primitive = Primitive(

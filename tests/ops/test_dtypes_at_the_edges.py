@@ -1,0 +1,205 @@
+"""Masks of bytes, buffers, odd shapes and the rarer dtypes: each as PyTorch takes it."""
+
+import math
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+import retrograd.nn.functional as F
+from retrograd.compat import functions
+
+BYTES = rg.tensor([1, 0, 1, 0], dtype=rg.uint8)
+
+
+# Masks and buffers
+
+
+@pytest.mark.parametrize("mask", [BYTES, BYTES.numpy()], ids=["Tensor", "NumPy"])
+def test_masks_of_uint8_are_masks_and_no_positions(mask):
+    with pytest.warns(UserWarning, match="uint8"):
+        assert rg.tensor([10, 20, 30, 40])[mask].tolist() == [10, 30]
+    x = rg.tensor([10, 20, 30, 40])
+    with pytest.warns(UserWarning, match="uint8"):
+        x[mask] = 9
+    assert x.tolist() == [9, 20, 9, 40]
+    with pytest.warns(UserWarning, match="uint8"), pytest.raises(IndexError):
+        rg.tensor([1, 2, 3])[mask]
+
+
+def test_a_condition_of_uint8_holds_where_it_is_not_zero():
+    with pytest.warns(UserWarning, match="uint8"):
+        assert rg.where(BYTES, 1, 0).tolist() == [1, 0, 1, 0]
+
+
+def test_buffers_are_read_as_memory_by_asarray_and_as_numbers_by_tensor():
+    buffer = bytearray(np.array([1.5, -2.0]).tobytes())
+    x = rg.asarray(buffer, dtype=rg.float64)
+    assert x.tolist() == [1.5, -2.0]
+    buffer[:8] = np.array([3.0]).tobytes()
+    assert x.tolist() == [3.0, -2.0]
+    assert rg.asarray(memoryview(bytes(16)), dtype=rg.int32).shape == (4,) and rg.asarray(bytearray(16)).shape == (4,)
+    assert rg.tensor(bytearray(b"ab")).tolist() == [97, 98] and rg.tensor(bytearray(b"ab")).dtype == rg.int64
+    with pytest.raises(ValueError, match="15 bytes"):
+        rg.asarray(bytearray(15), dtype=rg.float64)
+
+
+def test_tolerances_may_be_tensors():
+    x, y = rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.1])
+    assert rg.isclose(x, y, rg.tensor(1e-3), rg.tensor(1e-3)).tolist() == [True, False]
+    assert rg.allclose(x, y, rg.tensor(0.1))
+    with pytest.raises(RuntimeError, match="rtol"):
+        rg.isclose(x, y, math.nan)
+
+
+# bfloat16
+
+
+def test_the_next_number_of_bfloat16_is_one_of_its_own():
+    pytest.importorskip("ml_dtypes")
+    one, two = (rg.tensor([value], dtype=rg.bfloat16) for value in (1.0, 2.0))
+    assert rg.nextafter(one, two).item() == 1 + 2**-7
+    assert rg.nextafter(one, -two).item() == 1 - 2**-8
+
+
+def test_bfloat16_is_sorted_with_nan_last_and_infinities_become_its_largest_number():
+    pytest.importorskip("ml_dtypes")
+    x = rg.tensor([math.nan, 2.0, math.inf, 1.0], dtype=rg.bfloat16)
+    assert rg.argsort(x).tolist() == [3, 1, 2, 0] and rg.argsort(x, descending=True).tolist() == [0, 2, 1, 3]
+    assert rg.nan_to_num(x).tolist() == [0, 2, 255 * 2.0**120, 1]
+
+
+# Complex numbers
+
+
+def test_parts_of_complex_tensors_are_written():
+    x = rg.tensor([1 + 2j, 3])
+    x.real = 5.0
+    x.imag = rg.tensor([6.0, 7.0])
+    assert x.tolist() == [5 + 6j, 5 + 7j]
+    y = rg.tensor([1.0])
+    y.real = 2.0
+    assert y.tolist() == [2]
+    with pytest.raises(RuntimeError, match="imag"):
+        y.imag = 1.0
+    leaf = rg.tensor([1 + 1j], requires_grad=True)
+    z = leaf * 1
+    z.real = 0.0
+    (z * z.conj()).real.sum().backward()
+    assert leaf.grad.tolist() == [2j]
+
+
+def test_random_numbers_like_complex_ones_are_complex():
+    x = rg.rand_like(rg.zeros(100, dtype=rg.complex128))
+    assert x.dtype == rg.complex128
+    assert x.real.min() >= 0 and x.imag.max() < 1 and x.imag.max() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("svd", 0), ("svd", 2), ("eigh", 1), ("eig", 1)], ids=["svd U", "svd V", "eigh", "eig"]
+)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_loss_that_depends_on_the_phases_of_complex_vectors_is_refused(name, place, create_graph):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
+    x = rg.tensor(a + a.conj().T if name == "eigh" else a, requires_grad=True)
+    vectors = getattr(rg.linalg, name)(x)[place]
+    with pytest.raises(RuntimeError, match=r"exp\(i phi\)"):
+        rg.autograd.grad(vectors.real.sum(), x, create_graph=create_graph)
+    vectors = getattr(rg.linalg, name)(x)[place]
+    (gradient,) = rg.autograd.grad(vectors.abs().sum(), x, create_graph=create_graph)
+    assert gradient.isfinite().all()
+
+
+def test_forward_mode_goes_through_complex_vectors():
+    rng = np.random.default_rng(0)
+    a = rg.tensor(rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3)))
+    _, tangent = rg.func.jvp(lambda x: rg.linalg.svd(x)[0].abs(), (a,), (rg.ones_like(a),))
+    step = 1e-6
+    ahead, behind = (rg.linalg.svd(a + sign * step)[0].abs() for sign in (1, -1))
+    np.testing.assert_allclose(tangent.numpy(), ((ahead - behind) / (2 * step)).numpy(), rtol=1e-5, atol=1e-7)
+
+
+# Empty batches and odd shapes
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margin_losses_take_empty_batches(reduction):
+    x = rg.zeros(0, 3, requires_grad=True)
+    for loss in (
+        F.multi_margin_loss(x, rg.zeros(0, dtype=rg.int64), reduction=reduction),
+        F.multilabel_margin_loss(x, rg.zeros(0, 3, dtype=rg.int64), reduction=reduction),
+    ):
+        assert loss.shape == ((0,) if reduction == "none" else ())
+        assert reduction != "sum" or loss.item() == 0
+        assert reduction != "mean" or math.isnan(loss.item())
+        loss.sum().backward()
+    assert x.grad.shape == (0, 3)
+
+
+def test_fractional_pooling_takes_empty_batches():
+    assert F.fractional_max_pool2d(rg.zeros(0, 3, 5, 5), 2, output_size=2).shape == (0, 3, 2, 2)
+    assert F.fractional_max_pool3d(rg.zeros(0, 3, 5, 5, 5), 2, output_size=2).shape == (0, 3, 2, 2, 2)
+
+
+def test_empty_vectors_are_joined_along_any_dimension():
+    assert rg.cat([rg.zeros(0), rg.zeros(0)], 1).shape == (0,) and rg.cat([rg.zeros(0)], -2).shape == (0,)
+    assert rg.cat([rg.zeros(0), rg.zeros(2, 3)], 1).shape == (2, 3)
+    with pytest.raises(IndexError):
+        rg.cat([rg.zeros(0), rg.zeros(2, 3)], 2)
+
+
+def test_sources_of_index_add_have_the_shape_of_the_slices():
+    assert rg.index_add(rg.tensor(1.0), 0, rg.tensor([0]), rg.tensor(5.0)).item() == 6
+    assert rg.index_copy(rg.tensor(1.0), 0, rg.tensor([0]), rg.tensor([5.0])).item() == 5
+    for x, source in ((1.0, [[[5.0]]]), (1.0, [5.0]), ([1.0], 5.0)):
+        with pytest.raises(RuntimeError):
+            rg.index_add(rg.tensor(x), 0, rg.tensor([0]), rg.tensor(source))
+
+
+def test_a_number_is_a_vector_of_one_element_for_vander():
+    assert rg.linalg.vander(rg.tensor(2.0), N=3).tolist() == [[1, 2, 4]]
+    assert functions.vander(rg.tensor([2, 3])).tolist() == [[2, 1], [3, 1]]
+    with pytest.raises(RuntimeError, match="one-dimensional"):
+        functions.vander(rg.tensor(2.0))
+
+
+# Random integers
+
+
+def test_random_integers_must_fit_their_dtype():
+    x = rg.zeros(2000, dtype=rg.int8).random_(-128, None)
+    assert x.min() < -100 and x.max() > 100
+    assert rg.zeros(3).random_(5, 6).tolist() == [5, 5, 5] and rg.zeros(2).random_(to=1).tolist() == [0, 0]
+    for call in (
+        lambda: rg.zeros(2, dtype=rg.int8).random_(300),
+        lambda: rg.zeros(2, dtype=rg.uint8).random_(-5, 5),
+        lambda: rg.zeros(2, dtype=rg.float16).random_(0, 70000),
+        lambda: rg.randint(0, 300, (2,), dtype=rg.uint8),
+        lambda: rg.randint_like(rg.zeros(2, dtype=rg.bool), 3),
+    ):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            call()
+
+
+# Images of bytes
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_images_of_uint8_are_resized_as_pytorch_does_to_the_bit(mode, align_corners, antialias):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        height, width, *size = (int(length) for length in rng.integers(1, 12, 4))
+        image = rng.integers(0, 256, (2, 3, height, width)).astype(np.uint8)
+        options = {"size": size, "mode": mode, "align_corners": align_corners, "antialias": antialias}
+        wanted = torch.nn.functional.interpolate(torch.tensor(image), **options).numpy()
+        got = F.interpolate(rg.tensor(image), **options)
+        assert got.dtype == rg.uint8 and np.array_equal(got.numpy(), wanted)
+
+
+def test_the_density_of_a_gamma_distribution_takes_a_number():
+    gamma = rg.distributions.Gamma(2.0, 3.0)
+    assert gamma.log_prob(0.5).item() == gamma.log_prob(rg.tensor(0.5)).item()
