@@ -70,7 +70,8 @@ def _averages(size: int, out: int) -> AxisMap | None:
     if size == out:
         return None
     index, inside = _spans(size, out)
-    return AxisMap(index, inside / inside.sum(axis=0), size)
+    counts = inside.sum(axis=0)
+    return AxisMap.ragged(index, inside / counts, counts, size)
 
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:

@@ -23,14 +23,32 @@ DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matr
 class AxisMap:
     """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
 
-    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. Terms that
-    only fill up a row have weight 0.
+    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. ``unread`` are
+    outputs that have no terms, and are 0.
     """
 
-    def __init__(self, index: np.ndarray, weight: np.ndarray | None, size: int) -> None:
+    def __init__(
+        self, index: np.ndarray, weight: np.ndarray | None, size: int, unread: np.ndarray | None = None
+    ) -> None:
         self.index = index
         self.weight = weight
         self.size = size
+        self.unread = unread
+
+    @staticmethod
+    def ragged(index: np.ndarray, weight: np.ndarray, counts: np.ndarray, size: int) -> AxisMap:
+        """The map whose output i has only the first ``counts[i]`` terms.
+
+        The terms beyond repeat the first one, whose weight they share: with a weight of 0 they would turn an infinity
+        into NaN.
+        """
+        spare = len(index) - counts
+        beyond = np.arange(len(index))[:, None] >= counts
+        share = weight[0] / 2.0 ** np.ceil(np.log2(spare + 1))  # a power of two divides without rounding
+        index, weight = np.where(beyond, index[0], index), np.where(beyond, share, weight)
+        weight[0] -= spare * share
+        unread = np.flatnonzero(counts == 0)
+        return AxisMap(index, weight, size, unread if len(unread) else None)
 
     @property
     def out(self) -> int:
@@ -54,21 +72,17 @@ class AxisMap:
     def transposed(self) -> AxisMap:
         """The map that brings cotangents of the outputs to the inputs."""
         weight = np.ones(self.index.shape) if self.weight is None else self.weight
-        used = weight != 0
-        targets = self.index[used]
-        sources = np.broadcast_to(np.arange(self.out), self.index.shape)[used]
-        order = np.argsort(targets, kind="stable")
-        targets, sources, values = targets[order], sources[order], weight[used][order]
+        rows = np.broadcast_to(np.arange(self.out), self.index.shape)
+        # Terms of an output that read one place are one term; `pairs` is sorted by the place.
+        pairs, places = np.unique((self.index * self.out + rows)[weight != 0], return_inverse=True)
+        targets, sources = np.divmod(pairs, max(self.out, 1))
         counts = np.bincount(targets, minlength=self.size)
         term = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = (max(1, int(counts.max(initial=0))), self.size)
-        # Filling terms repeat the first source, so that no other output's infinity or NaN meets their zero weight.
-        index = np.zeros(shape, np.intp)
-        index[:, targets[term == 0]] = sources[term == 0]
+        index, back = np.zeros(shape, np.intp), np.zeros(shape)
         index[term, targets] = sources
-        back = np.zeros(shape)
-        back[term, targets] = values
-        result = AxisMap(index, back, self.out)
+        back[term, targets] = np.bincount(places, weight[weight != 0], len(pairs))
+        result = AxisMap.ragged(index, back, counts, self.out)
         result.__dict__["transposed"] = self
         return result
 
@@ -100,24 +114,37 @@ class AxisMap:
 def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     """The maps applied along the last axes of x, None leaving its axis as it is."""
     dtype = x.dtype
+    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
+    if not x.size or any(not linear.out for _, linear in axes):
+        shape = list(x.shape)
+        for axis, linear in axes:
+            shape[axis] = linear.out
+        return array_module(x).zeros(tuple(shape), dtype=dtype)
     if dtype == np.float16:
         x = x.astype(np.float32)
+    out = _applied(x, maps, axes).astype(dtype, copy=not axes)
+    for axis, linear in axes:
+        if linear.unread is not None:
+            out[(slice(None),) * axis + (array_module(out).asarray(linear.unread),)] = 0
+    return out
+
+
+def _applied(x: Any, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Any:
     if resampling.takes(x, maps):
-        return resampling.resample(x, maps).astype(dtype, copy=False)
-    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
+        return resampling.resample(x, maps)
     # Shrinking axes first, growing ones last, keeps what lies between small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
     weighted = any(linear.weight is not None for _, linear in axes)
-    if weighted and x.size and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
+    if weighted and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
         out = x
         for axis, linear in axes:
             out = linear.as_matrix(out, axis)
         # A matrix product would spread an infinity or NaN over whole rows.
         if np.isfinite(out.sum()):
-            return out.astype(dtype, copy=False)
+            return out
     for axis, linear in axes:
         x = linear.by_terms(x, axis)
-    return x.astype(dtype, copy=not axes)
+    return x
 
 
 RESAMPLE: Primitive = Primitive(
