@@ -71,7 +71,7 @@ def _averages(size: int, out: int) -> AxisMap | None:
         return None
     index, inside = _spans(size, out)
     counts = inside.sum(axis=0)
-    return AxisMap.ragged(index, inside / counts, counts, size)
+    return AxisMap(index, inside / counts, size, counts)
 
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:

@@ -76,7 +76,8 @@ def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, 
     # From the last element on, that alone counts.
     fraction = np.where(below < size - 1, source - below, 0)
     counts = np.where(below < size - 1, 2, 1)
-    return AxisMap.ragged(np.stack([below, below + 1]), np.stack([1 - fraction, fraction]), counts, size)
+    index = np.stack([below, np.minimum(below + 1, size - 1)])
+    return AxisMap(index, np.stack([1 - fraction, fraction]), size, counts)
 
 
 @lru_cache(maxsize=512)
@@ -114,7 +115,7 @@ def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> Axis
     terms = np.arange(int((last - first).max()))[:, None]
     inside = first + terms < last
     weight = np.where(inside, kernel((first + terms - center + 0.5) / max(scale, 1.0)), 0.0)
-    return AxisMap.ragged(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), last - first, size)
+    return AxisMap(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), size, last - first)
 
 
 @operator(namespace="nn.functional", method=False)

@@ -23,32 +23,37 @@ DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matr
 class AxisMap:
     """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
 
-    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. ``unread`` are
-    outputs that have no terms, and are 0.
+    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. With ``counts``
+    output i has the first ``counts[i]`` terms alone; those that fill up its column have weight 0.
     """
 
     def __init__(
-        self, index: np.ndarray, weight: np.ndarray | None, size: int, unread: np.ndarray | None = None
+        self, index: np.ndarray, weight: np.ndarray | None, size: int, counts: np.ndarray | None = None
     ) -> None:
         self.index = index
         self.weight = weight
         self.size = size
-        self.unread = unread
+        self.counts = counts
 
-    @staticmethod
-    def ragged(index: np.ndarray, weight: np.ndarray, counts: np.ndarray, size: int) -> AxisMap:
-        """The map whose output i has only the first ``counts[i]`` terms.
+    @cached_property
+    def terms(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Index and weight with no term that only fills up: 0 times an infinity would be NaN.
 
-        The terms beyond repeat the first one, whose weight they share: with a weight of 0 they would turn an infinity
-        into NaN.
+        Such terms repeat the first one of their output, and share its weight.
         """
-        spare = len(index) - counts
-        beyond = np.arange(len(index))[:, None] >= counts
-        share = weight[0] / 2.0 ** np.ceil(np.log2(spare + 1))  # a power of two divides without rounding
-        index, weight = np.where(beyond, index[0], index), np.where(beyond, share, weight)
+        if self.counts is None or self.weight is None:
+            return self.index, self.weight
+        spare = len(self.index) - self.counts
+        beyond = np.arange(len(self.index))[:, None] >= self.counts
+        share = self.weight[0] / 2.0 ** np.ceil(np.log2(spare + 1))  # a power of two divides without rounding
+        weight = np.where(beyond, share, self.weight)
         weight[0] -= spare * share
-        unread = np.flatnonzero(counts == 0)
-        return AxisMap(index, weight, size, unread if len(unread) else None)
+        return np.where(beyond, self.index[0], self.index), weight
+
+    @cached_property
+    def unread(self) -> np.ndarray | None:
+        """The outputs without terms, which are 0."""
+        return None if self.counts is None or self.counts.all() else np.flatnonzero(self.counts == 0)
 
     @property
     def out(self) -> int:
@@ -72,17 +77,18 @@ class AxisMap:
     def transposed(self) -> AxisMap:
         """The map that brings cotangents of the outputs to the inputs."""
         weight = np.ones(self.index.shape) if self.weight is None else self.weight
-        rows = np.broadcast_to(np.arange(self.out), self.index.shape)
-        # Terms of an output that read one place are one term; `pairs` is sorted by the place.
-        pairs, places = np.unique((self.index * self.out + rows)[weight != 0], return_inverse=True)
-        targets, sources = np.divmod(pairs, max(self.out, 1))
+        used = weight != 0
+        targets = self.index[used]
+        sources = np.broadcast_to(np.arange(self.out), self.index.shape)[used]
+        order = np.argsort(targets, kind="stable")
+        targets, sources, values = targets[order], sources[order], weight[used][order]
         counts = np.bincount(targets, minlength=self.size)
         term = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = (max(1, int(counts.max(initial=0))), self.size)
         index, back = np.zeros(shape, np.intp), np.zeros(shape)
         index[term, targets] = sources
-        back[term, targets] = np.bincount(places, weight[weight != 0], len(pairs))
-        result = AxisMap.ragged(index, back, counts, self.out)
+        back[term, targets] = values
+        result = AxisMap(index, back, self.out, counts)
         result.__dict__["transposed"] = self
         return result
 
@@ -100,11 +106,12 @@ class AxisMap:
     def by_terms(self, x: Any, axis: int) -> Any:
         """The map along ``axis`` of x term by term: each output sees its own inputs only."""
         xp = array_module(x)
-        if self.weight is None:
-            return xp.take(x, xp.asarray(self.index[0]), axis=axis)
+        indices, weights = self.terms
+        if weights is None:
+            return xp.take(x, xp.asarray(indices[0]), axis=axis)
         shape = (self.out,) + (1,) * (x.ndim - 1 - axis)
         total: Any = None
-        for index, weight in zip(self.index, self.weight):
+        for index, weight in zip(indices, weights):
             term = xp.take(x, xp.asarray(index), axis=axis)
             term *= xp.asarray(weight.astype(x.dtype, copy=False).reshape(shape))
             total = term if total is None else xp.add(total, term, out=total)
