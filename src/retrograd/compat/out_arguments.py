@@ -21,39 +21,43 @@ from ..core.modes import modes, no_grad
 from ..core.storage import overlaps_itself
 from ..core.tensor import Tensor
 
-_JOINED = frozenset("cat column_stack concat concatenate dstack hstack row_stack stack vstack".split())
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_JOINED = _names("cat column_stack concat concatenate dstack hstack row_stack stack vstack")
 
 # Operators whose out= may not even be the input itself, and those where it may be their first input alone.
-_APART = _JOINED | frozenset(
-    "cross gather index_select kthvalue linalg.cross masked_select nonzero take take_along_dim".split()
-)
-_FIRST_INPUT_ALONE = frozenset("index_add index_copy index_reduce scatter scatter_add scatter_reduce".split())
+_APART = _JOINED | _names("cross gather index_select kthvalue linalg.cross masked_select nonzero take take_along_dim")
+_FIRST_INPUT_ALONE = _names("index_add index_copy index_reduce scatter scatter_add scatter_reduce")
 
 # Operators that PyTorch computes apart, too, so that memory may overlap in part.
-_COPIED = frozenset(
-    """amax amin bmm chain_matmul cummax cummin diag diff dot histc histogram inner inverse linear log_softmax logsigmoid
-    logsumexp lu_solve lu_unpack matmul matrix_power mean mm mv mvlgamma nanmean nanquantile nansum norm orgqr ormqr
-    quantile slice_scatter slogdet softmax special.logsumexp special.multigammaln special.ndtr std tensordot threshold
-    triangular_solve tril triu var vdot""".split()
+_COPIED = _names(
+    """amax amin bmm chain_matmul cummax cummin diag diff dot histc histogram inner inverse linear log_softmax
+    logsigmoid logsumexp lu_solve lu_unpack matmul matrix_power mean mm mv mvlgamma nanmean nanquantile nansum norm
+    orgqr ormqr quantile slice_scatter slogdet softmax special.logsumexp special.multigammaln special.ndtr std
+    tensordot threshold triangular_solve tril triu var vdot"""
 )
 
 # Operators with one result whose out= must have the result's dtype; so must that of operators with several results.
-_EXACT = frozenset(
+_EXACT = _names(
     """abs addbmm addmm addmv amax amin argmax argmin avg_pool2d avg_pool3d baddbmm bitwise_not bmm bucketize ceil
     chain_matmul clamp clip complex conj_physical cross diag dot elu float_power floor frac gather gelu hardshrink
-    heaviside histc index_add index_copy index_reduce index_select inner inverse isin isneginf isposinf lerp linalg.cholesky
-    linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.lu_solve linalg.matmul linalg.matrix_norm linalg.multi_dot
-    linalg.norm linalg.solve linalg.solve_triangular linalg.svdvals linalg.vecdot linalg.vector_norm linear log_softmax
-    logcumsumexp logsigmoid lu_solve masked_select matmul mm msort multinomial mv nan_to_num nanquantile neg negative
-    nonzero nonzero_static norm ormqr polar quantile renorm round scatter scatter_add scatter_reduce searchsorted sgn
-    sign signbit slice_scatter softmax softplus softshrink special.round take take_along_dim tensordot tril triu trunc
-    vdot where""".split()
+    heaviside histc index_add index_copy index_reduce index_select inner inverse isin isneginf isposinf lerp
+    linalg.cholesky linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.lu_solve linalg.matmul linalg.matrix_norm
+    linalg.multi_dot linalg.norm linalg.solve linalg.solve_triangular linalg.svdvals linalg.vecdot linalg.vector_norm
+    linear log_softmax logcumsumexp logsigmoid lu_solve masked_select matmul mm msort multinomial mv nan_to_num
+    nanquantile neg negative nonzero nonzero_static norm ormqr polar quantile renorm round scatter scatter_add
+    scatter_reduce searchsorted sgn sign signbit slice_scatter softmax softplus softshrink special.round take
+    take_along_dim tensordot tril triu trunc vdot where"""
 )
-_CAST_EACH = frozenset({"geqrf"})  # has several results whose dtypes may differ from those of out=
-_REAL = frozenset("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nanmean nansum".split())  # not complex
+_CAST_EACH = _names("geqrf")  # has several results whose dtypes may differ from those of out=
+_REAL = _names("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nanmean nansum")  # not complex
 
-_MADE = frozenset("arange empty eye full linspace logspace ones rand randint randn randperm range zeros".split())
-_SUMMED = frozenset("cumprod cumsum prod sum".split())  # computed in an integer dtype of out=
+# Operators that make Tensors, in the dtype of out=; and sums, computed in an integer dtype of out=.
+_MADE = _names("arange empty eye full linspace logspace ones rand randint randn randperm range zeros")
+_SUMMED = _names("cumprod cumsum prod sum")
 
 
 def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -23,8 +23,8 @@ DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matr
 class AxisMap:
     """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
 
-    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. With ``counts``
-    output i has the first ``counts[i]`` terms alone; those that fill up its column have weight 0.
+    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. With
+    ``counts`` output i has the first ``counts[i]`` terms alone; those that fill up its column have weight 0.
     """
 
     def __init__(
