@@ -150,7 +150,7 @@ ERRORS = [
     (lambda: F.conv2d(X, W, stride=(1, 2, 3)), RuntimeError, "one integer or 2"),
     (lambda: F.conv2d(X[0, 0], W), RuntimeError, "expected 3D .* or 4D"),
     (lambda: F.conv_transpose2d(X, W[:2], output_padding=1), RuntimeError, "output padding must be smaller"),
-    (lambda: F.conv_transpose2d(X, W[:2], padding=3), RuntimeError, "too small"),
+    (lambda: F.conv_transpose2d(X, W[:2], padding=4), RuntimeError, "too small"),
     (lambda: F.max_pool2d(X, 3, padding=2), RuntimeError, "at most half"),
     (lambda: F.max_pool2d(X, 5), RuntimeError, "too small"),
     (lambda: F.max_pool2d(X[:, :0], 2), RuntimeError, "non-zero dimensions"),
@@ -183,3 +183,38 @@ def test_average_pooling_that_leaves_a_column_out():
     x = rg.zeros(1, 2, 6, 5, requires_grad=True)
     F.avg_pool2d(x, 2).sum().backward()
     assert (x.grad[..., :4] == 0.25).all() and (x.grad[..., 4] == 0).all()
+
+
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("output_padding", [0, 1])
+@pytest.mark.parametrize("dilation", [2, 3])
+def test_a_dilated_kernel_as_long_as_the_input_is_not_taken_for_the_whole_of_it(padding, output_padding, dilation):
+    x, w = RNG.standard_normal((2, 1, 2)), RNG.standard_normal((1, 1, 2))
+    full = np.zeros((2, 1, dilation + 2 + output_padding))
+    for i, k in product(range(2), range(2)):
+        full[:, :, i + k * dilation] += x[:, :, i] * w[0, :, k]
+    got = F.conv_transpose1d(
+        rg.tensor(x), rg.tensor(w), padding=padding, output_padding=output_padding, dilation=dilation
+    )
+    wanted = full[:, :, padding : full.shape[-1] - padding]
+    np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_transposed_convolution_without_images_or_without_places_gives_an_empty_result():
+    w, bias = rg.tensor(np.ones((4, 2, 2, 1))), rg.tensor(np.ones(4), requires_grad=True)
+    x = rg.tensor(np.ones((0, 4, 2, 1)), requires_grad=True)
+    got = F.conv_transpose2d(x, w, bias, (1, 3), (2, 0), (1, 0), 2)
+    assert got.shape == (0, 4, 0, 1)
+    got.sum().backward()
+    assert x.grad.shape == x.shape
+    assert not bias.grad.numpy().any()
+    assert F.conv_transpose1d(rg.ones(1, 1, 2), rg.ones(1, 1, 1), padding=1).shape == (1, 1, 0)
+    with pytest.raises(RuntimeError, match="output padding must be smaller"):
+        F.conv_transpose1d(rg.ones(1, 1, 2), rg.ones(1, 1, 1), output_padding=1)
+
+
+def test_a_convolution_of_an_image_without_places_is_refused_as_in_pytorch():
+    assert F.conv1d(rg.ones(0, 1, 0), rg.ones(1, 1, 1), padding=1).shape == (0, 1, 2)
+    for function in (F.conv1d, F.conv_transpose1d):
+        with pytest.raises(RuntimeError, match="empty"):
+            function(rg.ones(1, 1, 0), rg.ones(1, 1, 1), padding=1)

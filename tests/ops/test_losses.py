@@ -130,3 +130,23 @@ def test_unknown_reduction(name, reduction):
 def test_errors(error, call):
     with pytest.raises(error, match="loss|entropy|cosine|dist"):
         call()
+
+
+@pytest.mark.parametrize("size", [4, 40, 4000])
+@pytest.mark.parametrize("difference", [3e38, -3e38])
+def test_the_gradient_of_a_mean_of_squares_is_finite_where_twice_the_difference_is_not(size, difference):
+    x = rg.full((size,), difference, requires_grad=True)
+    target = rg.zeros(size, requires_grad=True)
+    gx, gy = rg.autograd.grad(F.mse_loss(x, target), (x, target))
+    np.testing.assert_allclose(gx.numpy(), np.float32(difference) / size * 2, rtol=1e-6)
+    np.testing.assert_array_equal(gy.numpy(), -gx.numpy())
+
+
+@pytest.mark.parametrize("size", [4, 4000])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_smooth_l1_of_a_large_beta_does_not_overflow(size, reduction):
+    for difference, beta in [(1e30, 1e10), (1e20, 1e21), (3e34, 1e34)]:
+        d, b = np.float64(np.float32(difference)), beta
+        loss = F.smooth_l1_loss(rg.full((size,), difference), rg.zeros(size), reduction=reduction, beta=beta)
+        wanted = d - b / 2 if d >= b else d * d / (2 * b)
+        np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-6)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from ..core.dtypes import can_cast
-from ..core.errors import describe
-from ..core.modes import modes, no_grad
 from ..core.tensor import Tensor
 from ..ops.linear.sparse import SparseTensor
+from .out_arguments import call_into
 from .sparse import sparse_call
 
 # Keywords that ask for what is so anyway, and the values that do.
@@ -42,7 +39,7 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     if idle or renamed:
         return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in idle})
     if "out" in kwargs:
-        return _into(name, function, args, dict(kwargs))
+        return call_into(name, function, args, dict(kwargs))
     operator = name.removesuffix("_")
     keyword = _NUMBER_FIRST.get(operator)
     if keyword and len(args) > 2 and not kwargs and _is_number(args[1]) and isinstance(args[2], Tensor):
@@ -63,56 +60,3 @@ def _is_number(value: Any) -> bool:
 
 def _warn(name: str, old: str, new: str) -> None:
     warnings.warn(f"This overload of {name} is deprecated: {old}; use {new}", UserWarning, stacklevel=5)
-
-
-def _into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call with its result written to ``out``, which takes the result's size."""
-    out = kwargs.pop("out")
-    outs = list(out) if isinstance(out, (tuple, list)) else [out]
-    for target in outs:
-        if not isinstance(target, Tensor):
-            raise TypeError(f"{name}: out must be a Tensor, not {type(target).__name__}")
-    tensors = [
-        x for value in (*args, *kwargs.values()) for x in (value if isinstance(value, (tuple, list)) else [value])
-    ]
-    if modes.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*tensors, *outs)):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    result = _in_dtype_of(outs[0], function, args, kwargs)
-    results = list(result) if isinstance(result, (tuple, list)) else [result]
-    if len(results) != len(outs):
-        raise TypeError(f"{name}: out must hold {len(results)} Tensors, got {len(outs)}")
-    for target, value in zip(outs, results, strict=True):
-        if not can_cast(value.dtype, target.dtype):
-            raise RuntimeError(
-                f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}"
-            )
-    for target, value in zip(outs, results, strict=True):
-        _write(name, target, value)
-    return out
-
-
-def _in_dtype_of(out: Tensor, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Operators that make Tensors make them in the dtype of ``out``."""
-    flat = [item for value in args for item in (value if isinstance(value, (tuple, list)) else [value])]
-    if "dtype" not in kwargs and not any(isinstance(item, (Tensor, tuple, list)) for item in flat):
-        with suppress(TypeError):
-            return function(*args, dtype=out.dtype, **kwargs)
-    return function(*args, **kwargs)
-
-
-def _write(name: str, out: Tensor, result: Tensor) -> None:
-    with no_grad():
-        if out.array.shape != result.array.shape:
-            if out.array.size:
-                warnings.warn(
-                    f"{name}: out {describe(out)} was resized to the result's size {tuple(result.shape)}; this is "
-                    "deprecated for an out that has elements",
-                    UserWarning,
-                    stacklevel=6,
-                )
-            out.data = result.to(out.dtype, copy=True)
-        else:
-            out.copy_(result)

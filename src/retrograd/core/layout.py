@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Literal, SupportsIndex, overload
+from operator import index as as_integer
+from typing import Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -152,6 +153,14 @@ class Size(tuple[int, ...]):
     """
 
     __slots__ = ()
+
+    def __new__(cls, lengths: Iterable[SupportsIndex] = ()) -> Self:
+        lengths = tuple(lengths)
+        try:
+            return tuple.__new__(cls, map(as_integer, lengths))
+        except TypeError:
+            kinds = ", ".join(type(length).__name__ for length in lengths)
+            raise TypeError(f"Size takes integers, got {lengths!r} of {kinds}") from None
 
     def numel(self) -> int:
         """The number of elements of a Tensor of this shape."""

@@ -40,6 +40,7 @@ else:
 
 
 Method = TypeVar("Method", bound=Any)
+_new_tuple = tuple.__new__  # without the check of a Size's lengths, which arrays have right
 
 
 class Tensor(Copies, TensorMethods):
@@ -102,7 +103,7 @@ class Tensor(Copies, TensorMethods):
     @property
     def shape(self) -> Size:
         """The lengths of the axes, as a tuple."""
-        return Size(self.array.shape)
+        return _new_tuple(Size, self.array.shape)
 
     @property
     def dtype(self) -> DType:

@@ -23,6 +23,7 @@ from .categorical import (
 from .constraint_registry import ConstraintRegistry, biject_to, transform_to
 from .counts import Poisson
 from .distribution import Distribution, ExponentialFamily
+from .folded import HalfCauchy, HalfNormal
 from .independent import Independent
 from .kl import kl_divergence, register_kl
 from .mixture_same_family import MixtureSameFamily
@@ -33,8 +34,6 @@ from .positive import (
     FisherSnedecor,
     Gamma,
     GeneralizedPareto,
-    HalfCauchy,
-    HalfNormal,
     InverseGamma,
     LogNormal,
     Pareto,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._generated.toplevel import empty, rand, randn
+from .._generated.toplevel import empty, log_softmax, rand, randn
 from ..core.devices import backend_of
 from ..core.primitive import apply
 from ..core.tensor import Tensor, new_tensor
 from ..ops.make.generators import default_generator
 from ..ops.make.random_arrays import drawn_from
 from ..ops.table.elementwise import elementwise
+from .beta_slope import DIRICHLET
 from .incomplete_gamma import RELATIVE_SLOPE
+from .utils import eps_of, tiny_of
 
 Shape = Sequence[int]
 
@@ -59,19 +62,32 @@ _LOG_GAMMA = elementwise(
 def standard_gamma(concentration: Tensor) -> Tensor:
     """Samples of gamma distributions of these shapes and of rate 1, with implicit gradients.
 
+    As PyTorch's they are no smaller than the smallest normal number, where densities are finite.
+
     >>> a = rg.tensor(1e4, requires_grad=True)
     >>> rg.distributions.draws.standard_gamma(a).backward()
     >>> bool((a.grad - 1).abs() < 0.1)
     True
     """
-    drawn = _log_gamma(concentration).exp().to(dtype=concentration.dtype)
+    drawn = _log_gamma(concentration).exp().to(dtype=concentration.dtype).clamp(min=tiny_of(concentration))
     return apply(_GAMMA, (concentration,), {"drawn": drawn.array})
 
 
 def standard_log_gamma(concentration: Tensor) -> Tensor:
-    """Logarithms of gamma samples: finite also where shapes are so small that the samples would be 0."""
-    drawn = _log_gamma(concentration).to(dtype=concentration.dtype)
+    """Logarithms of the samples that ``standard_gamma`` gives."""
+    drawn = _log_gamma(concentration).to(dtype=concentration.dtype).clamp(min=math.log(tiny_of(concentration)))
     return apply(_LOG_GAMMA, (concentration,), {"drawn": drawn.array})
+
+
+def dirichlet(concentration: Tensor) -> Tensor:
+    """Samples of Dirichlet distributions with these concentrations along the last dimension, with implicit gradients.
+
+    They are found by the logarithms of gamma samples, since small ones may all be 0 themselves. As PyTorch's they lie
+    between the smallest normal number and the largest number below 1, where densities are finite.
+    """
+    drawn = log_softmax(_log_gamma(concentration), -1).exp().to(dtype=concentration.dtype)
+    drawn = drawn.clamp(min=tiny_of(drawn), max=1 - eps_of(drawn) / 2)
+    return apply(DIRICHLET, (concentration,), {"drawn": drawn.array})
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:

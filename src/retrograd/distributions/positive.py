@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from .._generated.special import xlog1py
-from .._generated.toplevel import full_like, ones_like, zeros_like
+from .._generated.toplevel import logaddexp, ones_like, zeros_like
 from ..core.tensor import Tensor
 from . import constraints
 from .constraints import Constraint
 from .distribution import Distribution, Shape
 from .draws import exponential, standard_gamma, standard_log_gamma, uniform
 from .incomplete_gamma import incomplete_gamma
-from .real_line import Cauchy, Normal
+from .real_line import Normal
 from .transformed_distribution import TransformedDistribution
-from .transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
-from .utils import Number, broadcast_all, choose, euler_constant, tiny_of
+from .transforms import AffineTransform, ExpTransform, PowerTransform
+from .utils import Number, broadcast_all, choose, euler_constant, max_of, tiny_of
 
 
 class Exponential(Distribution):
@@ -224,6 +224,8 @@ class InverseGamma(TransformedDistribution):
 class LogNormal(TransformedDistribution):
     """The distribution of exp(x) for normal samples x.
 
+    Samples that would be 0 or infinite are the smallest or largest positive numbers of the dtype.
+
     Args:
         loc: the mean of x.
         scale: the standard deviation of x, positive.
@@ -239,6 +241,9 @@ class LogNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     base_dist: Normal
+
+    def _kept(self, x: Tensor) -> Tensor:
+        return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(self, loc: Tensor | Number, scale: Tensor | Number, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
@@ -270,89 +275,10 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-class _Folded(TransformedDistribution):
-    """The distribution of |x| for samples x of a distribution that is symmetric about 0."""
-
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    base_dist: Normal | Cauchy
-
-    @property
-    def scale(self) -> Tensor:
-        """The scale of the distribution that is folded."""
-        return self.base_dist.scale
-
-    @property
-    def mode(self) -> Tensor:
-        return zeros_like(self.scale)
-
-    def _log_prob(self, value: Tensor) -> Tensor:
-        return choose(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)
-
-
-class HalfNormal(_Folded):
-    """The distribution of ``|x|`` for samples x of ``Normal(0, scale)``.
-
-    Args:
-        scale: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: the scale is not positive.
-
-    >>> rg.distributions.HalfNormal(1.0).mean
-    tensor(0.7979)
-    """
-
-    def __init__(self, scale: Tensor | Number, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.scale.square() * (1 - 2 / math.pi)
-
-
-class HalfCauchy(_Folded):
-    """The distribution of ``|x|`` for samples x of ``Cauchy(0, scale)``.
-
-    Args:
-        scale: positive.
-        validate_args: whether to check.
-
-    Raises:
-        ValueError: the scale is not positive.
-
-    >>> rg.distributions.HalfCauchy(1.0).cdf(rg.tensor(1.0))
-    tensor(0.5)
-    """
-
-    def __init__(self, scale: Tensor | Number, validate_args: bool | None = None) -> None:
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return full_like(self.scale, math.inf)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
-
-
 class Weibull(TransformedDistribution):
     """The distribution function ``1 - exp(-(x / scale)^k)``, with k the concentration.
+
+    Samples that would be 0 or infinite are the smallest or largest positive numbers of the dtype.
 
     Args:
         scale: positive.
@@ -370,6 +296,9 @@ class Weibull(TransformedDistribution):
     support = constraints.positive
     scale: Tensor
     concentration: Tensor
+
+    def _kept(self, x: Tensor) -> Tensor:
+        return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(
         self, scale: Tensor | Number, concentration: Tensor | Number, validate_args: bool | None = None
@@ -419,6 +348,9 @@ class Pareto(TransformedDistribution):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     scale: Tensor
     alpha: Tensor
+
+    def _kept(self, x: Tensor) -> Tensor:
+        return x.clamp(max=max_of(x))
 
     def __init__(self, scale: Tensor | Number, alpha: Tensor | Number, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
@@ -592,9 +524,10 @@ class FisherSnedecor(Distribution):
             (0.5 * self.df2).expand(shape)
         )
         x = (log_ratio - self.df1.log() + self.df2.log()).exp()
-        return x.clamp(min=tiny_of(x))
+        return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        a, b, ratio = 0.5 * self.df1, 0.5 * self.df2, self.df1 / self.df2
+        a, b, log_value = 0.5 * self.df1, 0.5 * self.df2, value.log()
+        log_odds = self.df1.log() - self.df2.log() + log_value
         norm = (a + b).lgamma() - a.lgamma() - b.lgamma()
-        return norm + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()
+        return norm + a * log_odds - log_value - (a + b) * logaddexp(log_odds, zeros_like(log_odds))

@@ -268,9 +268,13 @@ class StudentT(Distribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         half = 0.5 * (self.df + 1)
-        z = (value - self.loc) / self.scale
+        z = ((value - self.loc) / self.scale).abs()
+        far = z / self.df.sqrt() > 1e9  # where 1 is nothing beside the square, which may overflow
+        log = choose(
+            far, 2 * choose(far, z, 1.0).log() - self.df.log(), (choose(far, 0.0, z).square() / self.df).log1p()
+        )
         norm = self.scale.log() + 0.5 * (math.pi * self.df).log() + (0.5 * self.df).lgamma() - half.lgamma()
-        return -half * (z.square() / self.df).log1p() - norm
+        return -half * log - norm
 
     def entropy(self) -> Tensor:
         half = 0.5 * (self.df + 1)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from .._generated.toplevel import eye, ones_like, softmax, zeros_like
+from .._generated.toplevel import eye, ones_like, stack, xlogy, zeros_like
 from ..core.primitive import operand
 from ..core.tensor import Tensor
 from . import constraints
 from .binary import LogitRelaxedBernoulli
 from .categorical import ExpRelaxedCategorical
 from .distribution import Distribution, Shape
-from .draws import standard_log_gamma
+from .draws import dirichlet
 from .independent import Independent
 from .real_line import Normal, Uniform
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
-from .utils import Number, broadcast_all, choose, euler_constant
+from .utils import Number, broadcast_all, choose, eps_of, euler_constant, tiny_of
 
 
 class Beta(Distribution):
@@ -72,10 +72,10 @@ class Beta(Distribution):
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """From two gamma samples by their logarithms, of which small concentrations leave at least the difference."""
+        """The first of two components of a Dirichlet sample; neither 0 nor 1."""
         shape = self._extended_shape(sample_shape)
-        log_gamma1 = standard_log_gamma(self.concentration1.expand(shape))
-        return (log_gamma1 - standard_log_gamma(self.concentration0.expand(shape))).sigmoid()
+        pair = stack((self.concentration1.expand(shape), self.concentration0.expand(shape)), -1)
+        return dirichlet(pair).select(-1, 0)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         a, b = self.concentration1, self.concentration0
@@ -124,6 +124,15 @@ class Kumaraswamy(TransformedDistribution):
             ],
             validate_args=validate_args,
         )
+
+    def _kept(self, x: Tensor) -> Tensor:
+        return x.clamp(min=tiny_of(x), max=1 - eps_of(x) / 2)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        """Without the intermediate numbers of the transforms, which round to 0 and 1."""
+        a, b = self.concentration1, self.concentration0
+        above = -xlogy(a, value).expm1()  # 1 - x^a
+        return a.log() + b.log() + (a - 1).xlogy(value) + (b - 1).xlogy(above)
 
     def _moment(self, order: int) -> Tensor:
         a, b = 1 + order / self.concentration1, self.concentration0
@@ -290,8 +299,8 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """Gamma samples divided by their sum, by their logarithms, since small ones may all be 0 themselves."""
-        return softmax(standard_log_gamma(self.concentration.expand(self._extended_shape(sample_shape))), -1)
+        """Gamma samples divided by their sum; no component is 0 or 1."""
+        return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         a = self.concentration

@@ -86,12 +86,16 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
+    def _kept(self, x: Tensor) -> Tensor:
+        """Samples kept off the bounds of the support, where rounding put them there; a family says how."""
+        return x
+
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with recording(False):
-            return self._transformed(self.base_dist.sample(sample_shape))
+            return self._kept(self._transformed(self.base_dist.sample(sample_shape)))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return self._transformed(self.base_dist.rsample(sample_shape))
+        return self._kept(self._transformed(self.base_dist.rsample(sample_shape)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         event_dim = len(self._event_shape)

@@ -83,6 +83,11 @@ def tiny_of(x: Tensor) -> float:
     return float(np.finfo(x.dtype).tiny)
 
 
+def max_of(x: Tensor) -> float:
+    """The largest finite number of the dtype."""
+    return float(np.finfo(x.dtype).max)
+
+
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept off 0 and 1 by the dtype's precision."""
     eps = eps_of(probs)

@@ -45,9 +45,9 @@ def filled(out, condition, number, start, stop):
 
 
 @njit(inline="always")
-def _quadratic_then_linear(d, half, bound):
+def _quadratic_then_linear(d, half, bound, divisor):
     a = abs(d)
-    return half * d * d if a < bound else bound * (a - half * bound)
+    return half * d * (d / divisor) if a < bound else bound / divisor * (a - half * bound)
 
 
 @njit(inline="always")
@@ -74,7 +74,7 @@ def _loss(x, y, kind, half, bound, divisor):
             total += softplus(-np.float64(x[j]) * np.float64(y[j]))
     else:
         for j in range(x.size):
-            total += _quadratic_then_linear(x[j] - y[j], half, bound) / divisor
+            total += _quadratic_then_linear(x[j] - y[j], half, bound, divisor)
     return total
 
 
@@ -92,8 +92,7 @@ def slopes(x, y, kind, share, bound, divisor, out, start, stop):
     one = x.dtype.type(1)
     if kind == SQUARE:
         for j in range(x.size):
-            d = x[j] - y[j]
-            out[j] = share * (d + d)
+            out[j] = (share + share) * (x[j] - y[j])
     elif kind == ABSOLUTE:
         for j in range(x.size):
             d = x[j] - y[j]

@@ -11,6 +11,7 @@ from ..binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric
 from ..categorical import Categorical, OneHotCategorical
 from ..counts import Poisson
 from ..distribution import ExponentialFamily
+from ..folded import HalfNormal
 from ..independent import Independent
 from ..multivariate import (
     LowRankMultivariateNormal,
@@ -20,7 +21,7 @@ from ..multivariate import (
     mahalanobis,
     trace_of_square,
 )
-from ..positive import Exponential, Gamma, HalfNormal, Pareto
+from ..positive import Exponential, Gamma, Pareto
 from ..real_line import Cauchy, Gumbel, Laplace, Normal, Uniform
 from ..simplex import Beta, Dirichlet
 from ..transformed_distribution import TransformedDistribution

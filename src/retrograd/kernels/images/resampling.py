@@ -43,8 +43,8 @@ def _tables(maps: tuple[Any, ...], size: tuple[int, ...], dtype: Any) -> tuple[l
     """Per axis index and weight, the spatial size of the result, and how many steps a plane takes."""
     tables, shape = [], []
     for linear, length in zip((None,) * (SPATIAL - len(maps)) + maps, (1,) * (SPATIAL - len(maps)) + size):
-        index = np.arange(length)[None] if linear is None else linear.index
-        weight = np.empty((0, index.shape[1])) if linear is None or linear.weight is None else linear.weight
+        index, weight = (np.arange(length)[None], None) if linear is None else linear.terms
+        weight = np.empty((0, index.shape[1])) if weight is None else weight
         tables += [np.ascontiguousarray(index, np.int32), np.ascontiguousarray(weight, dtype)]
         shape.append(index.shape[1])
     return tables, tuple(shape[SPATIAL - len(maps) :]), max(prod(shape), prod(size)) * len(tables[4])

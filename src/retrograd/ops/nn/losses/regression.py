@@ -36,10 +36,12 @@ def _clipped(d: Any, limit: float) -> Any:
     return KEEP(d, inside) + outside
 
 
-def _quadratic_then_linear(d: Any, bound: float) -> Any:
-    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``."""
+def _quadratic_then_linear(d: Any, bound: float, divisor: float) -> Any:
+    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``; both divided before they could
+    overflow.
+    """
     a = np.abs(d)
-    return np.where(a < bound, 0.5 * d * d, bound * (a - 0.5 * bound)).astype(d.dtype, copy=False)
+    return np.where(a < bound, 0.5 * d * (d / divisor), bound / divisor * (a - 0.5 * bound)).astype(d.dtype, copy=False)
 
 
 def _difference(
@@ -50,7 +52,8 @@ def _difference(
     divides: bool = False,
     piecewise_linear: bool = False,
 ) -> Primitive:
-    """A loss of ``x - y``: its value and its derivative, functions of the difference and of one parameter.
+    """A loss of ``x - y``: its value, a function of the difference and of one parameter, and its derivative times the
+    upstream gradient, which is given first.
 
     Compiled loops know it by its ``kind``, and whether the parameter divides it.
     """
@@ -61,7 +64,7 @@ def _difference(
 
     def slope(share: Any, x: Any, y: Any, bound: float) -> Any:
         out = elementwise.slope(kind, share, x, y, bound, bound if divides else 1.0)
-        return share * derivative(x - y, bound) if out is None else out
+        return derivative(share, x - y, bound) if out is None else out
 
     return Primitive(
         name,
@@ -78,18 +81,28 @@ def _difference(
     )
 
 
-MSE = _difference("mse_loss", elementwise.SQUARE, lambda d, _: np.square(d), lambda d, _: 2 * d)
+# 2 * d overflows where the gradient of a mean does not.
+MSE = _difference("mse_loss", elementwise.SQUARE, lambda d, _: np.square(d), lambda g, d, _: (2 * g) * d)
 L1 = _difference(
-    "l1_loss", elementwise.ABSOLUTE, lambda d, _: np.abs(d), lambda d, _: np.sign(raw(d)), piecewise_linear=True
+    "l1_loss",
+    elementwise.ABSOLUTE,
+    lambda d, _: np.abs(d),
+    lambda g, d, _: g * np.sign(raw(d)),
+    piecewise_linear=True,
 )
 SMOOTH_L1 = _difference(
     "smooth_l1_loss",
     elementwise.QUADRATIC_THEN_LINEAR,
-    lambda d, beta: _quadratic_then_linear(d, beta) / beta,
-    lambda d, beta: _clipped(d, beta) / beta,
+    lambda d, beta: _quadratic_then_linear(d, beta, beta),
+    lambda g, d, beta: g * (_clipped(d, beta) / beta),
     divides=True,
 )
-HUBER = _difference("huber_loss", elementwise.QUADRATIC_THEN_LINEAR, _quadratic_then_linear, _clipped)
+HUBER = _difference(
+    "huber_loss",
+    elementwise.QUADRATIC_THEN_LINEAR,
+    lambda d, delta: _quadratic_then_linear(d, delta, 1),
+    lambda g, d, delta: g * _clipped(d, delta),
+)
 
 
 def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

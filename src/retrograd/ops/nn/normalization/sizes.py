@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ....core.errors import InvalidValue, describe
+from ....core.fallback import legacy_call
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor
 from ...table.arguments import dimension, integer
@@ -36,11 +37,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
     >>> F.normalize(rg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
+    if out is not None:
+        written: Tensor = legacy_call("normalize", normalize, (input, p, dim, eps), {"out": out})
+        return written
     x = operand(input)
     if not isinstance(dim, (tuple, list)):
         dim = dimension(dim, x.array.ndim)
-    result = x / x.norm(p, dim, keepdim=True).clamp(min=eps)
-    return result if out is None else out.copy_(result)
+    return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 @operator(namespace="nn.functional", method=False, real=True)

@@ -70,7 +70,8 @@ def _averages(size: int, out: int) -> AxisMap | None:
     if size == out:
         return None
     index, inside = _spans(size, out)
-    return AxisMap(index, inside / inside.sum(axis=0), size)
+    counts = inside.sum(axis=0)
+    return AxisMap(index, inside / counts, size, counts)
 
 
 def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:

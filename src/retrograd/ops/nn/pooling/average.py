@@ -13,6 +13,7 @@ import numpy as np
 
 from ....core.devices import array_module
 from ....core.dtypes import FLOATING
+from ....core.errors import describe
 from ....core.primitive import Primitive, apply
 from ....core.tensor import Tensor
 from ....kernels.images import pooling
@@ -153,6 +154,8 @@ def average_pool(
     """The means over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, 1, ceil_mode)
+    if axes == 3 and any(k > length for k, length in zip(window.kernel, window.size)):
+        raise RuntimeError(f"input {describe(x)} is smaller than kernel_size={window.kernel}")
     if divisor_override == 0:
         raise RuntimeError("divisor_override must be not zero")
     divisor = _divisor(window, bool(count_include_pad)) if divisor_override is None else divisor_override

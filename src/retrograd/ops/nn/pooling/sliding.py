@@ -39,12 +39,9 @@ def sliding_windows(
     dilations = per_axis("dilation", dilation, axes, 1)
     if 0 in x.array.shape[1:]:
         raise RuntimeError(f"expected input with non-zero dimensions after the batch, but got {describe(x)}")
-    if any(paddings) and any(
-        p > ((d if axes == 1 else 1) * (k - 1) + 1) // 2 for p, k, d in zip(paddings, kernel, dilations)
-    ):
+    if any(paddings) and any(p > k // 2 for p, k in zip(paddings, kernel)):
         raise RuntimeError(
-            f"pad should be at most half of effective kernel size, but got padding={paddings}, "
-            f"kernel_size={kernel} and dilation={dilations}"
+            f"padding should be at most half of the kernel size, but got padding={paddings} and kernel_size={kernel}"
         )
     window = _windows(size, kernel, strides, paddings, dilations, bool(ceil_mode))
     if min(window.out) < 1:

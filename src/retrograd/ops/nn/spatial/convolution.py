@@ -80,13 +80,19 @@ def _convolve(
         paddings = per_axis("padding", padding, axes, 0)
         total = tuple([2 * p for p in paddings])
     out = tuple([(length + p - r - 1) // s + 1 for length, p, r, s in zip(size, total, reach, strides)])
-    if min(out) < 1 or 0 in kernel:
+    if min(out) < 1 or 0 in kernel or 0 in size and x.array.shape[0]:
         raise RuntimeError(
             f"calculated padded input size {tuple(length + p for length, p in zip(size, total))} for input "
             f"{describe(input)}; the kernel of {describe(w)} with dilation={dilations} can't be greater, or empty"
         )
     window = Window(size, kernel, strides, paddings, dilations, out)
     return _recorded(CONV, CONV_BIAS, x, w, b, single, {"window": window, "groups": groups})
+
+
+def _empty(shape: tuple[int, ...], *inputs: Tensor | None) -> Tensor:
+    """A result without elements, which depends on the inputs all the same."""
+    nothing = [x.reshape((-1,))[:0] for x in inputs if x is not None]
+    return sum(nothing[1:], nothing[0]).reshape(shape)
 
 
 def _convolve_transposed(
@@ -106,7 +112,8 @@ def _convolve_transposed(
     dilations = per_axis("dilation", dilation, axes, 1)
     paddings = per_axis("padding", padding, axes, 0)
     extra = per_axis("output_padding", output_padding, axes, 0)
-    if any(e >= s and e >= d for e, s, d in zip(extra, strides, dilations)):
+    count = y.array.shape[0]
+    if count and any(e >= s and e >= d for e, s, d in zip(extra, strides, dilations)):
         raise RuntimeError(
             f"output padding must be smaller than either stride or dilation, but got output_padding={extra}, "
             f"stride={strides}, dilation={dilations}"
@@ -117,12 +124,15 @@ def _convolve_transposed(
             for t, s, p, d, k, e in zip(out, strides, paddings, dilations, kernel, extra)
         ]
     )
-    if min(size) < 1 or 0 in kernel or 0 in out:
+    if min(size) < 0 or 0 in kernel or 0 in out and count:
         raise RuntimeError(
             f"input {describe(input)} and weight {describe(w)} with stride={strides}, padding={paddings}, "
             f"dilation={dilations}, output_padding={extra} give the output size {size}, which is too small, or a "
             "kernel or input is empty"
         )
+    if 0 in size or not count:  # PyTorch refuses some empty results and makes others, by what computes them
+        result = _empty((count, w.array.shape[1] * groups, *size), y, w, b)
+        return result[0] if single else result
     window = Window(size, kernel, strides, paddings, dilations, out)
     return _recorded(CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS, y, w, b, single, {"window": window, "groups": groups})
 

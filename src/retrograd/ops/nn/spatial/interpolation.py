@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.dtypes import FLOATING
+from ....core.dtypes import FLOATING, DType
 from ....core.errors import InvalidValue, describe
 from ....core.primitive import apply, operand
 from ....core.tensor import Tensor, new_tensor
@@ -22,6 +22,7 @@ from .windows import Ints
 
 CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as PyTorch has it
 CUBIC_ANTIALIASED = -0.5
+SMALL = 128  # height and width of the results, together, that PyTorch's kernel for small images makes
 
 # Modes, the number of spatial axes they are for (None: any), and whether align_corners has a meaning.
 MODES: dict[str, tuple[int | None, bool]] = {
@@ -52,14 +53,10 @@ _FILTERS = {
 
 
 @lru_cache(maxsize=512)
-def axis_map(mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool) -> AxisMap | None:
+def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, antialias: bool) -> AxisMap | None:
     """How one axis is interpolated from ``size`` to ``out`` elements; None where nothing changes."""
-    if mode in ("nearest", "nearest-exact"):
-        # PyTorch finds the nearest element in single precision, whatever the dtype.
-        ratio = np.float32(1 / factor if factor else np.float32(size) / np.float32(out))
-        middle = np.float32(0 if mode == "nearest" else 0.5)
-        nearest = np.floor((np.arange(out, dtype=np.float32) + middle) * ratio).astype(np.intp)
-        return None if size == out and not factor else AxisMap(np.minimum(nearest, size - 1)[None], None, size)
+    if size == out and (antialias or mode != "bicubic"):
+        return None  # whatever the factor, as in PyTorch
     steps = np.arange(out)
     if align:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0
@@ -74,12 +71,39 @@ def axis_map(mode: str, size: int, out: int, align: bool, factor: float | None, 
         offsets = np.arange(-1, 3)[:, None]
         weight = _cubic(source - whole - offsets, CUBIC)
         return AxisMap(np.clip(whole.astype(np.intp) + offsets, 0, size - 1), weight, size)
-    if size == out and scale == 1:
-        return None
     source = np.maximum(source, 0)
     below = np.minimum(source.astype(np.intp), size - 1)
-    fraction = np.clip(source - below, 0, 1)
-    return AxisMap(np.stack([below, np.minimum(below + 1, size - 1)]), np.stack([1 - fraction, fraction]), size)
+    # From the last element on, that alone counts.
+    fraction = np.where(below < size - 1, source - below, 0)
+    counts = np.where(below < size - 1, 2, 1)
+    index = np.stack([below, np.minimum(below + 1, size - 1)])
+    return AxisMap(index, np.stack([1 - fraction, fraction]), size, counts)
+
+
+@lru_cache(maxsize=512)
+def nearest_map(exact: bool, size: int, out: int, factor: float | None, dtype: DType, small: bool) -> AxisMap | None:
+    """Which element each output repeats along one axis; None where nothing changes.
+
+    PyTorch has two kernels for this. The one for small images works in single precision, and leaves an axis that keeps
+    its length or doubles it to whole steps, whatever the factor; the other works in the dtype and with the factor.
+    """
+    steps = np.arange(out)
+    if small and not exact and out in (size, 2 * size):
+        nearest = steps // (out // size)
+    else:
+        precision = np.dtype(np.float32 if small or dtype != np.float64 else np.float64)
+        ratio = precision.type(1 / factor if factor else precision.type(size) / precision.type(out))
+        places: Any = steps.astype(precision)
+        if exact and small:
+            places = (steps + 0.5) * float(ratio)
+        elif exact:
+            half = precision.type(0.5)
+            places = np.maximum((places + half) * ratio - half, 0) + half
+        else:
+            places = places * ratio
+        nearest = np.floor(places.astype(np.float32)).astype(np.intp)
+    nearest = np.minimum(nearest, size - 1)
+    return None if size == out and bool((nearest == steps).all()) else AxisMap(nearest[None], None, size)
 
 
 def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> AxisMap:
@@ -91,7 +115,7 @@ def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> Axis
     terms = np.arange(int((last - first).max()))[:, None]
     inside = first + terms < last
     weight = np.where(inside, kernel((first + terms - center + 0.5) / max(scale, 1.0)), 0.0)
-    return AxisMap(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), size)
+    return AxisMap(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), size, last - first)
 
 
 @operator(namespace="nn.functional", method=False)
@@ -157,13 +181,13 @@ def interpolate(
     bytes_ = x.dtype == np.uint8
     if x.dtype.kind not in FLOATING and not (bytes_ and (mode.startswith("nearest") or axes == 2)):
         raise NotImplementedError(f"mode {mode!r} is not implemented for {x.dtype}, got {describe(x)}")
-    # A window of the cubic filter may leave the image even where the size stays.
-    maps = tuple(
-        [
-            axis_map(mode, length, t, bool(align_corners), factor, antialias)
-            for length, t, factor in zip(shape[2:], out, factors)
-        ]
-    )
+    lengths = tuple(zip(shape[2:], out, factors))
+    if mode.startswith("nearest"):
+        small = axes == 2 and sum(out) <= SMALL
+        maps = tuple([nearest_map(mode == "nearest-exact", *given, x.dtype, small) for given in lengths])
+    else:
+        # A window of the cubic filter may leave the image even where the size stays.
+        maps = tuple([axis_map(mode, *given, bool(align_corners), antialias) for given in lengths])
     if bytes_ and not mode.startswith("nearest"):
         return new_tensor(in_fixed_point(x.array, maps))
     return apply(RESAMPLE, (x,), {"maps": maps})

@@ -23,14 +23,37 @@ DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matr
 class AxisMap:
     """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
 
-    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. Terms that
-    only fill up a row have weight 0.
+    ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. With
+    ``counts`` output i has the first ``counts[i]`` terms alone; those that fill up its column have weight 0.
     """
 
-    def __init__(self, index: np.ndarray, weight: np.ndarray | None, size: int) -> None:
+    def __init__(
+        self, index: np.ndarray, weight: np.ndarray | None, size: int, counts: np.ndarray | None = None
+    ) -> None:
         self.index = index
         self.weight = weight
         self.size = size
+        self.counts = counts
+
+    @cached_property
+    def terms(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Index and weight with no term that only fills up: 0 times an infinity would be NaN.
+
+        Such terms repeat the first one of their output, and share its weight.
+        """
+        if self.counts is None or self.weight is None:
+            return self.index, self.weight
+        spare = len(self.index) - self.counts
+        beyond = np.arange(len(self.index))[:, None] >= self.counts
+        share = self.weight[0] / 2.0 ** np.ceil(np.log2(spare + 1))  # a power of two divides without rounding
+        weight = np.where(beyond, share, self.weight)
+        weight[0] -= spare * share
+        return np.where(beyond, self.index[0], self.index), weight
+
+    @cached_property
+    def unread(self) -> np.ndarray | None:
+        """The outputs without terms, which are 0."""
+        return None if self.counts is None or self.counts.all() else np.flatnonzero(self.counts == 0)
 
     @property
     def out(self) -> int:
@@ -74,13 +97,10 @@ class AxisMap:
         counts = np.bincount(targets, minlength=self.size)
         term = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = (max(1, int(counts.max(initial=0))), self.size)
-        # Filling terms repeat the first source, so that no other output's infinity or NaN meets their zero weight.
-        index = np.zeros(shape, np.intp)
-        index[:, targets[term == 0]] = sources[term == 0]
+        index, back = np.zeros(shape, np.intp), np.zeros(shape)
         index[term, targets] = sources
-        back = np.zeros(shape)
         back[term, targets] = values
-        result = AxisMap(index, back, self.out)
+        result = AxisMap(index, back, self.out, counts)
         result.__dict__["transposed"] = self
         return result
 
@@ -98,11 +118,12 @@ class AxisMap:
     def by_terms(self, x: Any, axis: int) -> Any:
         """The map along ``axis`` of x term by term: each output sees its own inputs only."""
         xp = array_module(x)
-        if self.weight is None:
-            return xp.take(x, xp.asarray(self.index[0]), axis=axis)
+        indices, weights = self.terms
+        if weights is None:
+            return xp.take(x, xp.asarray(indices[0]), axis=axis)
         shape = (self.out,) + (1,) * (x.ndim - 1 - axis)
         total: Any = None
-        for index, weight in zip(self.index, self.weight):
+        for index, weight in zip(indices, weights):
             term = xp.take(x, xp.asarray(index), axis=axis)
             term *= xp.asarray(weight.astype(x.dtype, copy=False).reshape(shape))
             total = term if total is None else xp.add(total, term, out=total)
@@ -112,24 +133,37 @@ class AxisMap:
 def resampled(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:
     """The maps applied along the last axes of x, None leaving its axis as it is."""
     dtype = x.dtype
+    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
+    if not x.size or any(not linear.out for _, linear in axes):
+        shape = list(x.shape)
+        for axis, linear in axes:
+            shape[axis] = linear.out
+        return array_module(x).zeros(tuple(shape), dtype=dtype)
     if dtype == np.float16:
         x = x.astype(np.float32)
+    out = _applied(x, maps, axes).astype(dtype, copy=not axes)
+    for axis, linear in axes:
+        if linear.unread is not None:
+            out[(slice(None),) * axis + (array_module(out).asarray(linear.unread),)] = 0
+    return out
+
+
+def _applied(x: Any, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Any:
     if resampling.takes(x, maps):
-        return resampling.resample(x, maps).astype(dtype, copy=False)
-    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
+        return resampling.resample(x, maps)
     # Shrinking axes first, growing ones last, keeps what lies between small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
     weighted = any(linear.weight is not None for _, linear in axes)
-    if weighted and x.size and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
+    if weighted and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
         out = x
         for axis, linear in axes:
             out = linear.as_matrix(out, axis)
         # A matrix product would spread an infinity or NaN over whole rows.
         if np.isfinite(out.sum()):
-            return out.astype(dtype, copy=False)
+            return out
     for axis, linear in axes:
         x = linear.by_terms(x, axis)
-    return x.astype(dtype, copy=not axes)
+    return x
 
 
 def in_fixed_point(x: Any, maps: tuple[AxisMap | None, ...]) -> Any:

@@ -57,7 +57,8 @@ class Window:
     @cached_property
     def is_whole(self) -> bool:
         """There is one window, which is all of ``x``."""
-        return self.kernel == self.size and self.reads == prod(self.size) and not any(self.padding)
+        dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.kernel))
+        return self.kernel == self.size and self.reads == prod(self.size) and dense and not any(self.padding)
 
     @property
     def is_partition(self) -> bool:
